@@ -1,5 +1,7 @@
 # make demo   install what alps runs on into .venv, and show its results on the samples that come with it
 # make test   install the development tools, too, and run the tests (ARGS= passes words on to pytest)
+# make test-ext NAME=memory  a smoke of the core, then the tests of one extension: a minute
+# make test-all  the same, with what only a release needs
 # make printed  write again what tests/printed holds of commands and pages (ARGS=-k NAME for some)
 # make lint   ruff, mypy, the words of the house, and the budgets of the spine
 # make docs   the documentation as a site, in site-docs/
@@ -17,16 +19,28 @@ NAMES = while read -r verb name rest; do case $$verb in \
 	esac; done
 FAILED = { cat .venv/pip.log >&2; exit 1; }
 
+SIDE_BY_SIDE = --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+
 # Where nothing compiled may be kept, every command that the tests start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test printed docs notebook site pictures bench lint install lock clean
+.PHONY: demo test test-ext test-all printed docs notebook site pictures bench lint install lock clean
 
 demo: .venv/runtime
 	@$(BIN)/python bench/demo.py
 
 test: install
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not release" $(ARGS)
+
+SMOKE = tests/core/test_cli.py tests/core/test_engine.py tests/core/test_journal.py \
+	tests/core/test_run.py tests/core/test_matching.py tests/core/test_settings.py \
+	"tests/core/test_goldens.py::test_every_file_is_written_as_before[embedded]"
+
+test-ext: install
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile -m "not release" $(SMOKE) tests/ext/$(NAME) $(ARGS)
+
+test-all: install
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 printed: install
 	ALPS_PRINTED=write $(BIN)/python -m pytest -q tests/core/test_printed.py tests/core/test_first_screens.py $(ARGS)

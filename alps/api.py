@@ -134,7 +134,7 @@ class Run:
         for track, metrics in scores.items():
             lead, title = read.lead(track), track_title(track)
             score = metrics[lead.name]
-            name = lead.title.strip().replace(" (macro)", "")
+            name = lead.title.strip()
             parts = [title if len(scores) > 1 else "", "" if name.startswith(title) else name]
             parts += [number(score.value), "" if score.low is None else interval(score)]
             headlines.append(" ".join(filter(None, parts)) + f", n {score.n:,}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -68,7 +69,8 @@ class Extension:
         heading: Under which `alps --help` lists them, such as `Memory`; `EVERYDAY` for none.
         moved: Commands by their old words, which work for one version: `{"old": "memory new"}`.
         removed: What to do instead of commands that are gone, by their words.
-        needs: The names of the extensions that it imports; without one of them it is left out.
+        needs: The names of the extensions that it imports, and of tasks that have a folder to
+            themselves; without one of them it is left out.
         has_part: Tells, by its settings and its folder, whether it has a part in a run.
         part: The class of that part, an `alps.run.parts.RunPart`: `mine:Part`.
         engine: What carries out a run that it has a part in, in place of this process:
@@ -84,6 +86,12 @@ class Extension:
         doctor: The class of the keys that it adds to those of `alps doctor`.
         examine: What examines what they name, from the settings of `alps doctor` and a console to
             an exit code; None where they name nothing of it: `mine:examine`.
+        scorings: Where tasks are scored in other ways, by the values of `scoring=`:
+            `{"mine": "mine:rescored"}`, from tracks to tracks.
+        systems: Where the systems that it brings are made, by the beginnings of their names:
+            `{"mine:": "mine:system"}`, from the rest of the name and an `alps.systems.base.Place`.
+        judges: Where the judges that it brings are made, by the beginnings of their names:
+            `{"mine:": "mine:MyJudge"}`, from the path behind it to an `alps.judges.base.Judge`.
         operational: Those of its keys that say how a run is carried out, not what it measures: a
             resumed run may change them.
         serves: Tells whether a model of that name is served by it, and by no provider.
@@ -122,6 +130,9 @@ class Extension:
     settings: str = ""
     doctor: str = ""
     examine: str = ""
+    scorings: dict[str, str] = field(default_factory=dict)
+    systems: dict[str, str] = field(default_factory=dict)
+    judges: dict[str, str] = field(default_factory=dict)
     operational: tuple[str, ...] = ()
     serves: Callable[[str], bool] = _none
     sends: str = ""
@@ -143,7 +154,7 @@ def extensions() -> tuple[Extension, ...]:
     found = {extension.name: extension for extension in (*_of_others(), *_own())}
     kept = found
     # One that is left out may be needed by another.
-    while lacking := [one.name for one in kept.values() if not set(one.needs) <= kept.keys()]:
+    while lacking := [one.name for one in kept.values() if _lacks(one, kept)]:
         kept = {name: one for name, one in kept.items() if name not in lacking}
     return tuple(kept.values())
 
@@ -161,10 +172,36 @@ def headings() -> dict[str, str]:
     return {name: one.heading for one in extensions() for name in one.commands if " " not in name}
 
 
+def _lacks(extension: Extension, kept: Collection[str]) -> bool:
+    others = set(extension.needs) - set(kept)
+    # The package of tasks is found, and not imported: every command reads the extensions.
+    tasks = find_spec("alps.tasks") if others else None
+    folders = pkgutil.iter_modules(tasks.submodule_search_locations if tasks else [])
+    return not others <= {folder.name for folder in folders if folder.ispkg}
+
+
 @cache
 def brought_tasks() -> dict[str, Extension]:
     """Return the extensions that bring tasks, by the names of these; of two alike ours counts."""
     return {name: one for one in extensions() for name in one.tasks}
+
+
+@cache
+def brought_scorings() -> dict[str, str]:
+    """Return where other ways of scoring that extensions bring are made, by their names."""
+    return {name: where for one in extensions() for name, where in one.scorings.items()}
+
+
+@cache
+def brought_systems() -> dict[str, str]:
+    """Return where the systems that extensions bring are made, by the beginnings of their names."""
+    return {start: where for one in extensions() for start, where in one.systems.items()}
+
+
+@cache
+def brought_judges() -> dict[str, str]:
+    """Return where the judges that extensions bring are made, by the beginnings of their names."""
+    return {start: where for one in extensions() for start, where in one.judges.items()}
 
 
 def runs_one_of(names: Collection[str], settings: Any, folder: Path) -> bool:

@@ -182,7 +182,7 @@ def path_fault(text: str) -> str | None:
     """
     for part in text.split("/"):
         if not is_file_name(part) or part.startswith("."):
-            return f"{text[:60]!r} can't be the name of a folder"
+            return f"{text[:60]!r} is not a valid folder name"
     return None
 
 

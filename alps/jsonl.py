@@ -20,7 +20,7 @@ MOST_VALUES = 4_000_000
 LongMemEval with its histories has about a million.
 """
 _DEEPEST = 100
-_TOO_DEEP = "lists and objects stand inside one another more than {} deep"
+_TOO_DEEP = "lists and objects are nested more than {} deep"
 _TOO_MANY = f"more than {MOST_VALUES:,} values"
 # An end that is missing is no reason to begin again at each quote.
 _TOKEN = r'"(?:[^"\\]++|\\.)*+"?|[\[{,]'

@@ -110,12 +110,12 @@ def in_current_words(settings: Mapping[str, Any]) -> dict[str, Any]:
 class ReportSettings(FrozenSettings):
     """Settings of `alps report`."""
 
-    out: HomePath | None = Field(None, description="the page that is written")
+    out: HomePath | None = Field(None, description="file for the page")
 
 
 class CompareSettings(FrozenSettings):
     """Settings of `alps compare`."""
 
-    seed: int = Field(0, ge=0, description="taken from older commands; nothing is drawn")
+    seed: int = Field(0, ge=0, description="accepted from older commands, without effect")
     metrics: Literal["headline", "all"] = Field("headline", description="headline or all")
     format: Format = Field("table", description="table or json")

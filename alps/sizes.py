@@ -97,7 +97,7 @@ def check_size(size: int, largest: int, what: str) -> None:
 
 
 def read_packed(path: Path) -> bytes:
-    """Read a file, packed by gzip or not.
+    """Read a file, gzipped or not.
 
     Raises:
         UsageError: If it can't be opened.

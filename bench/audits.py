@@ -27,6 +27,7 @@ from document import Bound, Section, finish
 from numpy.typing import NDArray
 from words import read_words, sample_folder, whole
 
+from alps.ext.audits.corrections import powered_difference
 from alps.ext.audits.draws import LEAST
 from alps.ext.audits.records import Pairs, corrected_score
 from alps.judges.base import EmbeddedJudge, Judge
@@ -37,7 +38,6 @@ from alps.judges.recorded import RecordedJudge
 from alps.rows import Figure
 from alps.schema import Prediction
 from alps.similarity import similarity
-from alps.stats.paired import powered_difference
 from alps.tasks.base import JUST_THE_SCORE
 from alps.tasks.registry import load_task
 

@@ -22,7 +22,7 @@ RUN, PAGE, RECORDS = FOLDER / "rules", FOLDER / "report.html", FOLDER / "records
 TASKS = "extraction,update,retrieval,personamem"
 METRICS = {
     "task1": ("extraction", "f1", "F1 of the extracted memories"),
-    "task2": ("update", "f1_changed", "F1 of the changed memories"),
+    "task2": ("update", "f1_changed", "F1 of changes"),
     "task3_d100": ("retrieval", "recall_at_1", "recall@1 among 100 others"),
     "personamem": ("PersonaMem 32k", "accuracy", "accuracy"),
 }

@@ -2,7 +2,7 @@
 
 Python bench/fuzz.py [inputs=100000] [seed=0] [write=yes].
 
-Real files are mutated, byte by byte or value by value, and now and then replaced by something made
+Real files are mutated, byte for byte or value by value, and now and then replaced by something made
 up. A reader may return a proper result or raise an `AlpsError` (the command prints an `OSError` on
 one line, too); anything else would reach the user as a traceback. Prints a table, and of every
 failing input the number that makes it again: `seed=N` with `reader=NAME` and `only=NUMBER` runs
@@ -50,11 +50,11 @@ from alps import settings
 from alps.data.release import read_samples
 from alps.errors import AlpsError
 from alps.ext.calibration.calibrate import calibrate_judge
+from alps.ext.calibration.labels import read_labels, read_verdicts
 from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
 from alps.ext.judging.settings import JudgesSettings
 from alps.jsonl import dump
 from alps.judges.calibration_file import read_calibration_row
-from alps.judges.labels import read_labels, read_verdicts
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import (
     MATCH_ANSWER,
@@ -388,7 +388,7 @@ def fuzz(reader: Reader, inputs: int, seed: int, folder: Path) -> Tally:
 
 HEAD = ["reader", "inputs", "accepted", "refused", "failed", "seconds"]
 TEXT = """
-Every reader of foreign input is fed with broken files: real ones, mutated byte by byte or value
+Every reader of foreign input is fed with broken files: real ones, mutated byte for byte or value
 by value, and some made up. It may return a proper result, or refuse the input in one line that
 says what is wrong; anything else is a failure, for a user would meet it as a traceback.
 """

@@ -4,9 +4,11 @@
     python bench/house.py budgets=yes
 
 The first prints a table with a row a FOLDER, whose modules are counted with those below it. Its
-first rows are this project: all of it, the spine, and each extension; `project=FOLDER` names
-another checkout. Functions count with their methods and without nested ones, whose branches count
-for the outer one; their cyclomatic complexity is radon's.
+first rows are this project: all of it, the spine, the tasks in folders of their own, and each
+extension; `project=FOLDER` names another checkout. A task in a folder of its own (`tasks/NAME/`)
+can be deleted, as an extension can, and is not counted as spine. Functions count with their
+methods and without nested ones, whose branches count for the outer one; their cyclomatic
+complexity is radon's.
 
 `budgets=yes` prints what is bounded, and exits 1 where a budget is passed that holds for every
 change: the lines of the spine, the modules whose functions one plain run calls and those that it
@@ -116,6 +118,7 @@ def of_project(project: Path) -> list[tuple[str, ...]]:
     if inside.is_dir():
         spine = _spine(project)
         rows.append(spine.row("spine"))
+        rows.append(count(_tasks_in_folders(project)).row("tasks in folders"))
         found = [(count([folder]), folder.name) for folder in inside.iterdir() if folder.is_dir()]
         for counts, name in sorted(found, key=lambda one: (-one[0].lines, one[1])):
             if counts.modules:
@@ -124,16 +127,22 @@ def of_project(project: Path) -> list[tuple[str, ...]]:
     return rows
 
 
+def _tasks_in_folders(project: Path) -> list[Path]:
+    return [path.parent for path in sorted((project / "tasks").glob("*/__init__.py"))]
+
+
 def _spine(project: Path) -> Counts:
     # The links in `alps` lead to the other rooms; the leaderboard is none of the spine.
     folders = [path for path in (project / "alps").iterdir() if not path.is_symlink()]
     roots = [folder for folder in folders if folder.is_dir() and folder.name != "ext"]
     spine = count([*roots, *(project / room for room in SPINE[1:])])
     alone = [path for path in folders if path.suffix == ".py"]
+    apart = count(_tasks_in_folders(project))
+    lines = sum(len(path.read_text("utf-8").splitlines()) for path in alone)
     return replace(
         spine,
-        modules=spine.modules + len(alone),
-        lines=spine.lines + sum(len(path.read_text("utf-8").splitlines()) for path in alone),
+        modules=spine.modules + len(alone) - apart.modules,
+        lines=spine.lines + lines - apart.lines,
     )
 
 

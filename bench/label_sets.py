@@ -27,11 +27,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from alps.errors import AlpsError, DataError, UsageError, closest, shown
+from alps.ext.calibration.agreement import LabelScale
+from alps.ext.calibration.label_rows import LabelRow, Value, read_rows
+from alps.ext.calibration.labels import CROWD, ITEMS, LABELS, PEOPLE, SCALE, VERDICTS
 from alps.jsonl import dump
-from alps.judges.label_rows import LabelRow, Value, read_rows
-from alps.judges.labels import CROWD, ITEMS, LABELS, PEOPLE, SCALE, VERDICTS
 from alps.parsing import parse_words
-from alps.stats.agreement import LabelScale
 from alps.values import HomePath
 
 

@@ -1,13 +1,14 @@
 """Run alps against software that nobody here wrote, and print what became of each record.
 
     python bench/peers.py aimock [records=3] [folder=DIR]
-    python bench/peers.py install folder=DIR
+    python bench/peers.py litellm [records=3] [folder=DIR]
 
-aimock (npm, MIT) speaks the wire formats of seven providers and checks the key of each request. It
-is installed by npm into `folder=`, a temporary one unless it is given, and each route is one `alps
-run` with model and judge on it. Inspect AI is a peer of bench/outages.py.
+aimock (npm, MIT) speaks the wire formats of seven providers and checks the key of each request.
+litellm is the proxy server of LiteLLM (MIT), with aimock as the provider behind it. They are
+installed into `folder=`, a temporary one unless it is given, and each route is one `alps run` with
+model and judge on it. Inspect AI is a peer of bench/outages.py.
 
-Exits 1 where a record was not both answered and judged, and 2 where aimock can't be started.
+Exits 1 where a record was not both answered and judged, and 2 where a peer can't be started.
 """
 
 import json
@@ -15,17 +16,21 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import which
+from socket import create_server
 
 from processes import environment
-from words import read_words, whole
+from words import read_words, version, whole
 
 AIMOCK = "@copilotkit/aimock@1.43.0"
-KEY = "a-key-of-the-bench"
+KEY = "sk-a-key-of-the-bench"
+STARTS_WITHIN = 120.0
 HERE = Path(__file__).resolve().parent
 
 
@@ -64,6 +69,16 @@ ROUTES = {
     "ollama": Route("ollama_chat/llama3.1", "", {"OLLAMA_API_KEY": KEY}),
     "openrouter": Route("openrouter/openai/gpt-4.1-mini", "/api/v1", {"OPENROUTER_API_KEY": KEY}),
 }
+
+
+# What the proxy reads from this file: one model, behind which aimock is, and the key of its users
+PROXY = f"""
+model_list:
+  - model_name: gpt-4.1-mini
+    litellm_params: {{model: openai/gpt-4.1-mini, api_base: os.environ/BEHIND, api_key: {KEY}}}
+litellm_settings: {{telemetry: false}}
+general_settings: {{master_key: {KEY}}}
+"""
 
 
 @dataclass(frozen=True)
@@ -128,6 +143,60 @@ def aimock(folder: Path) -> Iterator[str]:
         process.communicate()
 
 
+def install_litellm(folder: Path) -> Path:
+    """Install the proxy of the LiteLLM that alps uses below `folder`; return its command.
+
+    Raises:
+        PeerAbsent: If pip can't install it.
+    """
+    command = folder / "proxy" / "bin" / "litellm"
+    if not command.is_file():
+        wanted = f"litellm[proxy]=={version(sys.executable, 'litellm').split()[-1]}"
+        pip = [str(command.with_name("python")), "-m", "pip", "install", "--quiet", wanted]
+        for words in ([sys.executable, "-m", "venv", str(folder / "proxy")], pip):
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            if done.returncode:
+                said = " ".join(done.stderr.split())[-200:]
+                raise PeerAbsent(f"pip can't install {wanted}: {said}")
+    return command
+
+
+@contextmanager
+def litellm(command: Path, behind: str, scratch: Path) -> Iterator[str]:
+    """Start the proxy before the provider at the address `behind`; yields its own address.
+
+    Raises:
+        PeerAbsent: If it does not start.
+    """
+    config = scratch / "proxy.yaml"
+    config.write_text(PROXY, encoding="utf-8")
+    with create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    words = [str(command), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
+    # The prices that come with it, and no question to anybody for newer ones.
+    variables = {"BEHIND": f"{behind}/v1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    with (scratch / "proxy.log").open("wb") as log:
+        process = subprocess.Popen(words, stdout=log, stderr=log, env=os.environ | variables)
+    try:
+        _wait_for(f"{url}/health/liveliness", process)
+        yield url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_for(address: str, process: "subprocess.Popen[bytes]") -> None:
+    until = time.monotonic() + STARTS_WITHIN
+    while process.poll() is None and time.monotonic() < until:
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.5)
+    raise PeerAbsent("the proxy of LiteLLM does not start")
+
+
 def words_on(route: Route, url: str, *, records: int) -> list[str]:
     """Return the command of extraction, answered and judged over a route of the peer at `url`."""
     base, limit = f"{url}{route.path}", f"limit={records}"
@@ -180,18 +249,29 @@ def of_aimock(words: Mapping[str, str]) -> Iterator[tuple[str, Ran]]:
                 yield route_name, run_on(route, url, folder, records=records)
 
 
+def of_litellm(words: Mapping[str, str]) -> Iterator[tuple[str, Ran]]:
+    """Yield what became of the records that went through the proxy of LiteLLM to aimock."""
+    records = whole(words, "records")
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        place = Path(words["folder"] or scratch).resolve()
+        command, provider = install_litellm(place), aimock(install_aimock(place))
+        with provider as behind, litellm(command, behind, scratch) as url:
+            yield "LiteLLM's proxy", run_on(ROUTES["openai"], url, scratch, records=records)
+
+
+PEERS = {"aimock": of_aimock, "litellm": of_litellm}
+
+
 def main() -> None:
-    """Run aimock, and print a row a route."""
+    """Run one of the peers, and print a row a route."""
     name, *arguments = sys.argv[1:] or [""]
-    if name not in ("aimock", "install"):
-        sys.exit(f"expected aimock, or install, and not '{name}'.")
+    if name not in PEERS:
+        sys.exit(f"expected {' or '.join(PEERS)}, and not '{name}'.")
     words = read_words(arguments, {"records": "3", "folder": ""})
     failed = 0
     try:
-        if name == "install":
-            install_aimock(Path(words["folder"]).resolve())
-            return
-        for route, found in of_aimock(words):
+        for route, found in PEERS[name](words):
             failed += found.failed
             print(line(route, found), flush=True)
             if found.failed and found.said:

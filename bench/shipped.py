@@ -20,10 +20,10 @@ from words import read_words
 
 from alps.errors import UsageError
 from alps.ext.calibration.calibrate import calibrate_judge
+from alps.ext.calibration.label_rows import read_rows
+from alps.ext.calibration.labels import ITEMS, LABELS, PEOPLE, SCALE
 from alps.ext.calibration.settings import CalibrateSettings
 from alps.jsonl import dump
-from alps.judges.label_rows import read_rows
-from alps.judges.labels import ITEMS, LABELS, PEOPLE, SCALE
 from alps.judges.matching import UNRELATED
 
 JUDGES = ("lexical", "minilm")

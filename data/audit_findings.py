@@ -153,6 +153,8 @@ def shorten(text: str, longest: int = LONGEST_EXAMPLE) -> str:
 
 
 ALPHA = 0.001
+# Characters from which a gold value that stands within a longer text gives itself away.
+SHORTEST_INSIDE = 12
 # A rule must find the gold in this share of the pools beyond chance.
 LEAST_GAIN = 0.05
 # The Kolmogorov-Smirnov distance from uniform that counts.

@@ -217,12 +217,12 @@ def open_hub(data: str, split: str | None) -> HubSplit:
     """
     name = hub_name(data)
     if name is None:
-        raise UsageError(f"data={data}: no data set of the hub")
+        raise UsageError(f"data={data}: not a data set of the hub")
     if split is None:
         known = f" ({', '.join(SPLITS)})" if name.repository == RELEASE else ""
         raise UsageError(f"data={data}: name a split with split={known}")
     if not _is_folder_name(split):
-        raise UsageError(f"split={split}: no name of a folder")
+        raise UsageError(f"split={split}: not a folder name")
     commit = name.commit or _resolved(name.repository, name.branch)
     return HubSplit(split, name.repository, commit)
 
@@ -236,7 +236,7 @@ def fetch_files(data: str, patterns: Sequence[str]) -> Path:
     """
     name = hub_name(data)
     if name is None:
-        raise UsageError(f"data={data}: no data set of the hub")
+        raise UsageError(f"data={data}: not a data set of the hub")
     commit = name.commit or _resolved(name.repository, name.branch)
     return _snapshot(name, commit, data, patterns)
 
@@ -268,7 +268,9 @@ def _resolved(repository: str, revision: str) -> str:
         answer = _library().resolve_revision(repository, repo_type="dataset", revision=revision)
     commit = str(answer.resolved)
     if not _is_commit(commit):
-        raise HubError(f"data={data}: the hub says '{commit[:60]}', no commit; give one: @COMMIT")
+        raise HubError(
+            f"data={data}: the hub says '{commit[:60]}', which is not a commit; give one: @COMMIT"
+        )
     return commit
 
 
@@ -317,7 +319,7 @@ def reason_of(error: Exception, repository: str) -> str:
         errors.DisabledRepoError: f"the hub has disabled it, see {page}",
         errors.RevisionNotFoundError: f"no such revision of {repository}, see {page}",
         errors.RepositoryNotFoundError: f"there is no such data set, or it is private: {_LOG_IN}",
-        errors.OfflineModeIsEnabled: "not in the cache, and HF_HUB_OFFLINE forbids to fetch it; "
+        errors.OfflineModeIsEnabled: "not in the cache, and HF_HUB_OFFLINE prevents fetching it; "
         "unset that, or give a local copy with data=FOLDER",
     }
     for kind, reason in telling.items():

@@ -178,7 +178,7 @@ class PoolSource:
             self._drawn[query.benchmark_id] = drawn
         if len(drawn) < size:
             have = f"{self._split.folder} has {len(drawn)} memories"
-            most = f"{have} that can stand beside '{query.benchmark_id}'"
+            most = f"{have} that fit into the pool of '{query.benchmark_id}'"
             instead = f"choose fewer, or give pools as task3/d{size}"
             raise UsageError(f"distractors={size}: {most}; {instead}")
         return drawn[:size]
@@ -215,7 +215,7 @@ def write_pools(
     source = PoolSource(opened, seed=seed)
     folders = {size: Path(out) / opened.name / QUERIES / f"d{size}" for size in sizes or SIZES}
     if there := next(filter(Path.exists, folders.values()), None):
-        raise UsageError(f"out={out}: {there} is there already; choose another folder")
+        raise UsageError(f"out={out}: {there} already exists; choose another folder")
     for number, (size, folder) in enumerate(folders.items()):
         try:
             pairs = list(source.rows(size))
@@ -366,7 +366,7 @@ def read_bank(path: Path) -> tuple[BankMemory, ...]:
         memory = _bank_memory(row, path, line)
         if memory.memory_id in found:
             raise DataError(
-                f"'{memory.memory_id}' stands twice", path=path, line=line, field="memory_id"
+                f"'{memory.memory_id}' appears twice", path=path, line=line, field="memory_id"
             )
         found[memory.memory_id] = memory
     return tuple(found.values())

@@ -302,7 +302,7 @@ def _named_rows(
 
 
 def _twice(name: str, path: Path, line: int) -> JoinError:
-    return JoinError("twice", f"'{name}' stands twice", path=path, line=line, name=name)
+    return JoinError("twice", f"'{name}' appears twice", path=path, line=line, name=name)
 
 
 def _gold_places(path: Path, on_fault: Callable[[JoinError], None]) -> dict[str, int]:

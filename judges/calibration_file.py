@@ -320,7 +320,7 @@ def differing_part(
     row = calibration.row
     then, now = row.judge_fingerprint, json.loads(json.dumps(judge.fingerprint))
     if then is None:
-        return "it rests on recorded verdicts, so it applies to no judge"
+        return "it is based on recorded verdicts, so it applies to no judge"
     for name in sorted({*then, *now}, key=lambda name: (name != "judge", name)):
         if then.get(name) != now.get(name):
             return f"judge.{name} was {_short(then.get(name))}, and is {_short(now.get(name))}"
@@ -328,7 +328,7 @@ def differing_part(
     if of_rubric is None:
         return f"it has no rubric {rubric}"
     if of_rubric.acceptance is not None:
-        return "it rests on known answers, where error rates differ"
+        return "it is based on known answers, where error rates differ"
     if of_rubric.rubric_sha256 != _rubric_hash(judge, rubric_of(rubric, own)):
         return f"the text of rubric {rubric} has changed since"
     return expired(row.expires, today)
@@ -367,7 +367,7 @@ def rubric_of(name: str, own: Iterable[Rubric] = ()) -> Rubric:
     if (known := labelled_as(name, own)) is not None:
         return known
     if name in _NO_RUBRICS or not _FILE_NAME.fullmatch(name):
-        message = "is taken" if name in _NO_RUBRICS else "can't be the name of a file"
+        message = "is taken" if name in _NO_RUBRICS else "is not a valid file name"
         raise UsageError(
             f"rubric {shown(name)}: {message}, so it has no instructions for a judge; "
             "choose another name"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from alps.errors import AlpsError, UsageError, closest
+from alps.extension import brought_judges, load
 from alps.folders import typed_path
 from alps.judges.base import Judge
 from alps.judges.embedded import (
@@ -17,19 +18,15 @@ from alps.judges.embedded import (
 EMBEDDED_JUDGES = ("lexical", "minilm")
 AGREEMENTS: Mapping[str, str] = {"lexical": AGREEMENT, "minilm": MINILM_AGREEMENT}
 """How far embedded judges can be trusted, as it was measured."""
-RECORDED, FITTED = "recorded:", "fitted:"
-LABELLED = "people:"
-"""A label folder, which is read as a judge where people audit a run."""
+RECORDED = "recorded:"
 
 
 def known_agreement(name: str) -> str | None:
     """Return how far an embedded judge can be trusted, as it was measured; None if nobody knows."""
-    if not name.startswith(FITTED):
+    if not name.startswith(tuple(brought_judges())):
         return AGREEMENTS.get(name)
-    from alps.judges.fitted import read_fitted
-
     try:
-        return read_fitted(typed_path(name.removeprefix(FITTED))).agreement
+        return getattr(embedded_judge(name), "agreement", None)
     except AlpsError:  # a run is shown long after, and elsewhere
         return None
 
@@ -37,28 +34,24 @@ def known_agreement(name: str) -> str | None:
 def is_embedded_judge(name: str) -> bool:
     """Tell whether `name` is a judge that needs no LLM client."""
     embedded = name in (*EMBEDDED_JUDGES, *CONSTANT_JUDGES)
-    return embedded or name.startswith((RECORDED, FITTED, LABELLED))
+    return embedded or name.startswith((RECORDED, *brought_judges()))
 
 
 def embedded_judge(name: str) -> Judge:
-    """Return the embedded or fitted judge, or the recorded verdicts, that `name` names.
+    """Return the embedded judge, the recorded verdicts or an extension's judge of that name.
 
     Raises:
         UsageError: If there is none, or it needs an extra that is not installed.
-        DataError: If the recorded verdicts or the fitted judge can't be read.
+        DataError: If what it reads can't be read.
     """
     if name.startswith(RECORDED):
         from alps.judges.recorded import RecordedJudge
 
         return RecordedJudge(typed_path(name.removeprefix(RECORDED)))
-    if name.startswith(FITTED):
-        from alps.judges.fitted import FittedJudge
-
-        return FittedJudge(typed_path(name.removeprefix(FITTED)))
-    if name.startswith(LABELLED):
-        from alps.judges.people import PeopleJudge
-
-        return PeopleJudge(typed_path(name.removeprefix(LABELLED)))
+    for start, where in brought_judges().items():
+        if name.startswith(start):
+            made: Judge = load(where)(typed_path(name.removeprefix(start)))
+            return made
     if name == "lexical":
         return LexicalJudge()
     if name == "minilm":

@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
+
 from alps.errors import DataError
 from alps.judges.copying import is_copied
 from alps.judges.matching import (
@@ -79,7 +81,7 @@ def _verdict(value: object) -> str:
 
 def _mark(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or value not in range(1, 6):
-        refuse(f"{value!r} is no integer from 1 to 5")
+        refuse(f"{value!r} is not an integer from 1 to 5")
     return int(value)
 
 
@@ -90,8 +92,12 @@ def _option(value: object) -> str:
     return folded
 
 
-Reason = Annotated[str, forgiving(_reason)]
+# Lengths are sent and not checked: a small model on a server of one's own ends no reason by itself,
+# and a long reason of a better model makes its verdict no worse.
+Reason = Annotated[str, forgiving(_reason), Field(json_schema_extra={"maxLength": 1_000})]
 """Why a judge says what it says; missing ones are forgiven."""
+Id = Annotated[str, Field(json_schema_extra={"maxLength": 80})]
+"""The id of an item that the payload holds."""
 Mark = Annotated[Literal[1, 2, 3, 4, 5], forgiving(_mark)]
 
 
@@ -100,8 +106,8 @@ class JudgedPair(ReplyModel):
 
     # The reason comes first, here and below, so that it is thought before the verdict is said.
     reason: Reason
-    gold: str
-    predicted: str
+    gold: Id
+    predicted: Id
     relation: Annotated[Relation, forgiving(_relation)]
 
 
@@ -115,7 +121,7 @@ class SupportedItem(ReplyModel):
     """One item of the reply."""
 
     reason: Reason
-    id: Annotated[str, forgiving(str)]
+    id: Annotated[Id, forgiving(str)]
     support: Annotated[Support, forgiving(_support)]
 
 
@@ -197,7 +203,7 @@ def support_answer(ids: Sequence[str]) -> AnswerType[dict[str, tuple[Support, st
         for item in reply.items:
             judged.setdefault(item.id, (item.support, item.reason))
         if missing := [name for name in ids if name not in judged]:
-            raise ValueError(f"nothing said of {', '.join(missing)}")
+            raise ValueError(f"nothing about {', '.join(missing)}")
         return Read({name: judged[name] for name in ids})
 
     return AnswerType(schema=SupportReply, read=read, partial=False, decision=_without_reasons)

@@ -47,6 +47,8 @@ from alps.run.opened import MANIFEST, find_run, open_run
 from alps.show.estimate import show_estimate
 from alps.show.formatting import visible
 from alps.show.table import terminal
+from alps.tasks import board_tracks
+from alps.tasks.registry import track_title
 from alps.waiting import end, tell
 
 REFUSED = 1
@@ -134,7 +136,7 @@ def verify_command(words: Sequence[str]) -> int:
     earlier = settings.continues
     if earlier is not None and not (folder.resolve().parent / earlier / CARD).is_file():
         beside = shown(str(folder), 200)
-        raise UsageError(f"continues={earlier}: no submission of that name beside {beside}")
+        raise UsageError(f"continues={earlier}: no submission of that name next to {beside}")
     verification = verify(folder, options)
     if settings.format == "json":
         print(json.dumps(verification.as_json(), ensure_ascii=False, indent=2))
@@ -156,7 +158,7 @@ def _record(folder: Path, settings: VerifySettings, recomputed: Sequence[str]) -
         joined |= part.review(entry)
     draw = joined.get("audit_draw")
     if draw is not None and settings.format != "json":
-        line = f"audits of these answers that boards show are drawn by audit_seed={draw.seed}"
+        line = f"boards show audits of these answers only with audit_seed={draw.seed}"
         terminal().print(line, markup=False)
     if there is not None and draw == there.audit_draw:
         joined.pop("audit_draw", None)
@@ -193,7 +195,7 @@ def rescore_command(words: Sequence[str]) -> int:
     if done is None:
         return 0
     if done.budget_spent:
-        raise BudgetError("stopped by the budget; a larger one and the same command resume it")
+        raise BudgetError("stopped by the budget; the same command with a larger one resumes it")
     console = terminal()
     if done.too_many_unscored:
         console.print("No review written: too many answers have no verdict.", markup=False)
@@ -409,15 +411,16 @@ def _calls(run: RunCard) -> str:
 
 def _scores(card: Submission) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("track", "score"):
+    for name in ("task", "score"):
         table.add_column(name, no_wrap=True)
     for name in ("value", "95 % interval", "n"):
         table.add_column(name, justify="right", no_wrap=True)
     for name, track in card.tracks.items():
+        titles = {metric.name: metric.title.strip() for metric in board_tracks()[name].metrics}
         known = {metric: score for metric, score in track.scores.items() if score.value is not None}
         for n, (metric, score) in enumerate(list(known.items())[:_MOST_SCORES]):
             cells = f"{score.value:.4f}", _interval(score), f"{score.n:,}"
-            table.add_row("" if n else name, metric, *cells)
+            table.add_row("" if n else track_title(name), titles.get(metric, metric), *cells)
         more, without = max(0, len(known) - _MOST_SCORES), len(track.scores) - len(known)
         rest = [f"{more} more"] * bool(more) + [f"{without} without a score"] * bool(without)
         if rest:

@@ -47,7 +47,7 @@ from alps.run.opened import RunFolder, open_run
 from alps.show.formatting import interval, number
 from alps.systems.resolve import RECORDED
 from alps.tasks import board_tracks
-from alps.tasks.registry import board_tasks
+from alps.tasks.registry import board_tasks, track_title
 
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 # Findings that say that a journal has changed since the summary.
@@ -222,7 +222,7 @@ def _finished(folder: Path, run: RunFolder) -> RunFolder:
     elif settings.get("limit") is not None:
         fault = f"limit={settings['limit']}: only a part of the split; run it without limit="
     elif settings.get("shard") is not None:
-        fault = f"shard={settings['shard']}: only a part of the split; alps merge makes the whole"
+        fault = f"shard={settings['shard']}: only a part of the split; alps merge joins the shards"
     # By rubrics in other words a judge is another one, with a board of its own.
     elif "wording" in run.manifest.judge:
         fault = "judged with other rubric prompts; submit a run with the bundled ones"
@@ -273,7 +273,7 @@ def _check_leaks(card: Submission) -> None:
             mend = f"take it out of {path}="
         elif "key" in leak:
             mend = "run it with the key in the environment"
-        raise UsageError(f"{path}: holds {leak}, which must not be published; {mend}")
+        raise UsageError(f"{path}: contains {leak}, which must not be published; {mend}")
 
 
 def _verified(folder: Path, runs: Sequence[RunFolder], data: str | None) -> Verification:
@@ -388,7 +388,7 @@ def request_text(packed: Packed) -> str:
     for item, seen_to in CHECKLIST:
         tick = "x" if seen_to else " "
         lines.append(f"- [{tick}] {item.replace('NAME', card.slug)}")
-    lines += ["", "| track | metric | score | 95 % interval | n |", "|---|---|---:|---|---:|"]
+    lines += ["", "| task | metric | score | 95 % interval | n |", "|---|---|---:|---|---:|"]
     lines += [_request_row(name, track) for name, track in card.tracks.items()]
     lines += ["", "How the answers were made, and what explains the warnings:", ""]
     lines += [card.notes or "…"]
@@ -399,13 +399,13 @@ def request_text(packed: Packed) -> str:
 
 
 def _request_row(name: str, track: PublishedTrack) -> str:
-    metrics = board_tracks()[name].metrics
+    title, metrics = track_title(name), board_tracks()[name].metrics
     lead = next((one for one in metrics if one.headline and one.name in track.scores), metrics[0])
     score = track.scores.get(lead.name)
     if score is None:
-        return f"| {name} | {lead.title.strip()} | – | – | – |"
+        return f"| {title} | {lead.title.strip()} | – | – | – |"
     figures = f"{number(score.value)} | {interval(score)} | {score.n:,}"
-    return f"| {name} | {lead.title.strip()} | {figures} |"
+    return f"| {title} | {lead.title.strip()} | {figures} |"
 
 
 def write_request(packed: Packed, path: Path) -> None:

@@ -205,7 +205,7 @@ def _rescored(
 def _check_in_order(folder: Path) -> None:
     for finding in verify(folder, Options(reviewed=True)).findings:
         if finding.severity == "serious" and finding.code != "refuted":
-            fault = f"{finding.what}; alps leaderboard verify says it all"
+            fault = f"{finding.what}; alps leaderboard verify shows all problems"
             raise DataError(fault, path=folder, field=finding.where)
 
 
@@ -264,7 +264,7 @@ def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
         most = "" if all(stage.exact for stage in stages) else "up to "
         tokens = sum(stage.least_tokens for stage in stages)
         what = f"judge={settings.judge}: {most}{calls:,} calls, at least {tokens:,} tokens"
-        mend = "max_cost= or max_total_tokens= lets it be asked, and stops it there"
+        mend = "max_cost= or max_total_tokens= allows and limits its requests"
         raise UsageError(f"{what}; {mend}")
 
 

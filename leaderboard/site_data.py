@@ -26,6 +26,7 @@ from alps.leaderboard.submission import (
     read_entry,
 )
 from alps.tasks import Metric, board_tracks
+from alps.tasks.registry import track_title
 
 # The share of a scale up to which two judgements of the same answers may differ, as judges do from
 # day to day; and where no interval says how far the records let the score vary.
@@ -43,7 +44,9 @@ class Contradiction:
 
     def __str__(self) -> str:
         scores = f"submitted {self.submitted:.3f}, judged again {self.again:.3f}"
-        return f"{self.track} {self.metric}: {scores}"
+        metrics = board_tracks()[self.track].metrics
+        titles = {metric.name: metric.title.strip() for metric in metrics}
+        return f"{track_title(self.track)}, {titles.get(self.metric, self.metric)}: {scores}"
 
 
 def same_judge(card: Submission, review: Review | None, track: str, metric: str) -> bool:
@@ -197,7 +200,7 @@ def load(submissions: Path) -> list[SiteSystem]:
         DataError: If one can't be read, or its folder has another name than its slug.
     """
     if not submissions.is_dir():
-        hint = "submissions= takes the folder that holds them"
+        hint = "submissions= must be the folder of submissions"
         raise UsageError(f"{submissions}: no such folder; {hint}")
     systems = []
     for folder in sorted(path for path in submissions.iterdir() if (path / CARD).is_file()):

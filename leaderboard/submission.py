@@ -472,10 +472,10 @@ class SubmissionEntry:
                 try:
                     row = from_json(line, allow_inf_nan=False)
                 except ValueError as error:
-                    fault = "not JSON; alps leaderboard verify tells more"
+                    fault = "not JSON; alps leaderboard verify shows all problems"
                     raise DataError(fault, path=path, line=number) from error
                 if not isinstance(row, dict) or not isinstance(row.get(key), str):
-                    fault = f"no row with a {key}; alps leaderboard verify tells more"
+                    fault = f"no row with a {key}; alps leaderboard verify shows all problems"
                     raise DataError(fault, path=path, line=number)
                 yield row
 

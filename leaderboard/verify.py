@@ -166,11 +166,11 @@ def _check_tracks(
 def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
     total = len(card.tracks)
     if not recomputed:
-        return f"none of {total} tracks could be recomputed"
+        return f"none of {total} tasks could be recomputed"
     numbers = sum(len(track.scores) for track in card.tracks.values())
     consistent = findings.codes.isdisjoint(("score", "row_score", "verdict"))
     how = "consistent" if consistent else "with differences"
-    what = f"{recomputed} of {total} tracks recomputed from predictions and verdicts"
+    what = f"{recomputed} of {total} tasks recomputed from predictions and verdicts"
     return f"{what} ({numbers} scores): {how}"
 
 
@@ -228,7 +228,7 @@ class TrackCheck:
         """Check the track, and recompute what can be."""
         where, expected = f"tracks.{self.name}", board_tracks()[self.name].name
         if self.track.task != expected:
-            what = f"{self.track.task}, but the track is of {expected}"
+            what = f"{self.track.task}, but the scores are for {expected}"
             self.findings.serious("identity", f"{where}.task", what, "pack the runs again")
             return CheckedTrack()
         try:

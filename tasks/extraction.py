@@ -125,7 +125,7 @@ METRICS = (
     # Macro: a long session with many memories weighs no more than a short one.
     Metric(
         "f1",
-        "F1 (macro)",
+        "F1",
         headline=True,
         on_boards=OnBoards(people="task1.set_f1", companions=("f1_strict",)),
     ),

@@ -7,24 +7,22 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, one_line
-from alps.extension import brought_tasks, load
+from alps.extension import brought_scorings, brought_tasks, load
 from alps.llm.types import AnswerType
 from alps.prompts import Prompt
 from alps.tasks.base import DEFAULTS, OF_MEMORY, PARTS_OF_TASK, Task, TaskOptions
 from alps.tasks.metrics import PARTS_OF_METRIC, Metric, metric_row, read_metric
 
-if TYPE_CHECKING:
-    from alps.data.audit_findings import AuditReport
-
-KEYS: Mapping[str, tuple[str, ...]] = {
+_KEYS: Mapping[str, tuple[str, ...]] = {
     "extraction": ("prompt", "extras"),
     "update": (),
     "retrieval": ("distractors",),
@@ -32,6 +30,8 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "personamem": ("size", *OF_MEMORY, "persona", "answer", "orders", "parser"),
     "forgetting": ("memory",),
 }
+# A task that has a folder to itself can be deleted with it.
+KEYS = {name: keys for name, keys in _KEYS.items() if find_spec(f"alps.tasks.{name}")}
 """The keys of a run that mean something to each task, and not to every task.
 
 They are read without importing the task. A memory system has keys besides these.
@@ -92,9 +92,10 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
     found = tuple(track for name in wanted for track in _tracks_of(name, options))
     if options.scoring == "alps":
         return found
-    from alps.tasks.authors_v1 import rescored
-
-    return rescored(found)
+    if options.scoring not in brought_scorings():
+        raise UsageError(f"scoring={options.scoring}: no extension brings it")
+    rescored: tuple[Task, ...] = load(brought_scorings()[options.scoring])(found)
+    return rescored
 
 
 @cache
@@ -139,25 +140,6 @@ def _every_track(task: str) -> tuple[Task, ...]:
 def systems_by_task() -> Mapping[str, tuple[str, ...]]:
     """Return the names of the systems without a model, by the task of the package they answer."""
     return {name: tuple(load_task(name).systems) for name in TASKS}
-
-
-def audit_data(data: str, split: str | None, task: str | None = None) -> "AuditReport":
-    """Audit data in a layout that a task has to itself, `task` if given, or else the release's.
-
-    Raises:
-        UsageError: If there is no such data set or split, or the split must be named.
-        DataError: If a file can't be read.
-    """
-    # Tasks that extensions bring have samples of their own: `task=` names whose.
-    brought = () if data == "samples" else brought_tasks()
-    for name in (*TASKS, *brought) if task is None else (task,):
-        own = load_task(name).data.audit
-        report = None if own is None else own(data, split)
-        if report is not None:
-            return report
-    from alps.data.audit import audit
-
-    return audit(data, split)
 
 
 def track_title(track: str, size: str | None = None) -> str:
@@ -206,7 +188,7 @@ def with_choices(task: str) -> dict[str, str]:
         if one is not None:
             for key, value in one.selects.items():
                 if chosen.setdefault(key, value) != value or one.name in names:
-                    several = f"several tracks of {one.name}; name one, or give {key}={ALL}"
+                    several = f"several tasks of {one.name}; name one, or give {key}={ALL}"
                     raise UsageError(f"task={task}: {several}")
         names.append(word if one is None else one.name)
     return {"task": ",".join(names), **chosen}
@@ -261,7 +243,7 @@ def _fault_of(tracks: Sequence[object]) -> str | None:
         return "tracks(options) must return one or more alps.tasks.Task"
     # Journals and summaries know a track by its name: of two alike one would overwrite the other.
     if len(names) < len(tracks):
-        return "two of its tracks have the same name; give each its own name"
+        return "two of its tasks have the same track; give each its own"
     return None
 
 

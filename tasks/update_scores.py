@@ -43,7 +43,7 @@ def _per_action(action: str) -> tuple[Metric, Metric]:
 METRICS = (
     Metric(
         "f1_changed",
-        "F1 of changed memories (macro)",
+        "F1 of changes",
         headline=True,
         on_boards=OnBoards(companions=("f1",)),
     ),
@@ -52,7 +52,7 @@ METRICS = (
     # An answer that changes nothing gets .68 of it on our samples: alone it would read as skill.
     Metric(
         "f1",
-        "F1 of the whole list (macro)",
+        "F1 of the whole list",
         on_boards=OnBoards(with_baselines=True, people="task2.set_f1"),
     ),
     Metric("precision", "precision, whole list"),

@@ -219,7 +219,7 @@ def _names(benchmark_id: str, queries: Sequence[Row]) -> list[str]:
         return [benchmark_id]
     own = [str(query["query_id"]) for query in queries]
     if twice := next((name for name in own if own.count(name) > 1), None):
-        raise ValueError(f"input.queries: '{twice}' stands twice")
+        raise ValueError(f"input.queries: '{twice}' appears twice")
     return [name if name.startswith(benchmark_id) else f"{benchmark_id}:{name}" for name in own]
 
 

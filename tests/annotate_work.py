@@ -15,7 +15,7 @@ from alps.ext.people.annotate.making import begin
 from alps.ext.people.annotate.seat import Seat, Step
 from alps.ext.people.annotate.server import application
 from alps.ext.people.annotate.settings import AnnotateSettings
-from alps.loopback import HOST, listen, server_of
+from alps.ext.view.loopback import HOST, listen, server_of
 from alps.parsing import parse_settings
 from tests.endtoend import Process, start
 from tests.loopback import Answer, serve

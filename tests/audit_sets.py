@@ -2,8 +2,8 @@
 
 import random
 
-from alps.data.audit import audit
 from alps.data.release import write_track
+from alps.ext.datasets.audit import audit
 from tests.builders import memory
 
 WORDS = (

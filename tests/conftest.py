@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from alps.llm.cache import Cache
@@ -33,6 +34,7 @@ LONGEST = (
     "test_correction",
 )
 """The files that take longest; the first of them mostly wait for servers."""
+hypothesis.settings.register_profile("few", max_examples=25)
 ROOT = Path(__file__).resolve().parent.parent
 
 # Tests run side by side: with a thread for every core, OpenBLAS spent five times the processor time
@@ -56,6 +58,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGHUP, lambda *_: None)
     if config.getoption("numprocesses", None):
         warm.share()
+    if "not release" in config.option.markexpr:
+        hypothesis.settings.load_profile("few")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,7 +6,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,12 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
+def write_rows(path: Path, content: Iterable[Any]) -> Path:
+    """Write a JSON Lines file; return its path."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in content), encoding="utf-8")
+    return path
+
+
 def complete_rows(path: Path) -> list[dict[str, Any]]:
     """Read what is complete of a file that somebody is still writing."""
     return [json.loads(line) for line in path.read_bytes().splitlines(True) if line.endswith(b"\n")]
@@ -139,7 +145,7 @@ def task1(folder: Path) -> dict[str, Any]:
 
 
 def contents(folder: Path, names: Sequence[str] = (*JOURNALS, "summary.json")) -> dict[str, bytes]:
-    """Read the files of a run that the same command must give again, byte by byte."""
+    """Read the files of a run that the same command must give again, byte for byte."""
     return {name: (folder / name).read_bytes() for name in names}
 
 

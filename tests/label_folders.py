@@ -3,7 +3,7 @@
 import json
 
 from alps.ext.calibration.calibrate import calibrate
-from alps.judges.labels import read_labels, read_verdicts
+from alps.ext.calibration.labels import read_labels, read_verdicts
 
 BINARY = {"kind": "nominal", "values": [0, 1]}
 FIVE = {"kind": "ordinal", "values": [1, 2, 3, 4, 5]}

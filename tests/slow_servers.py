@@ -91,6 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         tokens = server.tokens[: body.get("max_tokens")]
         used = {"prompt_tokens": asked, "completion_tokens": len(tokens)}
+        used["total_tokens"] = asked + len(tokens)
         head = {"id": "slow", "created": 0, "model": body["model"], "system_fingerprint": "slow"}
         if not (server.streams and body.get("stream")):
             time.sleep(len(tokens) / server.rate)

@@ -322,7 +322,13 @@ HARD = (
     *("relations", "long", "arabic", "steering", "nothing-to-find", "mended", "unjudged"),
     *("withheld", "refused", "truncated", "unparsable", "invalid", "empty", "unheard"),
 )
-OF_TRACKS = ("task2/anna", "task3_d300/anna", "task3_d300/cleo", "task4_ability4/1", "ability5:1")
+OF_TRACKS = (
+    "update/anna",
+    "retrieval@300/anna",
+    "retrieval@300/cleo",
+    "constraints/1",
+    "ability5:1",
+)
 SIZES = "memory=bm25 max_context_tokens=256,1k size=32k"
 
 STORIES = {
@@ -338,10 +344,10 @@ STORIES = {
             Alps("run task=extraction model=floor/excerpts out=floor"),
             Alps("compare rules oracle floor", "compare-three"),
             Alps("show rules", "show-run"),
-            Alps("show rules task1/3", "show-record"),
-            Alps("show rules task2/2", "show-record"),
-            Alps("show bm25 task3_d100/1", "show-record"),
-            Alps("show rules task4_ability2/1 --full", "show-record"),
+            Alps("show rules extraction/3", "show-record"),
+            Alps("show rules update/2", "show-record"),
+            Alps("show bm25 retrieval@100/1", "show-record"),
+            Alps("show rules preference-following/1 --full", "show-record"),
             Alps("ls .", "ls"),
             Alps("report rules oracle out=report.html", "pages"),
             Alps("report rules out=tasks.html", "pages"),
@@ -373,7 +379,7 @@ STORIES = {
                 log=True,
             ),
             Alps("show llm", "show-llm"),
-            Alps("show llm task4_ability1/1", "show-llm"),
+            Alps("show llm persona-awareness/1", "show-llm"),
             Alps("compare llm again", "compare-judges"),
         ),
         written=("llm", "again"),

@@ -408,7 +408,7 @@ class Client:
         failing = self._limiter.breaker.failing_for(asyncio.get_running_loop().time())
         if self._notice is not None and not self._noticed and failing >= _A_WHILE:
             self._noticed = True
-            wait = f"it is tried again for {as_time(self._patience)} (patience=)"
+            wait = f"retrying for {as_time(self._patience)} (patience=)"
             self._notice(f"{model} has not answered for {failing:.0f} s ({error}): {wait}")
 
     async def _record(self, attempt: _Attempt, *, billed: bool | None) -> None:

@@ -95,7 +95,7 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
 
 def redirected(exchange: Exchange) -> TransportError:
     """Return the error for an endpoint that answers with a redirect."""
-    where = redact(exchange.redirect or "")[:200] or "an address that it does not name"
+    where = redact(exchange.redirect or "")[:200] or "an address that the response does not name"
     what = f"the endpoint redirects to {where}; use that address"
     message = f"HTTP {exchange.status}: {what}"
     return TransportError(message, transient=False, status=exchange.status)

@@ -72,7 +72,7 @@ class Totals:
 
     `without_price` names the models of those. `served` holds by purpose what answered, replies of
     the cache included. `under_way` counts requests that wait for an answer; `rate`
-    tells how fast a slow server writes.
+    tells how fast a slow server writes; `stage` what is asked before the first record.
     """
 
     calls: int = 0
@@ -89,6 +89,7 @@ class Totals:
     served: dict[str, set[Served]] = field(default_factory=dict)
     under_way: int = field(default=0, compare=False)
     rate: str = field(default="", compare=False)
+    stage: str = field(default="", compare=False)
     _waits_since: float | None = field(default=None, compare=False)
 
     @contextmanager

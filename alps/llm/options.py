@@ -166,7 +166,7 @@ def _plain(node: Any, levels: int) -> Any:
         raise ValueError(f"it is nested more than {_DEEPEST} deep")
     if isinstance(node, Mapping):
         if odd := [name for name in node if not _NAME.fullmatch(str(name))]:
-            raise ValueError(f"{redact(str(odd[0]))[:40]!r} can't be the name of an option")
+            raise ValueError(f"{redact(str(odd[0]))[:40]!r} is not a valid option name")
         return {str(name): _plain(inner, levels - 1) for name, inner in node.items()}
     if isinstance(node, list | tuple):
         return [_plain(inner, levels - 1) for inner in node]

@@ -152,7 +152,7 @@ class Ladder:
         asked = request.model, request.api_base
         if asked not in self._thinking:
             self._thinking.add(asked)
-            why = "it thinks, and its thought took of what its answer was given"
+            why = "it reasons, and reasoning used up its output budget"
             self._tell(f"{request.model} is asked without an output budget, since {why}")
         return replace(request, longest=None)
 

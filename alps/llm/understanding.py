@@ -61,7 +61,7 @@ _KEPT = 60_000
 # are packed where it repeats itself. Of 4,660 answers of real models, none of which does, the most
 # repetitive is packed 7.6 times smaller.
 _END, _FEWEST, _REPEATED = 6_000, 600, 10
-RAN_WILD = "it repeats itself to where it was cut off"
+RAN_WILD = "it repeats itself until it is cut off"
 SEVERAL_ANSWERS = "it contains several different answers: give exactly one"
 # Of what stands between two tags within a line: less is a mention of the tags. No thought of less
 # was met.

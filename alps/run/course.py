@@ -128,6 +128,7 @@ async def run_course(
                     judge,
                     rubrics_of(data.tasks),
                     folder,
+                    totals=ledger.totals,
                     check=settings.judge_check and asked_as is AS_EVER,
                     ask=not merging,
                 )

@@ -11,6 +11,7 @@ from alps.jsonl import Row, scan
 from alps.judges.admission import KnownItem, drawn_items, partly_admitted
 from alps.judges.base import EmbeddedJudge, Judge, fingerprint_id
 from alps.judges.rubric import Rubric
+from alps.llm.ledger import Totals
 from alps.llm.types import JUDGE_CHECK, Request
 from alps.rows import RubricCheck
 from alps.run.collector import stopping_together
@@ -70,7 +71,13 @@ class _Asked:
 
 
 async def admit_judge(
-    judge: Judge, rubrics: Sequence[Rubric], folder: Path, *, check: bool, ask: bool = True
+    judge: Judge,
+    rubrics: Sequence[Rubric],
+    folder: Path,
+    *,
+    totals: Totals,
+    check: bool,
+    ask: bool = True,
 ) -> CheckedJudge:
     """Ask a judge the known items that the journal in `folder` holds no answer to.
 
@@ -78,6 +85,7 @@ async def admit_judge(
         judge: Who is asked.
         rubrics: By which it is going to judge.
         folder: Where its answers are kept, each as soon as it is there.
+        totals: Of the calls of the run; their `stage` says how far the check is.
         check: Whether it is checked at all.
         ask: Whether it may be asked; else what the journal holds counts.
 
@@ -93,8 +101,11 @@ async def admit_judge(
     with closing(Journal(folder / FILE, key=_key)) as journal:
         waiting = [one for one in asked if ask and journal.get(one.key) is None]
         asking = judge.under(JUDGE_CHECK)
-        async with stopping_together(_ask(asking, one, journal) for one in waiting) as answering:
+        left = _Left(totals, len(waiting))
+        tasks = (_ask(asking, one, journal, left) for one in waiting)
+        async with stopping_together(tasks) as answering:
             outcomes = await asyncio.gather(*answering)
+        totals.stage = ""
         journal.settle(one.key for one in asked)
         checks = _counted(asked, journal)
     stopped = "budget" in outcomes
@@ -142,9 +153,23 @@ def _drawn(judge: Judge, rubrics: Sequence[Rubric]) -> list[_Asked]:
     return asked
 
 
-async def _ask(judge: Judge, asked: _Asked, journal: Journal) -> Outcome:
+@dataclass
+class _Left:
+    """How far a check is, for whoever watches: a small judge takes minutes for it."""
+
+    totals: Totals
+    items: int
+    answered: int = 0
+
+    def count(self) -> None:
+        self.answered += 1
+        self.totals.stage = f"judge check {self.answered:,}/{self.items:,}"
+
+
+async def _ask(judge: Judge, asked: _Asked, journal: Journal, left: _Left) -> Outcome:
     """Keep the answer to one item; an item that was not heard is asked again another time."""
     verdict = await judge.answer(asked.item.question, about=asked.item.name)
+    left.count()
     if verdict.outcome not in UNHEARD:
         await journal.append_together(asked.row(verdict))
     outcome: Outcome = verdict.outcome

@@ -163,7 +163,7 @@ class RunFolder:
                 tasks[track] = stand_in(",".join(closed), track, recorded.get(track))
             else:
                 where = self.folder / MANIFEST
-                raise RunFolderError(f"{where}: its settings give no track '{track}'")
+                raise RunFolderError(f"{where}: its settings name no task '{track}'")
         return tasks
 
     @property
@@ -269,9 +269,7 @@ def _read_json(path: Path) -> Any:
     try:
         return parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        mend = (
-            "the same alps run again can't repair this: choose another out=, or remove the folder"
-        )
+        mend = "resuming can't repair this: choose another out=, or remove the folder"
         raise RunFolderError(f"{path}: not JSON; {mend}") from error
     except OSError as error:
         raise RunFolderError(f"{path}: {error.strerror or error}") from error
@@ -289,7 +287,9 @@ def refuse_same_names(folders: Sequence[Path]) -> None:
         if name in names:
             same = folder.resolve() == names[name].resolve()
             why = (
-                "named twice" if same else f"is called as {names[name]}; rename one of the folders"
+                "named twice"
+                if same
+                else f"has the same name as {names[name]}; rename one of the folders"
             )
             raise UsageError(f"{folder}: {why}")
         names[name] = folder
@@ -320,7 +320,7 @@ def find_run(word: str) -> Path:
         UsageError: If there is none; names the closest one in `runs/`.
     """
     if not word.strip():
-        raise UsageError("a run is to be named, and '' names none (alps ls shows those in runs/)")
+        raise UsageError("name a run, not '' (alps ls shows those in runs/)")
     path = Path(word).expanduser()
     for folder in (path, RUNS / word):
         if (folder / MANIFEST).is_file():
@@ -344,7 +344,7 @@ def _is_of_calibration(settings: Row) -> bool:
 
 def _no_run(folder: Path) -> CalibrationFolder:
     return CalibrationFolder(
-        f"{folder}: a calibration, no run; its page is {folder / 'calibration.html'}"
+        f"{folder}: a calibration, not a run; its page is {folder / 'calibration.html'}"
     )
 
 
@@ -394,9 +394,7 @@ def read_wanted(
         return Samples({}, f"dialogues and gold are not shown: {error}")
     # Data may have become anything since the run: its records are still shown, without dialogues.
     except (AlpsError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return Samples(
-            {}, f"dialogues and gold are not shown, the data was not found again: {error}"
-        )
+        return Samples({}, f"dialogues and gold are not shown, the data was not found: {error}")
     if samples is not None:
         return Samples(samples)
     if isinstance(data.place, PoolSource):

@@ -84,7 +84,7 @@ class Progress:
         parts.append(self.failures.kinds() if short else self.failures.line())
         if self.totals.calls:
             parts.append(spent(self.totals))
-        parts.append(self.totals.rate)
+        parts += [self.totals.rate, self.totals.stage]
         return "  ".join(filter(None, [*parts, self.waiting() or self.left()]))
 
     def rate(self) -> str:

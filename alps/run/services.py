@@ -359,17 +359,17 @@ def check_names(
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
         resolve_systems(settings.model, tasks)
     elif generate:
-        from alps.systems.process import program_environment
+        from alps.llm.secrets import program_environment
 
         program_environment(settings.passed)
     if generate and any(task.asking.continuations is not None for task in tasks):
         _check_compares(settings, tasks)
     if generate and settings.scoring != "alps" and settings.extras != "none":
         raise UsageError(
-            f"extras={settings.extras}: scoring={settings.scoring} asks no judge; leave it out"
+            f"extras={settings.extras}: scoring={settings.scoring} uses no judge; leave it out"
         )
     if settings.scoring != "alps" and not is_embedded_judge(settings.judge):
-        why = f"scoring={settings.scoring} asks no judge; leave it out, or give recorded:FILE"
+        why = f"scoring={settings.scoring} uses no judge; leave it out, or give recorded:FILE"
         raise UsageError(f"judge={settings.judge}: {why}")
     check_judge(settings, keys=keys)
 
@@ -533,11 +533,11 @@ def _check_llm(asked: UsedModel, embedded: Iterable[str], *, keys: bool) -> None
     price_of(name)  # a price file that can't be read is told before anything is paid for
     guess = closest(name, embedded)
     if "," in name:
-        raise UsageError(
-            f"{key}={redact(name)}: one run asks one model; give each a run of its own"
-        )
+        raise UsageError(f"{key}={redact(name)}: a run has one model; run each separately")
     if name.endswith("/"):
-        raise UsageError(f"{key}={name}: names a provider and no model, unlike openai/gpt-4.1-mini")
+        raise UsageError(
+            f"{key}={name}: names a provider but no model; write it like openai/gpt-4.1-mini"
+        )
     if guess and "/" not in name:
         raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")
     from alps.llm.prices import is_listed

@@ -185,7 +185,7 @@ def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
         if is_local(settings.model, load_tracks(settings.task)):
             _refuse(settings, OF_THE_MODEL, f"model={redact(settings.model)} is no litellm model")
         if settings.answer == "logprob":
-            why = "answer=logprob asks for no answer in words"
+            why = "answer=logprob asks for no text"
             _refuse(settings, (*SAMPLING, "structured"), why, instead="leave it out")
         passes = settings.model.startswith(PROGRAM) or any(part.uses("env") for part in parts)
         if settings.env is not None and not passes:
@@ -273,7 +273,7 @@ def pin_data(settings: RunSettings, folder: Path, tasks: Sequence[Task]) -> RunS
     elif data is None:
         data = name.pinned()
     elif name.commit is None:
-        kept = f"{folder} keeps to {label(data)}; for another commit name another out="
+        kept = f"{folder} uses {label(data)}; for another commit choose another out="
         click.echo(f"alps: {kept}", err=True)
     return settings.model_copy(update={"data": data})
 
@@ -343,7 +343,7 @@ def _added(settings: AskSettings, who: str, prefix: str) -> dict[str, Any]:
     ):
         variable, address = elsewhere
         added[f"{prefix}api_base"] = address
-        say_once(f"{model} is asked at {urlsplit(address).netloc}, as {variable} says")
+        say_once(f"requests to {model} go to {urlsplit(address).netloc} ({variable})")
     extra = getattr(settings, f"{prefix}request") or {}
     if "api_version" not in extra and (version := version_from_environment(model)) is not None:
         added[f"{prefix}request"] = {**extra, "api_version": version}

@@ -88,7 +88,7 @@ def score_again(
     if folder.resolve() == source.resolve():
         raise UsageError(f"out={folder}: a new judge needs a folder of its own")
     told = [f"The predictions are those of {source}; alps score judged them, under this judge."]
-    other = ["How the judge was asked, alps judges or alps judges said, and no setting here."]
+    other = ["alps judges set the judge's prompt, which no setting in this file names."]
     told += other if asked_as is not None else repeating(folder)
     parts = parts_of(settings, folder)
     session = RunSession(settings, data, folder, task_code(settings), parts)

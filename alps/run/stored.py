@@ -1,12 +1,17 @@
-"""Rows of a finished journal, read one by one; only their offsets are in memory."""
+"""Rows of a finished journal, read one by one, and what they say became of a record.
+
+Only the offsets of rows are in memory.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from alps.jsonl import Row, parse_json, scan
 from alps.run.opened import AnswerKey, key_of
+
+Stored = Mapping[str, Any]
 
 
 class StoredRows(Mapping[AnswerKey, Row]):
@@ -55,3 +60,21 @@ def stored_rows(path: Path, *, track: str = "") -> Iterator[StoredRows]:
             offsets[key] = offset
     with path.open("rb") as file:
         yield StoredRows(file, offsets)
+
+
+def state_of(score: Stored | None, prediction: Stored | None) -> str:
+    """Return what became of a record in one word.
+
+    `ok`, `repaired`, a kind of failed prediction, `judge:KIND` for a failed judgement, `unrated`
+    for an answer that its judge could not rate by its rubric, or `unfinished`.
+    """
+    if score is None:
+        return "unfinished"
+    if score.get("stage") == "judge":
+        return f"judge:{score['outcome']}"
+    if score.get("stage") == "generate":
+        return str(score["outcome"])
+    # A judge that rates nothing leaves the name of the rubric and no score.
+    if score.get("rubric") and not score.get("scores"):
+        return "unrated"
+    return "repaired" if prediction is not None and prediction.get("repaired") else "ok"

@@ -142,7 +142,7 @@ def _beyond(metric: Metric, judge: Judge, task: Task) -> str | None:
     if metric.needs.support and SupportQuestion not in judge.answers:
         return f"judge {judge.name} does not read dialogues"
     if metric.needs.rating and RubricQuestion not in judge.answers:
-        return f"judge {judge.name} rates no answers by a rubric"
+        return f"judge {judge.name} cannot rate answers by a rubric"
     if lacking := ", ".join(sorted(metric.needs.relations - judge.relations)):
         return f"judge {judge.name} cannot tell '{lacking}' from 'same'"
     return _refused(metric, judge, task)
@@ -180,7 +180,7 @@ def _shown(plan: RunPlan, task: Task, board: RecordScores) -> list[Metric]:
 def _score(outcome: Outcome, judge: Judge, metric: Metric, task: Task) -> Score:
     reason = _beyond(metric, judge, task)
     if metric.needs.ranking and not outcome.board.total("ranked"):
-        reason = reason or "the system ranks nothing"
+        reason = reason or "the system returns no ranking"
     if reason:
         return _unscored(reason)
     estimate = outcome.board.estimate(metric)

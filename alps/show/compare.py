@@ -383,7 +383,7 @@ def _notes(
     # A note and no refusal: a new version may be the very thing that is compared.
     if len(set(versions.values())) > 1:
         each = ", ".join(f"{letter} {version}" for letter, version in versions.items())
-        yield f"Made by different versions of alps, whose scores may not mean the same: {each}"
+        yield f"Made by different versions of alps, whose scores may not be comparable: {each}"
     reasons: dict[str, list[str]] = {}
     for track, reason in left_out.items():
         reasons.setdefault(reason if named else f"{track} {reason}", []).append(track)
@@ -419,8 +419,8 @@ def _compare_track(
         chosen = [metric for metric in chosen if metric.headline] or chosen[:1]
     if known is None:
         notes.append(
-            "The data was not found again, or has changed: each record stands alone in intervals"
-            " and tests"
+            "The data was not found, or has changed: intervals and tests treat records "
+            "as independent"
         )
     sessions = known or dict(zip(ids, ids, strict=True))
     withheld: dict[Pair, str] = {}

@@ -89,7 +89,7 @@ def _of_two(track: TrackComparison, lead: MetricComparison, names: Mapping[str, 
     contrast, title = lead.contrasts[0], metric_title(lead.metric)
     difference = contrast.difference.estimate
     if difference.value is None:
-        return f"no difference of {title}: {difference.reason or 'no record has it in both runs'}"
+        return f"no difference in {title}: {difference.reason or 'no record has it in both runs'}"
     shown = signed(abs(difference.value))
     if not shown.startswith("+"):
         return f"{' and '.join(names.values())} score the same ({title})"

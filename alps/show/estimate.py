@@ -126,7 +126,7 @@ def _unknown_bounds(stage: Stage) -> Iterator[str]:
 def _covers(covered: bool) -> str:
     if covered:
         return "covers the upper bound."
-    return "is below the upper bound: the run stops when it is spent."
+    return "is below the upper bound: the run stops when it is used up."
 
 
 def _dollars(cost: float | None) -> str:

@@ -11,7 +11,7 @@ PREDICTED_ACTIONS = (*GOLD_ACTIONS, "failed")
 """What becomes of a memory in an update, in the order of tables and charts."""
 MEANINGS = {
     "transport": "no response (API error): network, server or rate limit",
-    "budget": "not sent: the budget of the run is exhausted",
+    "budget": "not sent: the budget of the run is used up",
     "refused": "the model, or its provider, declined to answer",
     "too_long": "longer than the model, or its server, takes",
     "truncated": "cut off before a complete answer",
@@ -178,7 +178,7 @@ def _served_lines(role: str, rows: Sequence[ServedBy]) -> Iterator[str]:
         yield f"{MORE_THAN_ONE}{role} are from more than one model: {_listed(models)}."
     elif models:
         build = f", build {builds[0]}" if len(builds) == 1 else ""
-        yield f"Served for {role}: {models[0]}{build}."
+        yield f"Served model of {role}: {models[0]}{build}."
     if len(builds) > 1:
         yield f"{MORE_THAN_ONE}{role} are from {len(builds)} model builds: {_listed(builds)}."
 

@@ -13,8 +13,7 @@ def task_title(track: str, found: TrackSummary) -> str:
 
 def metric_title(metric: Metric) -> str:
     """Return the short name of a metric: `F1`, `joint score`."""
-    title = metric.title.strip().replace(" (macro)", "").partition(",")[0]
-    return title.replace("changed memories", "changes")
+    return metric.title.strip().partition(",")[0]
 
 
 def task_and_metric(track: str, found: TrackSummary, metric: Metric) -> str:

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alps.extension import extensions, load
-from alps.rows import Summary
+from alps.rows import Summary, TrackSummary
 from alps.show.table import Part, Row
-from alps.tasks import Metric
+from alps.tasks import Metric, Task
 
 if TYPE_CHECKING:
     from alps.run.opened import RunFolder
     from alps.show.charts import Chart
     from alps.show.compare import TrackComparison
-    from alps.show.report_sections import TrackSection
 
 Pair = tuple[str, str]
 """The letters of two runs."""
@@ -60,6 +59,51 @@ class CorrectedComparison:
     notes: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class ChartedTrack:
+    """A track of a run on a page, as charts read it.
+
+    Attributes:
+        letter: Of its run.
+        colour: The number of its colour.
+        found: What the summary says of it.
+        metric: The one that stands for it.
+    """
+
+    letter: str
+    colour: int
+    run: "RunFolder"
+    summary: Summary
+    track: str
+    task: Task
+    found: TrackSummary
+    metric: Metric
+
+    @property
+    def judged(self) -> bool:
+        """Whether the headline metric depends on a judge."""
+        return self.task.judged
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the judge on this track."""
+        return self.run.judge_fingerprint(self.track)
+
+    @property
+    def comparable_with(self) -> tuple[str, ...]:
+        """Properties that two sections must share to be on one axis."""
+        return (
+            self.task.name,
+            self.track,
+            self.metric.name,
+            self.fingerprint if self.judged else "",
+            str(self.run.tracks[self.track].sha256),
+            # As many records: with limit= a run has a part of the same data.
+            str(self.found.n),
+            str(sorted(self.task.conditions.items())),
+        )
+
+
 class ShownPart:
     """What is shown of an extension; a method that it does not define shows nothing."""
 
@@ -83,7 +127,7 @@ class ShownPart:
         """Yield what to know of a run, in sentences."""
         return ()
 
-    def charts(self, sections: "Sequence[TrackSection]") -> "Iterable[Chart]":
+    def charts(self, sections: Sequence[ChartedTrack]) -> "Iterable[Chart]":
         """Yield charts of a page, over the tracks of all its runs."""
         return ()
 

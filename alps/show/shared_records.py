@@ -25,6 +25,7 @@ from alps.stats.paired import (
     paired_difference,
 )
 from alps.tasks import Metric, MicroRatio
+from alps.tasks.registry import track_title
 
 _DATA_PLACES = ("settings.data", "settings.split", "settings.limit", "settings.seed", "data.split")
 Values = Mapping[str, float]
@@ -157,7 +158,8 @@ def open_finished(folders: Sequence[Path]) -> list[RunFolder]:
         # A folder whose data has no hash can't be shown to be on the data of the others.
         for track in run.finished.tracks:
             if track not in run.tasks or run.tracks[track].sha256 is None:
-                raise RunFolderError(f"{folder}: not a run of this alps (no data of '{track}')")
+                lacking = f"no data of {track_title(track)}"
+                raise RunFolderError(f"{folder}: not a run of this alps ({lacking})")
         runs.append(run)
         seen.add(run.folder.resolve())
     return runs
@@ -176,7 +178,8 @@ def _shared_tracks(runs: Mapping[str, RunFolder]) -> list[str]:
     if not shared:
         tracks = []
         for run in runs.values():
-            tracks.append(f"{run.folder} has {', '.join(run.scored_tracks) or 'none'}")
+            titles = ", ".join(map(track_title, run.scored_tracks))
+            tracks.append(f"{run.folder} has {titles or 'none'}")
         raise UsageError(f"no task is in all of these runs: {'; '.join(tracks)}")
     return shared
 
@@ -275,7 +278,7 @@ def refuse_other_data(runs: Mapping[str, RunFolder], track: str) -> None:
             hashes.append(f"{str(run.tracks[track].sha256)[:12]} ({run.folder})")
         # The hash alone tells nobody what to do: the settings behind it do.
         parts = [" and ".join(hashes), *_parts(first, other, _DATA_PLACES)]
-        raise UsageError(f"different data: {track} has sha256 {'; '.join(parts)}")
+        raise UsageError(f"different data: {track_title(track)} has sha256 {'; '.join(parts)}")
 
 
 def refuse_other_scoring(runs: Mapping[str, RunFolder], track: str) -> None:
@@ -293,7 +296,7 @@ def refuse_other_scoring(runs: Mapping[str, RunFolder], track: str) -> None:
         there = other.tasks[track].conditions.get("scoring", "alps")
         if here != there:
             ways = f"scoring={here} in {first.folder}, {there} in {other.folder}"
-            raise UsageError(f"scored differently: {track} has {ways}")
+            raise UsageError(f"scored differently: {track_title(track)} has {ways}")
     # A run whose scores no judge has a part in stands beside those of any judge.
     judged = [run for run in runs.values() if run.tasks[track].judged]
     for other in judged[1:]:
@@ -310,7 +313,7 @@ def _refuse_other_judge(first: RunFolder, other: RunFolder, track: str) -> None:
     parts = _parts(first, other, [f"judge.{name}" for name in order])
     judges = f"{own} ({first.folder}) and {others_own} ({other.folder})"
     raise UsageError(
-        f"different judges: {track} has fingerprint {judges}; "
+        f"different judges: {track_title(track)} has fingerprint {judges}; "
         f"{'; '.join(parts[:3]) or 'its rubrics differ'}; to judge a run again: alps score"
     )
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from alps.stats.bootstrap import UNIT, Estimate, Floats, clustered_difference
 from alps.stats.bounded import LEVEL
-from alps.stats.corrections import ppi
-from alps.stats.grouped import RARE_DIFFERENCE, few_differ
 from alps.stats.intervals import clustered_variance
 
 _ROUNDING = 1e-12
@@ -123,38 +121,6 @@ def paired_difference(
     return Difference(estimate, float(p), detectable_difference(ahead, groups))
 
 
-def powered_difference(
-    people: Floats,
-    judge: Floats,
-    others: Floats,
-    clusters: tuple[Sequence[Hashable], Sequence[Hashable]],
-    *,
-    bounds: tuple[float, float] = UNIT,
-) -> Difference:
-    """Compare two systems on the same records, of which few are judged well.
-
-    PPI++ on the differences of records: those under the better judge, and those under a cheap one
-    of all records. `p` is that of a t test whose variance is one between clusters; there is none
-    where too few of the audited records differ, and the interval is then `grouped_interval`.
-
-    Args:
-        people: First less second under the better judge; shape (audited,).
-        judge: The same under the cheap judge, of the same records.
-        others: The same of the records that were not audited.
-        clusters: What the audited records and the others belong to.
-        bounds: Of the scores.
-    """
-    span = bounds[1] - bounds[0]
-    found = ppi(people, judge, others, clusters, interval="difference", bounds=(-span, span))
-    n, units = len(people) + len(others), len(set(clusters[0]))
-    estimate = Estimate(found.value, found.low, found.high, n, found.reason)
-    few = len(people) > 0 and few_differ(people, clusters[0], commonest=0.0, rare=RARE_DIFFERENCE)
-    if found.value is None or found.error is None or few:
-        return Difference(estimate, None, None)
-    p = t_tests(np.array(found.value), np.array(found.error), np.array(float(units)))
-    return Difference(estimate, float(p), _detectable(found.error, units))
-
-
 def _standard_error(differences: Floats, groups: Sequence[Hashable]) -> float | None:
     """Return the standard error of a mean between clusters; None with fewer than two."""
     if not len(differences):
@@ -203,10 +169,11 @@ def detectable_difference(
     error = _standard_error(differences, groups)
     if error is None:
         return None
-    return _detectable(error, len(set(groups)))
+    return detectable(error, len(set(groups)))
 
 
-def _detectable(error: float, clusters: int) -> float:
+def detectable(error: float, clusters: int) -> float:
+    """Return the difference that is found with a chance of `POWER`, from its standard error."""
     from scipy.stats import t
 
     # The two-sided quantile plus that of the power, times the standard error between clusters.
@@ -265,7 +232,7 @@ def shared_letters(count: int, different: Iterable[tuple[int, int]]) -> tuple[tu
 
 def _without(group: frozenset[int], left: int, right: int) -> list[frozenset[int]]:
     if left == right:
-        raise ValueError(f"system {left} can't be told apart from itself")
+        raise ValueError(f"system {left} is compared with itself")
     return [group - {left}, group - {right}] if {left, right} <= group else [group]
 
 

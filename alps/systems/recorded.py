@@ -132,7 +132,7 @@ def _table(
     for line, row in read(path):
         name = row["benchmark_id"]
         if name in rows:
-            raise DataError(f"'{name}' stands twice", path=path, line=line, field="question_id")
+            raise DataError(f"'{name}' appears twice", path=path, line=line, field="question_id")
         rows[name] = line, row
     return rows, sha256(path.read_bytes()).hexdigest()
 
@@ -155,7 +155,7 @@ def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
         _check_row(row, path, line)
         for answer in _answers_of(row):
             if answer["benchmark_id"] in rows:
-                message = f"'{answer['benchmark_id']}' stands twice"
+                message = f"'{answer['benchmark_id']}' appears twice"
                 raise DataError(message, path=path, line=line, field="benchmark_id")
             rows[answer["benchmark_id"]] = line, answer
     return rows, sha256(data).hexdigest()

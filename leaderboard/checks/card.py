@@ -72,7 +72,7 @@ def read_card(folder: Path, findings: Findings) -> Submission | None:
         for field, fault in faults_of(error):
             findings.serious("schema", field, fault, PACK_AGAIN)
         return None
-    size = f"runs: {len(card.runs)}, tracks: {len(card.tracks)}"
+    size = f"runs: {len(card.runs)}, tasks: {len(card.tracks)}"
     findings.checked["schema"] = f"{CARD}: format {card.format}; {size}"
     # Seconds, costs and tokens are what nothing recomputes; only the checksum guards them.
     if row.get("checksum") != checksum_of(row):
@@ -138,7 +138,7 @@ def _check_runs(card: Submission, findings: Findings) -> None:
     # A run without a track would add calls and costs that belong to nothing.
     if idle:
         mend = "pack again with alps leaderboard submit"
-        findings.serious("run", f"runs.{min(idle)}", "no track is of this run", mend)
+        findings.serious("run", f"runs.{min(idle)}", "no task belongs to this run", mend)
     for n, run in enumerate(card.runs):
         # Ranks are of whole splits: a part of one may be the easy part.
         if run.settings.get("limit") is not None:
@@ -195,11 +195,11 @@ def check_reference_names(card: Submission, findings: Findings) -> None:
     for row in _reference_rows():
         if is_baseline(card) or not read_alike(card.name, row):
             continue
-        what = f"{shown(card.name)} reads as {shown(row)}, a row of the references"
+        what = f"{shown(card.name)} reads as {shown(row)}, a reference row"
         if fold_loosely(card.name) != fold_loosely(row):
             findings.serious("name", "name", what, _OTHER_NAME)
         elif own[0] not in letters(card.system.model)[0]:
-            what = f"{shown(card.name)} is a row of the references, and the model is "
+            what = f"{shown(card.name)} is the name of a reference row, and the model is "
             what += shown(card.system.model)
             findings.warn("name", "name", what)
 
@@ -275,7 +275,7 @@ def check_review(
         return None
     named = dict.fromkeys((*review.tracks, *review.recomputed))
     if card is not None and (unknown := [name for name in named if name not in card.tracks]):
-        what = f"tracks missing on the card: {some_of(unknown)}"
+        what = f"tasks missing on the card: {some_of(unknown)}"
         findings.serious("review", REVIEW, what, _RESCORE)
     if reviewed:
         return review
@@ -328,7 +328,7 @@ def check_identity(
     """Compare a track's conditions and judge with what follows from the rest of the card."""
     judge = judge_of(track, run)
     if isinstance(judge, LexicalJudge) and run.fingerprint != judge.fingerprint:
-        what = f"is named {judge.name}, but has another fingerprint than this version"
+        what = f"is named {judge.name}, but its fingerprint differs from that of this version"
         mend = "run it again with this version, or with a judge of another name"
         findings.serious("identity", f"runs.{track.run}.judge", what, mend)
     # These decide the board that the track stands on.
@@ -380,7 +380,7 @@ def check_served(card: Submission, findings: Findings) -> None:
                 if len(names) > 1:
                     what = f"{role} asked of {shown(asked, 60)} are of {len(names)} {kind}: "
                     what += _listed(sorted(names))
-                    mend = "ask for a snapshot by its name, and run it again"
+                    mend = "name a dated snapshot in model=, and run it again"
                     findings.warn("served", f"{where}served.{purpose}", what, mend)
 
 

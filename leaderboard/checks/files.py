@@ -136,7 +136,7 @@ def _check_size(entry: os.DirEntry[str], where: str, findings: Findings) -> int:
         return 0
     # It would change with whatever goes by its other name, after it was checked.
     if status.st_nlink > 1:
-        what = "a hard link: the file has another name, too"
+        what = "a hard link: the file also has another name"
         findings.serious("kind", where, what, "put a copy there")
     most = LARGEST_CARD if entry.name in (CARD, REVIEW) else LARGEST_FILE
     if status.st_size > most:
@@ -166,7 +166,7 @@ def check_files(folder: Path, card: Submission, findings: Findings) -> None:
         _check_unnamed(folder / inside / BESIDE, memory.beside, findings)
     known = {memory_folder(memory) for memory in card.memory or ()}
     _check_unnamed(folder, known, findings, prefix=MEMORY_FOLDER)
-    findings.checked["hashes"] = f"{seen} files of {tracks} tracks: sha256, bytes and rows"
+    findings.checked["hashes"] = f"{seen} files of {tracks} tasks: sha256, bytes and rows"
 
 
 def _check_tracks(
@@ -181,7 +181,7 @@ def _check_tracks(
             seen += _check_file(folder / file, f"{inside}{file}", named.get(stage), findings)
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.name in board_tracks() and path.name not in tracks and path.is_dir():
-            what = "the card has no such track"
+            what = "the card has no such task"
             findings.serious("stray", f"{inside}{path.name}", what, "remove it, or pack again")
     return seen
 
@@ -287,7 +287,7 @@ def check_changes(
         findings.serious("changes", "the change", what, mend)
     touched = [shown(path) for path in inside if not (reviewed and path == review)]
     if change.in_base and touched and continues != slug:
-        what = f"{some_of(touched)}: of a submission that is in the base already"
+        what = f"{some_of(touched)}: part of a submission that is already in the base"
         mend = "only its submitter may change it: a maintainer confirms with "
         mend += f"continues={shown(slug)}"
         findings.serious("changes", "the change", what, mend)
@@ -300,7 +300,7 @@ def check_changes(
 def _check_taken_away(folder: Path, changed: bool, findings: Findings) -> None:
     # A submission that a maintainer refuted would be self-reported again without its review.
     if changed and not os.path.lexists(folder / REVIEW):
-        findings.serious("changes", REVIEW, "only maintainers remove it", "leave it as it was")
+        findings.serious("changes", REVIEW, "only maintainers remove it", "leave it unchanged")
 
 
 def _change(

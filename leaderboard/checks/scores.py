@@ -129,7 +129,7 @@ def compare_verdicts(name: str, printed: Rows, again: Rows, findings: Findings) 
     if wrong:
         first = shown(min(wrong)[0], 40)
         what = f"{len(wrong):,} verdicts differ from the embedded judge's, the first on {first}"
-        mend = "submit the verdicts as the run has them"
+        mend = "submit the verdicts unchanged"
         findings.serious("verdict", f"{name}/verdicts.jsonl", what, mend)
 
 

@@ -88,7 +88,7 @@ def _check_leaks(where: str, rows: Rows, findings: Findings) -> None:
         if leak := leak_in_answer(_text(row)):
             leaks.append((named(key), leak))
     if leaks:
-        what = f"{len(leaks):,} rows hold {leaks[0][1]}, the first is {leaks[0][0]}"
+        what = f"{len(leaks):,} rows contain {leaks[0][1]}, the first is {leaks[0][0]}"
         findings.warn("leak", where, what, "remove it and pack again")
 
 
@@ -104,7 +104,7 @@ def _check_ranked(where: str, scores: Rows, findings: Findings) -> None:
             ranked.append(bool((row.get("counts") or {}).get("ranked")))
     if any(ranked) and not all(ranked):
         what = f"only {sum(ranked):,} of {len(ranked):,} answers are ranked: recall@5, "
-        what += "recall@10 and MRR are of those"
+        what += "recall@10 and MRR cover only those"
         findings.warn("ranked", where, what, "rank all answers or none")
 
 
@@ -147,7 +147,7 @@ def _check_texts(where: str, task: Task, texts: Mapping[str, str], findings: Fin
             what = f"{len(hits):,} answers {fault}: {some_of(hits)}; the first says «{words}»"
             findings.warn(code, where, what)
     if markup := _hits(_MARKUP, texts):
-        what = f"{len(markup):,} answers hold markup, which is shown as text: {some_of(markup)}"
+        what = f"{len(markup):,} answers contain markup, which is shown as text: {some_of(markup)}"
         findings.note("markup", where, what)
 
 
@@ -177,7 +177,7 @@ def check_baseline(
         if is_baseline(card):
             findings.serious("baseline", f"{name}: system.model", shown(str(error), 160), RENAME)
         else:
-            findings.unchecked.append(f"{unchecked}; it can't run here")
+            findings.unchecked.append(f"{unchecked}; it cannot run here")
         return
     try:
         other = [named(key) for key in differing(system, gold, rows)]
@@ -187,7 +187,7 @@ def check_baseline(
         return
     if other:
         add = findings.serious if is_baseline(card) else findings.warn
-        what = f"{len(other):,} answers are not those of {shown(model)} in this version: "
+        what = f"{len(other):,} answers differ from those of {shown(model)} in this version: "
         what += f"{some_of(other)}"
         add("baseline", f"{name}/predictions.jsonl", what, RENAME)
 

@@ -257,7 +257,7 @@ def _reported(renderer: Renderer, columns: Sequence[TaskColumn]) -> Iterator[Mat
 def _note(table: ReferenceTable) -> Markup:
     judged = "no judge" if table.judge is None else f"judge: {table.judge.name}"
     note = Markup('{}; other data, never ranked with ours. <a href="references.html#{}">{}</a>')
-    return note.format(foreign(judged), table.id, "Where it is from")
+    return note.format(foreign(judged), table.id, "Source")
 
 
 def _reference_row(cells: Sequence[Reported | None], columns: Sequence[TaskColumn]) -> MatrixRow:

@@ -173,7 +173,7 @@ def _answers_of(
     ]
     where = f"{system.slug}/{task.track}/scores.jsonl"
     name_of = Markup("<strong>{}</strong>").format(foreign(system.card.name))
-    page = Markup('<p class="note"><a href="../../systems/{}.html">its page</a></p>')
+    page = Markup('<p class="note"><a href="../../systems/{}.html">page of the system</a></p>')
     link = page.format(system.slug)
     answers: dict[str, list[str]] = {}
     below = [part.under_answers(system, task.track) for part in parts_of(system.card)]
@@ -249,7 +249,7 @@ def _memories(
             missed.append(f"<code>g{n}</code>")
     body = f"<ul>{''.join(lines)}</ul>" if lines else '<p class="empty">no memories</p>'
     if missed and verdict:
-        body += f'<p class="note">Gold that nothing matches: {" ".join(missed)}</p>'
+        body += f'<p class="note">Unmatched gold: {" ".join(missed)}</p>'
     return body
 
 
@@ -312,7 +312,7 @@ def _response(
         return body
     marks = verdict.row.get("marks")
     if not isinstance(marks, dict):
-        return f'{body}<p class="note">Not rated: its judge rates no answers by a rubric.</p>'
+        return f'{body}<p class="note">Not rated: its judge cannot rate answers by a rubric.</p>'
     root = FilePlace(f"{system.slug}/{task.track}/verdicts.jsonl", f"/{verdict.line}", verdict.row)
     for name in marks:
         mark = root["marks"][name]

@@ -126,13 +126,14 @@ class NamedJudge:
     def trust(self) -> str:
         """How far its scores can be trusted, in a sentence."""
         if self.fit:
-            return "Compared with people's labels, it is fit for the rubrics that are named here."
+            return "It passed a calibration against human labels for the rubrics named here."
         if self.calibrations or self.agreement:
-            return "It is good enough to debug a system, and agrees too little to rank systems."
+            return "Use it for debugging: it agrees with people too little to rank systems."
         unknown = "Not compared with human labels yet"
         if self.comparable:
-            return f"{unknown}: how often it is right is not known."
-        return f"{unknown}, and only submitters have asked it: its scores mean nothing elsewhere."
+            return f"{unknown}: its accuracy is unknown."
+        alone = "only submitters have used it, so its scores cannot be compared with others."
+        return f"{unknown}, and {alone}"
 
 
 def write_systems(renderer: Renderer) -> None:

@@ -223,7 +223,7 @@ def write_pools(renderer: Renderer, task: str) -> None:
         "pools.html",
         task=task,
         sizes=[(board, page_of(board.task)) for board in boards],
-        curve=named_lines(lines, name="Recall at the first choice over the number of distractors"),
+        curve=named_lines(lines, name="Recall@1 by the number of distractors"),
         lines=lines,
         all_drawn=len(systems) <= COLOURS,
         rows=[_row(standings, sizes) for standings in systems.values()],

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from alps.data.audit_findings import (
     SEVERITIES,
+    SHORTEST_INSIDE,
     AuditReport,
     DataFinding,
     Severity,
@@ -34,7 +35,6 @@ from alps.data.audit_findings import (
     above_chance,
     chance_of,
 )
-from alps.data.audit_records import SHORTEST_INSIDE
 from alps.errors import DataError, UsageError, closest
 from alps.tasks.personamem.release import (
     LETTERS,

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from alps.data.histories import HistorySource, open_histories
 from alps.data.hub import fetch_files, is_hub
 from alps.errors import DataError, UsageError, closest
 from alps.jsonl import scan
 from alps.schema import Turn
 from alps.slips import refuse_form_of
+from alps.tasks.personamem.histories import HistorySource, open_histories
 from alps.tasks.personamem.rows import (
     BENCHMARKS,
     LETTERS,
@@ -99,7 +99,7 @@ def read_questions(path: Path, on_fault: OnFault = refuse) -> Iterator[PersonaQu
         try:
             question = _question(row)
             if question.id in seen:
-                twice = f"'{question.id[:_SHOWN]}' stands twice, before on line {seen[question.id]}"
+                twice = f"'{question.id[:_SHOWN]}' appears twice, first on line {seen[question.id]}"
                 raise row.fault(twice, "question_id")
         except DataError as fault:
             on_fault(fault)

@@ -134,12 +134,12 @@ def _read_table(path: Path) -> _Table:
     except OSError as error:
         raise DataError(f"can't be read ({error.strerror})", path=path) from error
     oddities = [
-        f"the column {name} stands {header.count(name)} times; the first is read"
+        f"the column {name} appears {header.count(name)} times; the first is read"
         for name in dict.fromkeys(header)
         if header.count(name) > 1
     ]
     if again:
-        oddities.append(f"the header stands {again} more times within it, and is left out there")
+        oddities.append(f"the header is repeated {again} times; the repeats are left out")
     return _Table(path, tuple(header), tuple(rows), tuple(oddities))
 
 

@@ -17,10 +17,10 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from alps.data.histories import ROLES, HistorySource
 from alps.errors import DataError
 from alps.schema import Turn
 from alps.slips import HEAD, refuse_encoding
+from alps.tasks.personamem.histories import ROLES, HistorySource
 
 SIZES = ("32k", "128k", "1M")
 LETTERS = "abcd"

@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.core.test_layout import BUILT, LINKS
 from tests.endtoend import environment
+from tests.few import few
 
 EXTENSIONS = sorted(path.parent.name for path in (ROOT / "alps" / "ext").glob("*/__init__.py"))
 IMPORT_ALL = """
@@ -36,6 +37,7 @@ assert found.consistent, found.findings
 assert build(Path(sys.argv[1]), Path("site")).submissions == 1
 assert not [name for name in sys.modules if name.startswith("alps.ext.") and ".board_" in name]
 """
+TASK_FOLDERS = sorted(path.parent.name for path in (ROOT / "tasks").glob("*/__init__.py"))
 RUN = ("run", "task=extraction", "model=rules", "data=samples", "limit=2", "out=out")
 
 
@@ -64,7 +66,7 @@ def copied(folder):
     return folder
 
 
-@pytest.mark.parametrize("name", EXTENSIONS)
+@pytest.mark.parametrize("name", few({name: name for name in EXTENSIONS}, plain={"looking"}))
 def test_without_an_extension_all_else_is_imported_and_runs(tmp_path, name):
     package = copied(tmp_path / "package")
     shutil.rmtree(package / "alps" / "ext" / name)
@@ -83,6 +85,26 @@ def test_without_an_extension_all_else_is_imported_and_runs(tmp_path, name):
     (advice,) = re.findall(r"^Next: .*", done.stdout, re.MULTILINE)
     for command in re.findall(r"alps (\w+) RUN", advice):
         assert re.search(rf"^ *{command} ", listed, re.MULTILINE), f"{command} is not there"
+    sent = next((ROOT / "leaderboard" / "submissions").glob("*rules*"))
+    shutil.copytree(sent, tmp_path / "sent" / sent.name)
+    boards = python(tmp_path, package, "-c", BOARDS, "sent")
+    assert boards.returncode == 0, boards.stderr
+
+
+@pytest.mark.parametrize("name", TASK_FOLDERS)
+def test_without_a_task_that_has_its_own_folder_all_else_is_imported_and_runs(tmp_path, name):
+    package = copied(tmp_path / "package")
+    shutil.rmtree(package / "alps" / "tasks" / name)
+    imported = python(tmp_path, package, "-c", IMPORT_ALL)
+    assert imported.returncode == 0, imported.stderr
+    all_others = ("run", "task=all", *RUN[2:])
+    done = python(tmp_path, package, "-m", "alps", *all_others)
+    assert done.returncode == 0, done.stderr
+    assert "tasks, not averaged" in done.stdout
+    shown = python(tmp_path, package, "-m", "alps", "show", "out")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    gone = python(tmp_path, package, "-m", "alps", "run", f"task={name}", "model=rules")
+    assert (gone.returncode, "unknown task" in gone.stderr) == (2, True), gone.stderr
     sent = next((ROOT / "leaderboard" / "submissions").glob("*rules*"))
     shutil.copytree(sent, tmp_path / "sent" / sent.name)
     boards = python(tmp_path, package, "-c", BOARDS, "sent")

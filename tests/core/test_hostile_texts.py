@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alps.data.audit_findings import natural
-from alps.data.audit_records import _OMISSION, _is_said
+from alps.ext.datasets.audit_records import _OMISSION, _is_said
+from alps.ext.looking.dialogue import _ELLIPSIS, locate
 from alps.ext.looking.record_text import _tidy
 from alps.llm.repair import _unfenced, readings
 from alps.schema import Evidence, Turn
-from alps.show.dialogue import _ELLIPSIS, locate
 from alps.text import fold_loosely
 from tests.builders import memory
 
@@ -22,7 +22,7 @@ MANY = 100_000
 SECONDS = 3
 """Generous: patterns that went back over white space took a minute and more."""
 
-REPRODUCIBLY = settings(max_examples=400, deadline=None, derandomize=True, database=None)
+REPRODUCIBLY = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 MARKED = st.lists(
     st.sampled_from([*' \t\n\r\u3000`ab.…[](){}"', "```", "...", "\n\n", "[…]"]), max_size=24
 ).map("".join)

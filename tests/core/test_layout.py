@@ -251,6 +251,22 @@ WORDS_OF_TASKS = {
         {ability.name for ability in ABILITIES},
         "the values that ability= takes, which help and Tab list without importing tasks",
     ),
+    "alps/ext/datasets/audit.py": (
+        {"task2", "task3"},
+        "the parts of the release layout that have checks of their own",
+    ),
+    "alps/ext/datasets/audit_records.py": (
+        {"task1", "task2", "task3", "task4"},
+        "the parts of the release layout, and what each needs",
+    ),
+    "alps/ext/personas/__init__.py": (
+        {"personamem"},
+        "the task whose files it writes, without which it is left out",
+    ),
+    "alps/ext/published/authors_v1.py": (
+        {"extraction", "update"},
+        "the tasks that have published figures",
+    ),
     "alps/ext/people/agreement/annotations.py": (
         {"task1", "task2", "task3", "task4"},
         "the parts of an annotated session, as the release layout names them",

@@ -174,7 +174,7 @@ def test_a_figure_that_needs_a_ranking_has_no_value_where_nothing_ranks(tmp_path
     own_task(tmp_path, metrics=METRICS["ranking"])
     finished = run_moods(tmp_path, "model=predictions:answers.jsonl")
     assert summary(tmp_path / "out")["tracks"]["mood"]["scores"]["exact"]["value"] is None
-    assert "exact no score, the system ranks nothing\n" in finished.stdout
+    assert "exact no score, the system returns no ranking\n" in finished.stdout
 
 
 def test_a_baseline_that_raises_has_no_score_and_leaves_the_run_its_own(tmp_path):
@@ -231,7 +231,7 @@ def tracks(options):
 NO_TASKS = {
     "none": ("()", "tracks(options) must return one or more alps.tasks.Task"),
     "something else": ("('mood',)", "tracks(options) must return one or more alps.tasks.Task"),
-    "two of one name": ("one(options) + one(options)", "two of its tracks have the same name"),
+    "two of one name": ("one(options) + one(options)", "two of its tasks have the same track"),
 }
 
 

@@ -1,10 +1,10 @@
 import pytest
 
+from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.controls import by_rank, references, texts_of
+from alps.ext.calibration.labels import read_labels, read_verdicts
 from alps.ext.calibration.matrix import label_matrix
 from alps.ext.calibration.report import plain
-from alps.judges.labels import read_labels, read_verdicts
-from alps.stats.agreement import LabelScale
 from tests.label_folders import BINARY, FIVE, binary, write
 
 PAIR = {"kind": "nominal", "values": [1, 2]}

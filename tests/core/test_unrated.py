@@ -4,7 +4,6 @@ says so.
 
 import pytest
 
-from alps.systems import floor_systems
 from alps.tasks import load_tracks
 from tests.core.test_utilization import failed, heard, run, samples, score
 from tests.desk import QUIET_LITELLM
@@ -29,7 +28,7 @@ def test_a_judge_that_rates_nothing_leaves_everything_unscored_with_the_reason(
     assert ability in track["scores"]
     assert "grounding" not in track["scores"]
     assert all((found["value"], found["n"]) == (None, 0) for found in track["scores"].values())
-    reason = "judge lexical rates no answers by a rubric"
+    reason = "judge lexical cannot rate answers by a rubric"
     assert {found["unscored"] for found in track["scores"].values()} == {reason}
     assert scores_of(tmp_path / "out")["u1"]["scores"] == {}
     assert f"no score, {reason}\nrules on " in ran.out.replace("a\nrubric", "a rubric")
@@ -65,18 +64,9 @@ def test_runs_that_nobody_rated_are_not_compared_and_the_reason_is_one_line(tmp_
     for those in (folders[:2], folders):
         ran = alps_here("compare", *those)
         assert ran.code == 2
-        assert "nothing to compare: judge lexical rates no answers by a rubric" in " ".join(
+        assert "nothing to compare: judge lexical cannot rate answers by a rubric" in " ".join(
             ran.err.split()
         )
-
-
-@pytest.mark.parametrize("task", load_tracks("utilization"), ids=lambda task: task.track)
-def test_the_floors_are_a_generic_answer_a_refusal_and_a_parrot(task):
-    assert list(floor_systems(task)) == ["floor/generic", "floor/refusal", "floor/parrot"]
-    (sample, *_) = samples(task)
-    assert floor_systems(task)["floor/refusal"].answer_at_once(task, sample).prediction == {
-        "answer": "I'm sorry, but I can't help with that."
-    }
 
 
 def test_how_many_of_the_memorys_words_an_answer_names_is_told_and_no_score():

@@ -2,6 +2,8 @@
 
 import pytest
 
+from alps.leaderboard.site import build
+from tests import site_made
 from tests.submissions import Shelf, pack_rules
 
 
@@ -21,3 +23,23 @@ def folder(shelf, tmp_path):
 def honest(tmp_path_factory):
     """A submission on the samples, judged by the embedded judge."""
     return pack_rules(tmp_path_factory.mktemp("honest"), "honest")
+
+
+@pytest.fixture(scope="session")
+def thumb(tmp_path_factory):
+    """The same, called as most submissions of these tests are."""
+    return pack_rules(tmp_path_factory.mktemp("thumb"))
+
+
+@pytest.fixture(scope="session")
+def submissions(tmp_path_factory):
+    """Made-up submissions of every kind, one of them hostile."""
+    folder = tmp_path_factory.mktemp("leaderboard") / "submissions"
+    site_made.make_submissions(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def site(submissions):
+    """The site of these."""
+    return build(submissions, submissions.parent / "site").out

@@ -3,6 +3,7 @@ submissions.
 """
 
 import asyncio
+import itertools
 import json
 import random
 import shutil
@@ -29,7 +30,7 @@ from alps.leaderboard.submission import read_entry
 from alps.leaderboard.verify import verify
 from alps.parsing import parse_settings
 from alps.run.source import open_data
-from alps.schema import ExtractionSample, read_memories
+from alps.schema import read_memories
 from alps.settings import RunSettings
 from alps.systems.recorded import RecordedPredictions
 from alps.tasks import load_task
@@ -39,7 +40,7 @@ from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.loopback import Answer, serve
 from tests.made_submissions import synthesise
-from tests.submissions import SLUG, VISITORS, WHO, Shelf, card_of, forge, forge_rows, make_run, said
+from tests.submissions import SLUG, VISITORS, WHO, card_of, forge, forge_rows, make_run, said
 from tests.visitors import memory_items, values_of, visitor_id
 
 Card = dict[str, Any]
@@ -79,11 +80,9 @@ JUDGES: dict[str, Callable[[Card], object]] = {
 
 
 @pytest.mark.parametrize("case", JUDGES)
-def test_verdicts_of_anything_called_lexical_are_made_anew(
-    shelf: Shelf, folder: Path, case: str
-) -> None:
+def test_verdicts_of_anything_called_lexical_are_made_anew(shelf, folder, case):
 
-    def claim(card: Card) -> None:
+    def claim(card):
         parts = {name: value for name, value in card["runs"][0]["judge"].items() if name != "id"}
         JUDGES[case](parts)
         card["runs"][0]["judge"] = {"id": fingerprint_id(parts), **parts}
@@ -115,7 +114,7 @@ def test_verdicts_of_anything_called_lexical_are_made_anew(
     assert not found.consistent
 
 
-def test_a_floor_is_known_by_its_answers(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_floor_is_known_by_its_answers(shelf, tmp_path):
     run = make_run(
         tmp_path / "run", "task=extraction", "model=floor/content-free", f"data={shelf.data}"
     )
@@ -124,14 +123,14 @@ def test_a_floor_is_known_by_its_answers(shelf: Shelf, tmp_path: Path) -> None:
     pretended = shelf.copy(tmp_path)
     forge(pretended, lambda card: card["system"].update(kind="floor", model="floor/content-free"))
     assert (
-        "12 answers are not those of floor/content-free"
+        "12 answers differ from those of floor/content-free"
         in said(shelf.verify(pretended), "baseline").what
     )
     forge(pretended, lambda card: card["system"].update(model="floor/of-mine"))
     assert "baseline" in codes(shelf.verify(pretended))
 
 
-def test_a_judge_that_nobody_knows_leads_no_page(honest: Path, tmp_path: Path) -> None:
+def test_a_judge_that_nobody_knows_leads_no_page(honest, tmp_path):
     synthesise(tmp_path / "subs", 12, tracks=["task1"])
     copy(honest, tmp_path / "subs" / "ours")
     first, *others = boards_of(tmp_path / "subs")
@@ -156,14 +155,6 @@ def test_a_judge_that_nobody_knows_leads_no_page(honest: Path, tmp_path: Path) -
     )
     first = boards_of(tmp_path / "subs")[0]
     assert (first.id, first.judge_known, first.comparable) == (asked.id, True, True)
-
-
-def test_a_board_under_an_unknown_judge_says_so_and_compares_nothing(tmp_path: Path) -> None:
-    synthesise(tmp_path / "subs", 3, tracks=["task4_ability1"])
-    boards = build_boards(load(tmp_path / "subs"), read_references())
-    assert {(board.metric.name, board.judge_known, board.comparable) for board in boards} == {
-        ("pa", False, False)
-    }
 
 
 def unhear(folder: Path) -> None:
@@ -196,12 +187,12 @@ def unhear(folder: Path) -> None:
     forge(folder, improve)
 
 
-def test_an_unheard_answer_costs_what_a_wrong_one_costs(honest: Path, tmp_path: Path) -> None:
+def test_an_unheard_answer_costs_what_a_wrong_one_costs(honest, tmp_path):
     subs = tmp_path / "subs"
     cheat = copy(honest, subs / "a-cheat")
     unhear(cheat)
 
-    def better(found: Rows) -> None:
+    def better(found):
         for row in found:
             row["scores"]["f1"] = min(1.0, row["scores"]["f1"] + 0.05)
 
@@ -235,21 +226,22 @@ def _reword(row: dict[str, Any]) -> None:
     )
 
 
-def test_a_row_can_not_ask_for_hours(tmp_path: Path) -> None:
+@pytest.mark.release
+def test_a_row_can_not_ask_for_hours(tmp_path):
     words = ("task=extraction", "model=rules", "scoring=authors-v1")
     folder = pack([make_run(tmp_path / "run", *words)], WHO, out=tmp_path / SLUG).folder
 
-    def of(*values: str) -> dict[str, Any]:
+    def of(*values):
         read = read_memories(memory_items(*values)).memories
         return {
             "outcome": "ok",
             "prediction": {"memory_items": [memory.model_dump() for memory in read]},
         }
 
-    def slow(found: Rows) -> None:
+    def slow(found):
         found[0].update(of(*["abba" * 47] * 900))
 
-    def many(found: Rows) -> None:
+    def many(found):
         found[0].update(of(*map(str, range(1_001))))
 
     for change, words_of_it in (
@@ -263,7 +255,7 @@ def test_a_row_can_not_ask_for_hours(tmp_path: Path) -> None:
         assert any(words_of_it in finding.what for finding in found.findings), found.findings
 
 
-def test_a_track_that_takes_too_long_is_given_up_and_refused(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_track_that_takes_too_long_is_given_up_and_refused(shelf, tmp_path):
     found = shelf.verify(shelf.copy(tmp_path), seconds=0.0)
     assert said(found, "time").severity == "serious"
     assert not found.consistent
@@ -284,7 +276,7 @@ def _padded(value: str, generator: random.Random) -> str:
     )
 
 
-REWORDED: dict[str, Callable[[str, random.Random], str]] = {
+REWORDED = {
     "as it is": lambda value, generator: value,
     "with words around it": _padded,
     "with marks that nobody sees": _hidden,
@@ -293,81 +285,74 @@ REWORDED: dict[str, Callable[[str, random.Random], str]] = {
 }
 
 
+def overlap(track, answer):
+    """Return what is found of answers to the samples of a track that hold its gold."""
+    own, found = own_track(track), Findings()
+    answers = [(sample, answer(sample)) for sample in own.samples.values()]
+    check_gold_overlap("x", own.task, answers, found)
+    return found.kept
+
+
 @pytest.mark.parametrize("extra", [0, 12])
 @pytest.mark.parametrize("case", REWORDED)
-def test_gold_is_found_in_whatever_words_and_company_it_comes(
-    tmp_path: Path, case: str, extra: int
-) -> None:
-    generator, samples = random.Random(0), own_track("task1").samples  # type: ignore[union-attr]
-    with (tmp_path / "answers.jsonl").open("w") as file:
-        for name, sample in samples.items():
-            values = [REWORDED[case](memory.value, generator) for memory in sample.gold]
-            said_there = [turn.text[:150] for turn in sample.dialogue if turn.text][:extra]
-            items = memory_items(*values, *said_there)
-            file.write(json.dumps({"benchmark_id": name, "memory_items": items}) + "\n")
-    run = make_run(
-        tmp_path / "run", "task=extraction", f"model=predictions:{tmp_path / 'answers.jsonl'}"
-    )
-    finding = said(pack([run], WHO, out=tmp_path / SLUG).verification, "near_gold")
+def test_gold_is_found_in_whatever_words_and_company_it_comes(case, extra):
+    generator = random.Random(0)
+
+    def answer(sample):
+        values = [REWORDED[case](memory.value, generator) for memory in sample.gold]
+        said_there = [turn.text[:150] for turn in sample.dialogue if turn.text][:extra]
+        return {"memory_items": memory_items(*values, *said_there)}
+
+    (finding,) = overlap("task1", answer)
     assert finding.severity == "warning"
     assert "(odds 1 in 10^" in finding.what
 
 
-@pytest.mark.parametrize("track", ["task2", "task4_ability1", "task4_ability3"])
-def test_padded_gold_is_found_on_other_tasks(track: str) -> None:
-    own = own_track(track)
-    assert own is not None
+def shortened(sample):
+    values = [f"In short: {memory.value}, I think" for memory in sample.gold]
+    return {"memory_items": memory_items(*values)}
 
-    def answer(sample: Any) -> dict[str, Any]:
-        if track == "task2":
-            return {
-                "memory_items": memory_items(
-                    *(f"In short: {memory.value}, I think" for memory in sample.gold)
-                )
-            }
-        return {
-            "answer": (
-                f"Certainly! As I know that {sample.gold.memory}, I would go for it and see what "
-                "comes."
-            )
-        }
 
-    found = Findings()
-    check_gold_overlap(
-        "x", own.task, [(sample, answer(sample)) for sample in own.samples.values()], found
-    )
-    assert "odds 1 in 10^" in found.kept[0].what
+def told(sample):
+    return {"answer": f"Certainly! As I know that {sample.gold.memory}, I would see what comes."}
+
+
+@pytest.mark.parametrize(
+    ("track", "answer"),
+    [("task2", shortened), ("task4_ability1", told), ("task4_ability3", told)],
+)
+def test_padded_gold_is_found_on_other_tasks(track, answer):
+    assert "odds 1 in 10^" in overlap(track, answer)[0].what
 
 
 @pytest.mark.parametrize(("wrong", "flagged"), [(0, True), (1, True), (3, False)])
-def test_a_wrong_choice_does_not_silence_that_all_others_are_right(
-    wrong: int, flagged: bool
-) -> None:
-    own = own_track("task3_d100")
-    assert own is not None
-    found, samples = Findings(), list(own.samples.values())
-    assert len(samples) == 72
-    chosen = [
-        {"selected_memory_id": sample.gold if n >= wrong else ""}
-        for n, sample in enumerate(samples)
-    ]
-    check_gold_overlap("x", own.task, list(zip(samples, chosen, strict=True)), found)
-    assert [finding.code for finding in found.kept] == ["near_gold"] * flagged
-    assert all(f"{72 - wrong} of 72 choices are the gold" in finding.what for finding in found.kept)
+def test_a_wrong_choice_does_not_silence_that_all_others_are_right(wrong, flagged):
+    numbers = itertools.count()
+
+    def choose(sample):
+        return {"selected_memory_id": sample.gold if next(numbers) >= wrong else ""}
+
+    found = overlap("task3_d100", choose)
+    assert [finding.code for finding in found] == ["near_gold"] * flagged
+    assert all(f"{72 - wrong} of 72 choices are the gold" in finding.what for finding in found)
+
+
+def first_alone(names):
+    """Mark all cases but the first as what only a release needs."""
+    first, *others = sorted(names) or [""]
+    return [first, *(pytest.param(name, marks=pytest.mark.release) for name in others)]
 
 
 @pytest.fixture(scope="module")
-def unseen() -> list[ExtractionSample]:
+def unseen():
     """Every eighth record of the whole benchmark."""
     settings = {"task": "extraction", "model": "rules", "data": str(FULL / "benchmark_data")}
     return list(open_data(parse_settings(settings, RunSettings)).tracks[0].samples())[::8]
 
 
 @pytest.mark.skipif(not FULL.is_dir(), reason=f"no real outputs: {FULL} is not there")
-@pytest.mark.parametrize("model", sorted(path.name for path in FULL.glob("outputs/task1/*")))
-def test_no_real_model_is_taken_for_one_that_saw_the_gold(
-    unseen: list[ExtractionSample], model: str
-) -> None:
+@pytest.mark.parametrize("model", first_alone(path.name for path in FULL.glob("outputs/task1/*")))
+def test_no_real_model_is_taken_for_one_that_saw_the_gold(unseen, model):
     system = RecordedPredictions(FULL / "outputs" / "task1" / model / "records.jsonl", task=TASK)
     answers = [(sample, asyncio.run(system.answer(TASK, sample)).prediction) for sample in unseen]
     found = Findings()
@@ -385,7 +370,7 @@ def judged_by_agreement(body: dict[str, Any]) -> Answer:
 
 
 @pytest.fixture
-def inflated(shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def inflated(shelf, tmp_path, monkeypatch):
     """A submission whose LLM judge, at the submitter's own endpoint, agreed to everything."""
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "cache"))
@@ -415,8 +400,8 @@ def strict(body: dict[str, Any]) -> Answer:
 
 
 def test_a_second_judgement_under_the_same_judge_refutes_what_it_contradicts(
-    inflated: Path, shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    inflated, shelf, tmp_path, capsys
+):
     with serve(strict) as server:
         judge = (
             "judge=openai/scripted-judge",
@@ -433,19 +418,14 @@ def test_a_second_judgement_under_the_same_judge_refutes_what_it_contradicts(
         assert rescore_command(words) == 1
     assert "refuted: task1 f1: submitted 1.000, judged again 0.500" in capsys.readouterr().out
     found = read_entry(inflated).review
-    assert found is not None
-    assert (found.status, found.tracks["task1"].scores["f1"].value) == (
-        "refuted",
-        pytest.approx(0.5),
-    )
+    assert found.status == "refuted"
+    assert found.tracks["task1"].scores["f1"].value == pytest.approx(0.5)
     assert "refuted" in codes(shelf.verify(inflated, reviewed=True))
     (system,) = load(inflated.parent)
     assert system.status == "refuted"
 
 
-def test_a_review_that_contradicts_takes_the_system_out_of_the_ranks(
-    honest: Path, tmp_path: Path
-) -> None:
+def test_a_review_that_contradicts_takes_the_system_out_of_the_ranks(honest, tmp_path):
     subs = tmp_path / "subs"
     for name in ("one", "two", "z-high"):
         folder = copy(honest, subs / name)
@@ -488,9 +468,7 @@ def review(folder: Path, value: float) -> None:
     (folder / "review.json").write_text(json.dumps(found))
 
 
-def test_a_second_judgement_names_tokens_and_needs_a_cap(
-    inflated: Path, shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_judgement_names_tokens_and_needs_a_cap(inflated, shelf, tmp_path, capsys):
     with serve(strict) as server:
         judge = ("judge=openai/scripted-judge", f"judge_api_base={server.url}")
         words = [str(inflated), *judge, f"data={shelf.data}", f"out={tmp_path / 'work'}"]
@@ -509,11 +487,11 @@ def test_a_second_judgement_names_tokens_and_needs_a_cap(
     assert not (inflated / "review.json").exists()
 
 
-def test_copies_are_one_system_to_ranks_and_to_their_correction(tmp_path: Path) -> None:
+def test_copies_are_one_system_to_ranks_and_to_their_correction(tmp_path):
     subs = tmp_path / "subs"
     synthesise(subs, 6, tracks=["task1"])
     before = {row.system.slug: row.rank for row in boards_of(subs)[0].standings}
-    for number in range(40):
+    for number in range(8):
         folder = copy(subs / "system-003", subs / f"x-copy-{number:02}")
         forge_rows(
             folder,
@@ -522,14 +500,14 @@ def test_copies_are_one_system_to_ranks_and_to_their_correction(tmp_path: Path) 
         )
     board = boards_of(subs)[0]
     after = {row.system.slug: row.rank for row in board.standings}
-    assert len(after) == len(before) + 40
+    assert len(after) == len(before) + 8
     assert {slug: after[slug] for slug in before} == before
     copies = {row.system.slug: row.copy_of for row in board.standings if row.copy_of}
     assert set(copies.values()) == {"system-003"}
-    assert len(copies) == 40
+    assert len(copies) == 8
     assert all(after[slug] == before["system-003"] for slug in copies)
     page = (build(subs, tmp_path / "site").out / "extraction.html").read_text("utf-8")
-    assert page.count("same answers as") >= 40
+    assert page.count("same answers as") >= 8
 
 
 def _one_word_more(found: Rows, word: str) -> None:
@@ -539,22 +517,20 @@ def _one_word_more(found: Rows, word: str) -> None:
             item["value"] += f" {word}"
 
 
-def test_whoever_verifies_is_told_of_the_same_answers_beside(shelf: Shelf, tmp_path: Path) -> None:
+def test_whoever_verifies_is_told_of_the_same_answers_beside(shelf, tmp_path):
     folder = shelf.copy(tmp_path)
     assert "copy" not in codes(shelf.verify(folder), "warning")
     copy(folder, tmp_path / "another")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "submission.json").write_text("{")
     finding = next(finding for finding in shelf.verify(folder).findings if finding.code == "copy")
-    assert (finding.where, finding.what.startswith("the answers of another")) == (
-        "task1/predictions.jsonl",
-        True,
-    )
+    assert finding.where == "task1/predictions.jsonl"
+    assert finding.what.startswith("the answers of another")
 
 
-def test_real_models_are_not_copies_of_each_other() -> None:
-    if not FULL.is_dir():
-        pytest.skip(f"no real outputs: {FULL} is not there")
+@pytest.mark.release
+@pytest.mark.skipif(not FULL.is_dir(), reason=f"no real outputs: {FULL} is not there")
+def test_real_models_are_not_copies_of_each_other():
     sketched = []
     for path in sorted(FULL.glob("outputs/task1/*/records.jsonl")):
         found = [json.loads(line) for line in path.read_text("utf-8").splitlines()]

@@ -119,7 +119,7 @@ CARDS = [
     (f"{ONE}.files.predictions.sha256", "0" * 64, "hash", "predictions.jsonl: sha256: printed 000"),
     (f"{ONE}.files.scores.rows", 99, "hash", "task1/scores.jsonl: rows: printed 99, found 12"),
     (f"{ONE}.run", 7, "run", "7, but there are 1 runs"),
-    ("runs", lambda old: [*old, old[0]], "run", "runs.1: no track is of this run"),
+    ("runs", lambda old: [*old, old[0]], "run", "runs.1: no task belongs to this run"),
     ("runs.0.settings.limit", 3, "limit", "only a part"),
     ("runs.0.settings.task", "python:evil", "task", "has no board; its code is not imported"),
     ("system.model", "floor/empty", "kind_of_system", "of kind floor"),
@@ -144,7 +144,7 @@ CARDS = [
     ("name", "Thumb (verified)", "name", "says «verified», which boards show in their own"),
     ("name", "–", "name", "has no letter and no digit"),
     ("org", "Official Lab", "name", "org: Official Lab says «Official»"),
-    *(("name", name, "name", "a row of the references") for name in ("GРT-5.2", "Меm0")),
+    *(("name", name, "name", "a reference row") for name in ("GРT-5.2", "Меm0")),
 ]
 
 
@@ -156,7 +156,7 @@ def test_a_forged_card_is_refused(shelf, folder, path, value, code, words):
 
 WARNED = [
     ("name", "ОpenAI GРТ", "look_alike", "name: ОpenAI mixes letters"),
-    ("name", "Mem0", "name", "a row of the references, and the model is rules"),
+    ("name", "Mem0", "name", "is the name of a reference row, and the model is rules"),
     ("system.settings", {"weights": f"{HOME}/w"}, "leak", "system.settings.weights: holds an abso"),
     ("system.settings", {"at": "gpu.local"}, "leak", "system.settings.at: holds the address"),
     ("runs.0.prompts.extraction/2", "0" * 64, "prompt", "extraction/2 differs from the bundled"),
@@ -310,7 +310,7 @@ FOLDERS = [
     (written("task1/more.zip", b"PK"), "stray", "task1/more.zip"),
     (written("Submission.json", "{}"), "stray", "Submission.json"),
     (bury, "stray", "does not belong"),
-    (written("task2/scores.jsonl", ""), "stray", "task2: the card has no such track"),
+    (written("task2/scores.jsonl", ""), "stray", "task2: the card has no such task"),
     (written("task1/calls.jsonl", "{}\n"), "stray", "task1/calls.jsonl: it is not on the card"),
     (repository, "name", ".git: a name outside"),
     (written("..%2f..%2fetc", ""), "name", NOT_OURS),
@@ -397,7 +397,7 @@ def test_forged_rows_are_refused(shelf, folder, name, path, value, code, words):
 
 
 def test_missing_extra_and_duplicate_ids_are_counted_and_a_few_are_named(shelf, folder):
-    def shuffle(found: list[dict[str, Any]]) -> None:
+    def shuffle(found):
         del found[:7]
         found.extend([found[0], {**found[1], "benchmark_id": "visitor_99"}])
 
@@ -406,7 +406,7 @@ def test_missing_extra_and_duplicate_ids_are_counted_and_a_few_are_named(shelf, 
     missing = "7 of 12 ids of the split are missing: visitor_00, visitor_01"
     assert said(found, "missing_ids").what.startswith(missing)
     assert said(found, "missing_ids").what.endswith("and 2 more")
-    refused(found, "extra_ids", "1 ids are not of the split: visitor_99")
+    refused(found, "extra_ids", "1 ids are not in the split: visitor_99")
     assert "visitor_07" in said(found, "duplicate_ids").what
     assert any(line.startswith("task1: the scores") for line in found.unchecked)
 

@@ -10,20 +10,7 @@ from alps.leaderboard.official import FILE, judged_by, official
 from alps.leaderboard.site import build
 from alps.parsing import parse_words
 from alps.settings import RunSettings
-from tests import site_made
 from tests.pages import Page
-
-
-@pytest.fixture(scope="module")
-def submissions(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("official") / "submissions"
-    site_made.make_submissions(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def site(submissions):
-    return build(submissions, submissions.parent / "site").out
 
 
 def test_the_official_file_is_a_config_of_a_run():

@@ -6,14 +6,13 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.packing import pack
-from alps.leaderboard.ranking import Board, build_boards
+from alps.leaderboard.ranking import build_boards
 from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
@@ -37,7 +36,7 @@ FLOORS = ("shortest", "turned")
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     """Return a folder with the questions of two users, at two sizes, and their histories."""
     folder = tmp_path_factory.mktemp("data") / "personas"
     for size in ("32k", "128k"):
@@ -46,7 +45,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def packed(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def packed(data, tmp_path_factory):
     """Return a folder of submissions under several settings."""
     made, folder = tmp_path_factory.mktemp("made"), tmp_path_factory.mktemp("submissions")
     for name, words in RUNS.items():
@@ -60,22 +59,20 @@ def packed(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copy(packed: Path, tmp_path: Path) -> Path:
+def copy(packed, tmp_path):
     """Return a submission that may be spoiled."""
     return Path(shutil.copytree(packed / "rules", tmp_path / "rules"))
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_submission_is_recomputed_from_choices_and_the_gold_of_the_questions(
-    packed: Path, data: Path, name: str
-) -> None:
+def test_a_submission_is_recomputed_from_choices_and_the_gold_of_the_questions(packed, data, name):
     found = verify(packed / name, Options(data=str(data)))
     assert not found.serious, found.findings
     assert found.consistent
     assert found.recomputed == (TRACK,)
 
 
-def test_nothing_of_a_history_is_in_a_submission(packed: Path, data: Path) -> None:
+def test_nothing_of_a_history_is_in_a_submission(packed, data):
     line = (data / "shared_contexts_32k.jsonl").read_text().splitlines()[0]
     history = next(iter(json.loads(line).values()))
     said = {turn["content"] for turn in history}
@@ -84,9 +81,7 @@ def test_nothing_of_a_history_is_in_a_submission(packed: Path, data: Path) -> No
     assert not [text for text in said for file in files if text in file]
 
 
-def test_who_verifies_needs_the_questions_and_no_history(
-    packed: Path, data: Path, tmp_path: Path
-) -> None:
+def test_who_verifies_needs_the_questions_and_no_history(packed, data, tmp_path):
     shutil.copy(data / "questions_32k.csv", tmp_path)
     found = verify(packed / "shortest", Options(data=str(tmp_path)))
     assert found.consistent
@@ -95,14 +90,14 @@ def test_who_verifies_needs_the_questions_and_no_history(
     assert any("whether these are the answers of rules" in line for line in found.unchecked), found
 
 
-def test_without_the_questions_it_says_what_is_not_checked(packed: Path) -> None:
+def test_without_the_questions_it_says_what_is_not_checked(packed):
     found = verify(packed / "blind", Options())
     assert not found.serious
     assert not found.consistent
     assert any("ids and scores" in line for line in found.unchecked)
 
 
-def test_other_questions_are_other_data(packed: Path, tmp_path: Path) -> None:
+def test_other_questions_are_other_data(packed, tmp_path):
     write_set(tmp_path, personas=2, size="32k", seed=6)
     refused(verify(packed / "rules", Options(data=str(tmp_path))), "data", "other records")
 
@@ -146,18 +141,18 @@ def test_forged_answers_are_refused(packed, data, tmp_path, name, path, value, c
     refused(verify(copy, Options(data=str(data))), code, words)
 
 
-def test_a_question_that_is_left_out_is_found(copy: Path, data: Path) -> None:
+def test_a_question_that_is_left_out_is_found(copy, data):
     for stage in ("predictions", "verdicts", "scores"):
         forge_rows(copy, f"{TRACK}/{stage}", lambda found: found.pop())
     refused(verify(copy, Options(data=str(data))), "missing_ids", "1 of 70 ids")
 
 
 @pytest.fixture(scope="module")
-def boards(packed: Path) -> list[Board]:
+def boards(packed):
     return build_boards(load(packed), read_references())
 
 
-def test_sizes_and_settings_are_never_ranked_together(boards: list[Board]) -> None:
+def test_sizes_and_settings_are_never_ranked_together(boards):
     shown = {}
     for board in boards:
         names = sorted(row.system.slug for row in (*board.standings, *board.floor_systems))
@@ -174,14 +169,14 @@ def test_sizes_and_settings_are_never_ranked_together(boards: list[Board]) -> No
     assert {board.key.judge for board in boards} == {None}
 
 
-def test_published_answers_stand_on_boards_of_their_size_alone(boards: list[Board]) -> None:
+def test_published_answers_stand_on_boards_of_their_size_alone(boards):
     for board in boards:
         names = [row.name for row in board.reported]
         assert bool(names) == ('"32k"' in board.key.conditions), board.key
 
 
 @pytest.fixture(scope="module")
-def site(packed: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(packed, data, tmp_path_factory):
     """Return the site, once a maintainer has held every submission against the questions."""
     folder = tmp_path_factory.mktemp("built")
     submissions = Path(shutil.copytree(packed, folder / "submissions"))
@@ -195,7 +190,7 @@ def words_of(page: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", page).split())
 
 
-def test_its_page_has_figures_baselines_and_references(site: Path) -> None:
+def test_its_page_has_figures_baselines_and_references(site):
     page = (site / "personamem.html").read_text()
     words = words_of(page)
     for title in ("accuracy", "mean over types", "length rule", "floor/length-by-type"):
@@ -210,7 +205,7 @@ def test_its_page_has_figures_baselines_and_references(site: Path) -> None:
     assert "PersonaMem" in words_of((site / "index.html").read_text())
 
 
-def test_all_tasks_are_run_without_it_where_the_data_lack_it(tmp_path: Path) -> None:
+def test_all_tasks_are_run_without_it_where_the_data_lack_it(tmp_path):
     shutil.copytree(ROOT / "data" / "samples", tmp_path / "release")
     run = make_run(
         tmp_path / "run", "task=all", "model=rules", "limit=1", f"data={tmp_path / 'release'}"
@@ -220,9 +215,7 @@ def test_all_tasks_are_run_without_it_where_the_data_lack_it(tmp_path: Path) -> 
     assert "no questions_32k.csv" in found["left_out"][TRACK]
 
 
-def test_a_run_is_scored_again_though_its_size_was_not_named(
-    alps: Any, data: Path, tmp_path: Path
-) -> None:
+def test_a_run_is_scored_again_though_its_size_was_not_named(alps, data, tmp_path):
     shutil.copy(data / "questions_32k.csv", tmp_path)
     shutil.copy(data / "shared_contexts_32k.jsonl", tmp_path)
     words = ("task=personamem", "data=.", "model=floor/random", "limit=9", "out=run")

@@ -9,7 +9,7 @@ from tests.tracks import alps_here
 
 
 @pytest.fixture(scope="module")
-def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("request") / "run"
     return make_run(folder, "task=extraction", "model=rules")
 
@@ -26,7 +26,7 @@ def submit(run_folder: Path, out: Path, *words: str):
     )
 
 
-def test_what_is_missing_is_listed_until_it_is_given(run_folder: Path, tmp_path: Path) -> None:
+def test_what_is_missing_is_listed_until_it_is_given(run_folder, tmp_path):
     bare = submit(run_folder, tmp_path / "thumb", "dry_run=yes").out
     places = [bare.index(line) for line in ("1. notes=", "2. org=", "3. url=")]
     assert places == sorted(places)
@@ -34,9 +34,7 @@ def test_what_is_missing_is_listed_until_it_is_given(run_folder: Path, tmp_path:
     assert "Before you submit" not in submit(run_folder, tmp_path / "thumb", *whole).out
 
 
-def test_the_text_of_the_pull_request_ticks_what_was_checked(
-    run_folder: Path, tmp_path: Path
-) -> None:
+def test_the_text_of_the_pull_request_ticks_what_was_checked(run_folder, tmp_path):
     request = tmp_path / "request.md"
     done = submit(run_folder, tmp_path / "thumb", "notes=By rules.", f"request={request}")
     assert done.code == 0, done.err
@@ -45,11 +43,11 @@ def test_the_text_of_the_pull_request_ticks_what_was_checked(
         "- [x] `alps leaderboard verify leaderboard/submissions/thumb` does not refuse it." in text
     )
     assert "- [ ] I have read what will be published" in text
-    assert "| task1 | F1 (macro) | .069 | [.015, .201] | 26 |" in text
+    assert "| extraction | F1 | .069 | [.015, .201] | 26 |" in text
     assert "By rules." in text
 
 
-def test_the_text_is_no_part_of_the_submission(run_folder: Path, tmp_path: Path) -> None:
+def test_the_text_is_no_part_of_the_submission(run_folder, tmp_path):
     inside = tmp_path / "thumb" / "request.md"
     refused = submit(run_folder, tmp_path / "thumb", f"request={inside}")
     assert (refused.code, len(refused.err.splitlines())) == (2, 1)

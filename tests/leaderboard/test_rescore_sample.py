@@ -22,7 +22,7 @@ def strict(body: dict[str, Any]) -> Answer:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.setenv("ALPS_CACHE", "off")
@@ -34,7 +34,7 @@ def words_for(folder: Path, url: str, *more: str) -> list[str]:
     return [str(folder), *judge, *more]
 
 
-def test_a_sample_is_judged_and_corrects_all_scores(folder: Path) -> None:
+def test_a_sample_is_judged_and_corrects_all_scores(folder):
     card = read_entry(folder).card
     with serve(strict) as server:
         words = words_for(folder, server.url, "sample=80%", "max_total_tokens=1000000")
@@ -43,7 +43,6 @@ def test_a_sample_is_judged_and_corrects_all_scores(folder: Path) -> None:
         assert rescore_command(words) == 0
         assert len(server.requests) == asked  # the same command goes on with the same sample
     track = read_entry(folder).review.tracks["task1"]
-    assert track.sample is not None
     assert (track.sample.records, track.sample.n) == (21, 26)
     assert 0 < asked <= 2 * track.sample.records  # which are related, and what is supported
     # The maintainer's judge finds less than the submitter's.
@@ -52,7 +51,7 @@ def test_a_sample_is_judged_and_corrects_all_scores(folder: Path) -> None:
     assert verify_command([str(folder), "reviewed=yes"]) == 0
 
 
-def test_the_budget_stops_a_sample_and_the_same_command_goes_on(folder: Path) -> None:
+def test_the_budget_stops_a_sample_and_the_same_command_goes_on(folder):
     with serve(strict) as server:
         with pytest.raises(BudgetError):
             rescore_command(words_for(folder, server.url, "sample=80%", "max_total_tokens=6000"))
@@ -66,7 +65,7 @@ def test_the_budget_stops_a_sample_and_the_same_command_goes_on(folder: Path) ->
     assert 0 == first < whole <= 2 * 21
 
 
-def test_a_sample_that_is_too_small_is_refused_before_anybody_is_asked(folder: Path) -> None:
+def test_a_sample_that_is_too_small_is_refused_before_anybody_is_asked(folder):
     with serve(strict) as server:
         words = words_for(folder, server.url, "sample=10%", "max_total_tokens=1000000")
         with pytest.raises(UsageError, match=r"at least 20 are needed: sample=\d+%"):
@@ -78,7 +77,7 @@ def test_a_sample_that_is_too_small_is_refused_before_anybody_is_asked(folder: P
     assert read_entry(folder).review.tracks["task1"].sample is None
 
 
-def test_the_same_answers_with_new_verdicts_get_another_draw(folder: Path, tmp_path: Path) -> None:
+def test_the_same_answers_with_new_verdicts_get_another_draw(folder, tmp_path):
     review, seeds, asked = folder / "review.json", [], []
     with serve(strict) as server:
         ours = ("judge=openai/cheap-judge", f"judge_api_base={server.url}", "max_failures=100%")

@@ -3,6 +3,7 @@ import http.client
 import io
 import json
 import re
+import shutil
 import socket
 import struct
 from collections import Counter
@@ -30,7 +31,7 @@ from alps.leaderboard.site_data import load
 from alps.show.formatting import number, visible
 from alps.show.spreadsheets import csv_of, plain_cell
 from alps.stats.paired import holm, paired_difference
-from tests import site_made
+from tests.endtoend import write_rows
 from tests.loopback import running
 from tests.made_submissions import synthesise
 from tests.pages import Page
@@ -38,18 +39,6 @@ from tests.site_made import HOSTILE, Tree, pages_of, tree_of
 from tests.site_origins import Origins, reads_as
 
 TEMPLATES = Path(site_module.__file__).with_name("templates")
-
-
-@pytest.fixture(scope="module")
-def submissions(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("leaderboard") / "submissions"
-    site_made.make_submissions(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def site(submissions):
-    return build(submissions, submissions.parent / "site").out
 
 
 @pytest.fixture(scope="module")
@@ -119,17 +108,21 @@ def test_no_number_is_typed_in_a_template():
         assert not re.search(r"\d", written.replace("F1", "")), path
 
 
+def one_track(submissions, to, **fields):
+    """Copy a submission with its first track alone, changed in some fields; return the folder."""
+    folder = to / "submissions" / "system-001"
+    shutil.copytree(submissions / "system-001" / "task1", folder / "task1")
+    card = json.loads((submissions / "system-001/submission.json").read_text("utf-8"))
+    card["tracks"] = {"task1": card["tracks"]["task1"] | fields}
+    (folder / "submission.json").write_text(json.dumps(card), "utf-8")
+    return folder.parent
+
+
 def test_another_number_in_a_submission_is_another_number_on_the_page(submissions, tmp_path):
-    for name in ("system-001", "system-002"):
-        copy = tmp_path / "submissions" / name
-        for path in (submissions / name).rglob("*.*"):
-            (copy / path.relative_to(submissions / name)).parent.mkdir(parents=True, exist_ok=True)
-            (copy / path.relative_to(submissions / name)).write_bytes(path.read_bytes())
-    card = json.loads((tmp_path / "submissions/system-001/submission.json").read_text("utf-8"))
-    card["tracks"] = {"task1": card["tracks"]["task1"]}
-    card["tracks"]["task1"]["scores"]["f1"]["value"] = 0.123456
-    (tmp_path / "submissions/system-001/submission.json").write_text(json.dumps(card), "utf-8")
-    built = build(tmp_path / "submissions", tmp_path / "site")
+    card = json.loads((submissions / "system-001/submission.json").read_text("utf-8"))
+    scores = card["tracks"]["task1"]["scores"]
+    scores["f1"]["value"] = 0.123456
+    built = build(one_track(submissions, tmp_path, scores=scores), tmp_path / "site")
     page = Tree((built.out / "extraction.html").read_text("utf-8"))
     origin = "system-001/submission.json#/tracks/task1/scores/f1/value"
     assert ({"value": "0.123456", "data-from": origin}, ".123") in page.numbers
@@ -341,17 +334,8 @@ def test_a_system_page_tells_what_is_not_known_and_what_was_judged_again(site):
 
 
 def test_the_embedded_judge_is_told_what_it_is_worth(tmp_path, submissions):
-    copy = tmp_path / "submissions" / "system-001"
-    copy.parent.mkdir()
-    card = json.loads((submissions / "system-001/submission.json").read_text("utf-8"))
-    card["tracks"] = {"task1": card["tracks"]["task1"] | {"judge": "lexical", "comparable": False}}
-    (copy / "task1").mkdir(parents=True)
-    (copy / "submission.json").write_text(json.dumps(card), "utf-8")
-    for name in ("predictions", "verdicts", "scores"):
-        (copy / f"task1/{name}.jsonl").write_bytes(
-            (submissions / f"system-001/task1/{name}.jsonl").read_bytes()
-        )
-    out = build(tmp_path / "submissions", tmp_path / "site").out
+    lexical = one_track(submissions, tmp_path, judge="lexical", comparable=False)
+    out = build(lexical, tmp_path / "site").out
     assert AGREEMENT in (out / "judges" / "0a1b2c3d4e5f.html").read_text("utf-8")
     assert "debugging only" in (out / "extraction.html").read_text("utf-8")
     assert "No submission yet. Be the first" in (out / "retrieval.html").read_text("utf-8")
@@ -373,7 +357,10 @@ def test_a_judge_page_shows_the_calibration_of_that_very_judge(submissions, tmp_
     (tmp_path / "calibrations").mkdir()
     (tmp_path / "calibrations" / "of-pa.json").write_text(json.dumps(row), "utf-8")
     monkeypatch.setattr(systems, "CALIBRATIONS", tmp_path / "calibrations")
-    out = build(submissions, tmp_path / "site").out
+    shutil.copytree(submissions / "system-000", tmp_path / "sent" / "system-000")
+    one_track(submissions, tmp_path).rename(tmp_path / "one")
+    (tmp_path / "one" / "system-001").rename(tmp_path / "sent" / "system-001")
+    out = build(tmp_path / "sent", tmp_path / "site").out
     page = (out / "judges" / "0a1b2c3d4e5f.html").read_text("utf-8")
     origin = "judges/calibrations/of-pa.json#/rubrics/pa"
     assert f'<data value="0.671" data-from="{origin}/kappa/value">.671</data>' in page
@@ -437,8 +424,7 @@ def test_ranks_on_pools_of_another_seed_heed_the_sessions(tmp_path):
             {"benchmark_id": name, "scores": {"recall_at_1": float(name not in names)}}
             for name in track.samples
         ]
-        lines = "".join(f"{json.dumps(row)}\n" for row in scores)
-        (tmp_path / slug / "task3_d100" / "scores.jsonl").write_text(lines, "utf-8")
+        write_rows(tmp_path / slug / "task3_d100" / "scores.jsonl", scores)
     (board,) = [
         one
         for one in build_boards(load(tmp_path), read_references())

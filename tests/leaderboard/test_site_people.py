@@ -9,11 +9,8 @@ import pytest
 
 from alps.leaderboard.site import build
 from tests.annotated import write_annotations
-from tests.conftest import ROOT
+from tests.made_submissions import synthesise
 from tests.tracks import alps_here
-
-OURS = ROOT / "leaderboard" / "submissions"
-DATA = ["bm25", "rules", "floor-empty", "floor-no-op"]
 
 
 def figure(value: float, low: float, high: float) -> dict[str, Any]:
@@ -41,12 +38,10 @@ def agreement(*, draft: bool = True) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def submissions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Link a few of our submissions: enough for a board of every kind."""
+def submissions(tmp_path_factory):
+    """Make two submissions: enough for a board of every kind."""
     folder = tmp_path_factory.mktemp("board") / "submissions"
-    folder.mkdir()
-    for name in DATA:
-        (folder / name).symlink_to(OURS / name, target_is_directory=True)
+    synthesise(folder, 2, tracks=("task1", "task2", "task3_d100"))
     return folder
 
 
@@ -56,7 +51,7 @@ def written(path: Path, row: dict[str, Any]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(submissions: Path) -> Path:
+def site(submissions):
     people = written(submissions.parent / "people.json", agreement())
     return build(submissions, submissions.parent / "site", people=people).out
 

@@ -21,12 +21,11 @@ from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import Submission
 from alps.leaderboard.verify import verify
 from alps.schema import Prediction
-from tests.endtoend import rows
+from tests.endtoend import rows, write_rows
 from tests.submissions import (
     SLUG,
     VISITORS,
     WHO,
-    Shelf,
     card_of,
     forge,
     forge_rows,
@@ -77,7 +76,7 @@ def board_of(folder: Path) -> Board:
     )
 
 
-def test_the_samples_under_another_name_are_still_the_samples(honest: Path, tmp_path: Path) -> None:
+def test_the_samples_under_another_name_are_still_the_samples(honest, tmp_path):
     folder = copy(honest, tmp_path / "invented", rename_data)
     finding = said(verify(folder), "data")
     assert (finding.severity, finding.where) == ("serious", "runs.0.data.name")
@@ -89,8 +88,8 @@ def test_the_samples_under_another_name_are_still_the_samples(honest: Path, tmp_
 
 
 def test_a_score_that_was_not_recomputed_is_marked_below_the_others_and_out_of_the_ranks(
-    honest: Path, tmp_path: Path
-) -> None:
+    honest, tmp_path
+):
     subs = tmp_path / "submissions"
     for name in ("one", "two"):
         copy(honest, subs / name)
@@ -114,9 +113,7 @@ def test_a_score_that_was_not_recomputed_is_marked_below_the_others_and_out_of_t
     assert told == {"one": True, "two": True, "a-stranger": False}
 
 
-def test_a_maintainer_who_saw_the_scores_come_out_lets_them_be_ranked(
-    shelf: Shelf, tmp_path: Path
-) -> None:
+def test_a_maintainer_who_saw_the_scores_come_out_lets_them_be_ranked(shelf, tmp_path):
     subs = tmp_path / "submissions"
     for name in ("one", "two"):
         copy(shelf.folder, subs / name)
@@ -145,7 +142,7 @@ def as_of_a_model(card: Card) -> None:
     track |= {"judge_fingerprint": fingerprint_id(parts), "comparable": True}
 
 
-def test_recall_is_recomputed_though_the_verdicts_are_not_there(shelf: Shelf, folder: Path) -> None:
+def test_recall_is_recomputed_though_the_verdicts_are_not_there(shelf, folder):
     for name in ("task1", "task4_ability1"):
         shutil.rmtree(folder / name)
     (folder / "task3_d100" / "verdicts.jsonl").unlink()
@@ -173,7 +170,7 @@ class Shy:
         return []
 
 
-def test_a_run_that_left_out_much_is_not_packed(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_run_that_left_out_much_is_not_packed(shelf, tmp_path):
     run = make_run(
         tmp_path / "run",
         "task=extraction",
@@ -192,24 +189,18 @@ def test_a_run_that_left_out_much_is_not_packed(shelf: Shelf, tmp_path: Path) ->
     ("part", "kind"),
     [("failed_predictions", "transport"), ("failed_judgements", "unparsable"), (None, "no_gold")],
 )
-def test_silence_is_serious_and_withheld_gold_is_none(
-    shelf: Shelf, folder: Path, part: str | None, kind: str
-) -> None:
+def test_silence_is_serious_and_withheld_gold_is_none(shelf, folder, part, kind):
     changed = {part or "failed_judgements": {kind: 4}, "unscored": 4, "scored": VISITORS - 4}
     forge(folder, lambda card: card["tracks"]["task1"].update(changed))
     found = {finding.code: finding for finding in shelf.verify(folder).findings}
     assert ("silence" in found) == (part is not None)
     if part is not None:
-        assert (found["silence"].severity, found["silence"].where) == (
-            "serious",
-            "tracks.task1.unscored",
-        )
+        assert found["silence"].severity == "serious"
+        assert found["silence"].where == "tracks.task1.unscored"
 
 
 @pytest.mark.parametrize("said_so", ["{} indeed", "The user: {}", "{}"])
-def test_the_gold_in_nearly_its_words_is_flagged(
-    shelf: Shelf, tmp_path: Path, said_so: str
-) -> None:
+def test_the_gold_in_nearly_its_words_is_flagged(shelf, tmp_path, said_so):
     answers = [
         {
             "benchmark_id": row["benchmark_id"],
@@ -218,7 +209,7 @@ def test_the_gold_in_nearly_its_words_is_flagged(
         for row in rows(shelf.data / "dev" / "task1" / "reference_output.jsonl")
         for gold in (row["gold"]["memory_items"],)
     ]
-    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
+    write_rows(tmp_path / "answers.jsonl", answers)
     run = make_run(
         tmp_path / "run",
         "task=extraction",
@@ -230,15 +221,13 @@ def test_the_gold_in_nearly_its_words_is_flagged(
     assert ("nearly verbatim" in finding.what) == (said_so != "{}")
 
 
-def test_rankings_of_a_few_answers_are_told_and_stand_with_their_n(
-    shelf: Shelf, tmp_path: Path
-) -> None:
+def test_rankings_of_a_few_answers_are_told_and_stand_with_their_n(shelf, tmp_path):
     few = tmp_path / "few"
     shutil.copytree(shelf.run, few)
     found = rows(few / "predictions.jsonl")
     for row in [row for row in found if row["track"] == "task3_d100"][3:]:
         row["prediction"]["ranking"] = []
-    (few / "predictions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+    write_rows(few / "predictions.jsonl", found)
     for name in ("verdicts.jsonl", "scores.jsonl", "summary.json"):
         (few / name).unlink()
     make_run(
@@ -263,7 +252,7 @@ def test_rankings_of_a_few_answers_are_told_and_stand_with_their_n(
     )
 
 
-def test_what_is_no_submission_is_told_in_one_line(shelf: Shelf, tmp_path: Path) -> None:
+def test_what_is_no_submission_is_told_in_one_line(shelf, tmp_path):
     for word, words in (
         (str(tmp_path / "nowhere"), "no such folder"),
         ("", "no such folder"),
@@ -275,9 +264,7 @@ def test_what_is_no_submission_is_told_in_one_line(shelf: Shelf, tmp_path: Path)
             verify_command([word])
 
 
-def test_strict_f1_is_next_to_the_headline_though_the_judge_cannot_tell(
-    honest: Path, tmp_path: Path
-) -> None:
+def test_strict_f1_is_next_to_the_headline_though_the_judge_cannot_tell(honest, tmp_path):
     copy(honest, tmp_path / "all" / "honest")
     (board,) = build_boards(load(tmp_path / "all"), read_references())
     assert board.others[0].name == "f1_strict"

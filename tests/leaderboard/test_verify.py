@@ -12,6 +12,7 @@ from alps.leaderboard.commands import rescore_command, verify_command
 from alps.leaderboard.packing import pack
 from alps.leaderboard.submission import read_entry
 from alps.leaderboard.verify import verify
+from tests.endtoend import write_rows
 from tests.submissions import (
     SLUG,
     TRACKS,
@@ -40,7 +41,7 @@ def test_what_was_packed_is_valid_and_every_score_follows_from_its_rows(shelf: S
     assert (found.status, found.consistent, found.serious) == ("format-checked", True, False), (
         found.findings
     )
-    assert dict(found.checked)["scores"].startswith("3 of 3 tracks recomputed")
+    assert dict(found.checked)["scores"].startswith("3 of 3 tasks recomputed")
 
 
 def test_changing_any_number_of_a_track_is_found_and_named(shelf: Shelf, folder: Path) -> None:
@@ -48,9 +49,11 @@ def test_changing_any_number_of_a_track_is_found_and_named(shelf: Shelf, folder:
     paths = list(numbers(whole["tracks"]))
     assert len(paths) > 200
     figures = [path for path in paths if path[1] in FIGURES]
+    files = [path for path in paths if path[1] == "files"]
     # Figures far from each other are changed at once: each must be named all the same.
-    batches = [figures[start::BATCHES] for start in range(BATCHES)]
-    for batch in (*batches, *([path] for path in paths if path not in figures)):
+    batches = [part[start::BATCHES] for part in (figures, files) for start in range(BATCHES)]
+    single = [[path] for path in paths if path not in (*figures, *files)]
+    for batch in (*filter(None, batches), *single):
         card = json.loads(json.dumps(whole))
         for path in batch:
             parent, value = at(card["tracks"], path[:-1]), at(whole["tracks"], path)
@@ -133,7 +136,7 @@ def recorded_run(shelf: Shelf, folder: Path) -> Path:
         for n, items in told.items()
     ]
     for name, found in (("answers", answers), ("reviews", reviews)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+        write_rows(folder / f"{name}.jsonl", found)
     words = (
         f"model=predictions:{folder / 'answers.jsonl'}",
         f"judge=recorded:{folder / 'reviews.jsonl'}",
@@ -197,7 +200,7 @@ SUSPICIOUS = [
     (TEXT, "0.prediction.answer", "word " * 3_000, "length", "15,000 characters, more than"),
     (TEXT, "0.prediction.answer", "word " * 3_000, "constant", "11 of 12 answers are the same"),
     (TEXT, "0.prediction.answer", f"Hi {SCRIPT}\u200b", "hidden", "invisible characters"),
-    ("task1/predictions", "0.prediction.memory_items", [], "baseline", "1 answers are not those"),
+    ("task1/predictions", "0.prediction.memory_items", [], "baseline", "1 answers differ"),
 ]
 
 
@@ -282,7 +285,7 @@ def test_scores_that_nobody_could_recompute_are_not_called_consistent(
         predictions.unlink()
     assert verify_command([str(folder), f"data={shelf.data}"]) == 1
     printed = capsys.readouterr().out
-    assert "tracks could be recomputed" in printed
+    assert "tasks could be recomputed" in printed
     assert "consistent" not in printed
 
 

@@ -8,6 +8,10 @@ from alps.extension import Extension
 
 FOLDER = "audit"
 """Where an audit lies in a run folder."""
+LABELLED = "people:"
+"""A label folder, which the extension of calibration reads as a judge."""
+SAMPLE = "sample.json"
+"""The file of a label folder that says how its items were drawn from a run, where they were."""
 _KEYS = ("audit_judge", "audit_judge_api_base", "audit", "audit_labels", "audit_seed")
 
 

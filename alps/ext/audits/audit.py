@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError, UsageError
-from alps.ext.audits import FOLDER
+from alps.ext.audits import FOLDER, LABELLED
 from alps.ext.audits.draws import Draws, draw_tracks
 from alps.ext.audits.rows import AuditManifest, DrawnSessions
 from alps.ext.audits.settings import AuditKeys
 from alps.jsonl import parse_json
 from alps.judges.admission import refusal_of
 from alps.judges.base import Judge, fingerprint_id
-from alps.judges.resolve import LABELLED
 from alps.llm.ledger import Ledger
 from alps.rows import PEOPLE
 from alps.run.collector import stopping_together
@@ -108,18 +107,18 @@ def refuse_half_an_audit(settings: AuditKeys) -> None:
     judge, share, labels = settings.audit_judge, settings.audit, settings.audit_labels
     if labels is not None and judge is not None:
         raise UsageError(
-            f"audit_judge={judge}: people audit by audit_labels=; leave one of the two"
+            f"audit_judge={judge}: audit_labels= audits by people; leave out one of the two"
         )
     if labels is not None and share is not None:
-        raise UsageError(f"audit={100 * share:g}%: the labels say of which records; leave it out")
+        raise UsageError(f"audit={100 * share:g}%: the labels decide which records; leave it out")
     if judge is None and share is not None:
-        raise UsageError(f"audit={100 * share:g}%: who audits? name audit_judge=, too")
+        raise UsageError(f"audit={100 * share:g}%: nobody audits; name audit_judge=, too")
     if judge is None and settings.audit_seed is not None:
         raise UsageError("audit_seed= would change nothing: name audit_judge=, too")
     if judge is None and settings.audit_judge_api_base is not None:
         raise UsageError("audit_judge_api_base= would change nothing: name audit_judge=, too")
     if judge is not None and not share:
-        raise UsageError(f"audit_judge={judge}: of how many records? give audit=10%, too")
+        raise UsageError(f"audit_judge={judge}: give a share, too, such as audit=10%")
     if judge is not None and judge == settings.judge:
         raise UsageError(f"audit_judge={judge}: it judges the run already; name a better one")
 
@@ -194,7 +193,9 @@ async def _audit(
         folder = run / FOLDER
         judge = services.judge
         rubrics = rubrics_of(data.tasks)
-        checked = await admit_judge(judge, rubrics, folder, check=asking.judge_check)
+        checked = await admit_judge(
+            judge, rubrics, folder, totals=ledger.totals, check=asking.judge_check
+        )
         if checked.stopped:
             return True
         if (why := refusal_of(checked.judge, [one.name for one in rubrics])) is not None:
@@ -276,7 +277,7 @@ def _claim(folder: Path, data: RunData, draws: Draws, judge: Judge, checks: Chec
     if there is not None and there.fingerprint != json.loads(json.dumps(about.fingerprint)):
         raise RunFolderError(
             f"{folder} holds the audits of {there.judge} (another fingerprint); move it away, "
-            "or audit by that judge"
+            "or audit with that judge"
         )
     write_json(folder / ABOUT, about.row())
 

@@ -79,14 +79,16 @@ def check_audit_draw(check: TrackCheck, rows: TrackRows, findings: Findings) -> 
     given = None if review is None else review.audit_draw
     if given is not None and given.seed == track.audit.seed:
         what = f"{own}, which a maintainer drew for other answers, verdicts or scores"
-        findings.warn("audit", where, f"{what}: boards leave it out", "ask for a draw of these")
+        findings.warn(
+            "audit", where, f"{what}: boards leave it out", "ask a maintainer for a new draw"
+        )
         return
     seed = answer_seed(task_of(name, track), track.data_sha256, rows.predictions, rows.scores)
     if track.audit.seed == seed:
-        what = "drawn by its answers, of which a word more is another draw: boards leave it out"
-        findings.note("audit", where, f"{what} until it is of a draw that a maintainer gave")
+        what = "drawn by its answers, which its submitter could vary: boards leave it out"
+        findings.note("audit", where, f"{what} until it uses a draw by a maintainer")
         return
-    mend = "audit the seed that a maintainer's review gives, by audit_seed=, and pack it again"
+    mend = "audit with the seed in a maintainer's review (audit_seed=), and pack it again"
     what = f"{own}, which its submitter may have chosen: boards leave it out"
     findings.warn("audit", where, what, mend)
 
@@ -96,7 +98,7 @@ def _check_judge(name: str, audit: PublishedAudit, task: Task, findings: Finding
     where = f"tracks.{name}.audit.judge_check"
     if audit.judge == PEOPLE or is_embedded_judge(audit.judge):
         if audit.judge_check:
-            what = f"auditor {shown(audit.judge)} is asked no known items"
+            what = f"auditor {shown(audit.judge)} needs no known items"
             findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
         return
     if not audit.judge_check:

@@ -58,7 +58,9 @@ def judge_sample(
     draws = draw_tracks(data, experiment, setting="sample")
     with claimed_folder(source) as ledger:
         if audit_run(experiment, data, source, spent=ledger.totals.counted):
-            raise BudgetError("stopped by the budget; a larger one and the same command resume it")
+            raise BudgetError(
+                "stopped by the budget; the same command with a larger one resumes it"
+            )
     about = read_audit(source / FOLDER)
     assert about is not None
     tracks: dict[str, Mapping[str, Any]] = {}

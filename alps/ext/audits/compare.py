@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from alps.errors import AlpsError
 from alps.ext.audits import FOLDER
 from alps.ext.audits.audit import read_audit
+from alps.ext.audits.corrections import powered_difference
 from alps.ext.audits.records import (
     AuditedRecords,
     Pairs,
@@ -43,7 +44,7 @@ from alps.show.names import task_title
 from alps.show.parts import CorrectedComparison, More
 from alps.stats.bootstrap import Estimate
 from alps.stats.grouped import ENOUGH
-from alps.stats.paired import Difference, Ranked, holm, powered_difference
+from alps.stats.paired import Difference, Ranked, holm
 from alps.tasks import Metric
 
 
@@ -72,7 +73,7 @@ def compare_audits(
     try:
         _, data = open_again(first.folder, first.manifest)
     except (AlpsError, OSError) as error:
-        return _corrected([], [f"Not corrected: the data was not found again: {error}"])
+        return _corrected([], [f"Not corrected: the data was not found: {error}"])
     judges = {audit.fingerprint for audit in known.values() if not audit.by_people}
 
     def trusted(_track: str, metric: Metric) -> bool:
@@ -227,7 +228,7 @@ def _why_not(columns: Sequence[Pairs]) -> str | None:
     reason = columns[0].why_not()
     if reason is None:
         return None
-    return f"shared by all of these runs are {reason}; audit_seed=0 draws the same in each run"
+    return f"too few audits in common ({reason}); audit_seed=0 draws the same sessions in each run"
 
 
 def _compare_metric(metric: Metric, columns: Mapping[str, Pairs]) -> MetricComparison:

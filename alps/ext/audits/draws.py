@@ -15,12 +15,13 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from alps.errors import UsageError
+from alps.ext.audits import SAMPLE
 from alps.ext.audits.answer_seed import run_seed
 from alps.ext.audits.settings import AuditKeys
 from alps.jsonl import parse_json
-from alps.judges.labels import SAMPLE
 from alps.run.source import RunData, TrackData
 from alps.settings import RunSettings
+from alps.tasks.registry import track_title
 
 LEAST = 20
 """Records of a track below which nothing is corrected: intervals of fewer cover less often."""
@@ -77,7 +78,7 @@ def draw_tracks(
     judged = [track for track in data.tracks if track.task.judged]
     if not judged:
         key = "audit_judge" if keys.audit_labels is None else "audit_labels"
-        raise UsageError(f"{key}=: no judge has a part in the scores of these tracks")
+        raise UsageError(f"{key}=: no judge affects the scores of these tasks")
     if keys.audit_labels is not None:
         return _labelled(judged, Path(keys.audit_labels))
     share = keys.audit or 0.0
@@ -131,9 +132,9 @@ def _records_by_session(track: TrackData) -> dict[str, int]:
 
 def _too_few(track: str, sessions: int, n: int, share: float, setting: str) -> str:
     records = ceil(share * sessions) * n // max(1, sessions)
-    said = f"{setting}={100 * share:g}%: {records} of {n} records of {track}"
+    said = f"{setting}={100 * share:g}%: {records} of {n} records of {track_title(track)}"
     if n < LEAST:
-        return f"{said}; at least {LEAST} are needed, and it has fewer: leave the track out"
+        return f"{said}; at least {LEAST} are needed, and it has fewer: leave the task out"
     return f"{said}; at least {LEAST} are needed: {setting}={_needed(sessions, n)}%"
 
 
@@ -173,7 +174,7 @@ def _labelled(judged: Sequence[TrackData], folder: Path) -> Draws:
             raise UsageError(f"{said}; at least {LEAST} are needed, {LEAST - records} more")
         draws[name] = Draw(sessions, records, n, sample.seeds.get(name, sample.seed))
     if not draws:
-        raise UsageError(f"audit_labels={folder}: its labels are of no track of this run")
+        raise UsageError(f"audit_labels={folder}: its labels belong to no task of this run")
     return Draws(sample.share, draws)
 
 
@@ -183,7 +184,7 @@ def _read_sample(folder: Path) -> Labelled:
         row = parse_json(path.read_bytes())
         return Labelled.model_validate(row["audit"] if isinstance(row, dict) else row)
     except (OSError, ValueError, LookupError) as error:
-        drawn = "alps annotate FOLDER job=… from=RUN audit=20% draws such"
+        drawn = "alps annotate FOLDER job=… from=RUN audit=20% draws them"
         raise UsageError(
             f"audit_labels={folder}: holds no labels of whole sessions; {drawn}"
         ) from error

@@ -11,6 +11,7 @@ from alps.llm.ledger import Ledger
 from alps.rows import AuditedTrack, AuditSummary
 from alps.run.source import RunData, TrackData
 from alps.run.summary import summarise_calls
+from alps.tasks.registry import track_title
 
 
 def audit_summary(run: Path, data: RunData) -> AuditSummary | None:
@@ -55,8 +56,8 @@ def audit_fault(audit: AuditSummary | None) -> str | None:
             why = reasons[0] if reasons else "no audit score on any record"
             mend = "the same command asks again"
             if audit.by_people:
-                mend = "have people settle them"
-            return f"{name} is not corrected: {why}; {mend}"
+                mend = "let people decide them"
+            return f"{track_title(name)} is not corrected: {why}; {mend}"
     return None
 
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from alps.ext.audits import FOLDER
 from alps.ext.audits.audit import SCORES
+from alps.ext.audits.corrections import Correction, labels_for, ppi
 from alps.ext.audits.draws import LEAST
 from alps.rows import AuditedScore, Interval
 from alps.run.opened import AnswerKey, read_rows
 from alps.run.source import TrackData
 from alps.stats.bootstrap import Floats, clustered_mean
-from alps.stats.corrections import Correction, labels_for, ppi
 from alps.stats.intervals import Z
 from alps.tasks import Metric, Task
 
@@ -110,7 +110,7 @@ class Pairs:
         audited, drawn = int(self.audited.sum()), int(self.drawn.sum())
         if audited < WHOLE * drawn and drawn >= LEAST:
             missing = f"{drawn - audited} of {drawn} drawn records have no audit score"
-            return f"{missing}, and may differ"
+            return f"{missing}, and they may differ"
         if (count := self.audited_records) < LEAST:
             are = f"{count} audited record{'' if count == 1 else 's'}"
             return f"{are}: at least {LEAST} are needed, {LEAST - count} more"
@@ -220,7 +220,7 @@ def corrected_score(pairs: Pairs) -> AuditedScore:
         "alone": alone,
     }
     if not correction.error and not correction.few:
-        reason = correction.reason or "all audits are alike: no interval can be told"
+        reason = correction.reason or "all audits agree, so there is no interval"
         return AuditedScore(value=correction.value, low=None, high=None, reason=reason, **found)
     return AuditedScore(
         value=correction.value,

@@ -21,7 +21,7 @@ class AuditKeys(JudgingKeys):
     )
     audit_judge_api_base: Address = Field(None, description="base URL of audit_judge")
     audit: Share | None = Field(
-        None, description="share of the sessions that audit_judge judges, as 10%"
+        None, description="share of the sessions that audit_judge judges, such as 10%"
     )
     audit_labels: HomePath | None = Field(
         None, description="human labels of a share of the records"

@@ -137,7 +137,7 @@ def errors_of(
         LENGTH: np.log1p(traits.asked)[known],
         "answer length": np.log1p(traits.answered)[known],
         f"not {usual[0] if usual else '?'} script": other[known],
-        "place in the data": np.arange(len(records.keys), dtype=np.float64)[known],
+        "position in the data": np.arange(len(records.keys), dtype=np.float64)[known],
     }
     sessions = [one for one, kept in zip(records.sessions, known, strict=True) if kept]
     return Errors(values, covariates, sessions, own_family)

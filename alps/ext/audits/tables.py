@@ -112,7 +112,7 @@ def bent_table(bent: Sequence[BentRow], lead: Metric) -> Iterator[Table]:
         rows.append(row_of(one.by, *change(one), Cell(p_value(one.p), one.p), style=style))
     how = "least squares, clustered by session; bold: p at most .05, Holm."
     yield Table(
-        "What bends the judge: audit less own score, for each s.d.",
+        "What biases the judge: audit minus judge, per s.d.",
         [named(), *figures("change", "95 % interval", "p")],
         rows,
         [Line(f"Of {lead.title.strip()}; {how}")],
@@ -213,7 +213,7 @@ def _coverage(audit: AuditSummary, scores: Mapping[str, AuditedScore]) -> str:
 def _needed(score: AuditedScore) -> str:
     goal = f"±{number(HALF)[:-1]}"
     if score.needed is None:
-        return f"no number of audits gives {goal}: these records are too few"
+        return f"these records are too few for {goal}, however many are audited"
     if score.needed <= score.audited:
         return f"{goal} is reached"
     return f"{score.needed - score.audited:,} more audits would give {goal}"

@@ -294,7 +294,7 @@ class Batches:
                 break
         entry = await self.journal.step(entry, "ordered", id=name)
         about = f"batch {name} of {len(spool.keys):,} requests to {entry.model} is submitted"
-        self._notice(f"{about}; a run that ends before it goes on with it")
+        self._notice(f"{about}; if the run ends first, the same command resumes it")
         return entry
 
     async def _refused(self, entry: BatchEntry, error: TransportError, *, never: bool) -> None:

@@ -227,9 +227,9 @@ def read_object(data: bytes) -> dict[str, Any]:
     try:
         answer = parse_json(data)
     except ValueError as error:
-        raise odd("what is not JSON", error) from error
+        raise odd("a reply that is not JSON", error) from error
     if not isinstance(answer, dict):
-        raise odd("what is no object")
+        raise odd("a reply that is not an object")
     return answer
 
 
@@ -253,7 +253,7 @@ def name_of(row: Any) -> str:
     """
     name = text_of(row, "id")
     if not is_name(name):
-        raise odd("an id that can't be one")
+        raise odd("an invalid id")
     return name
 
 

@@ -7,6 +7,7 @@ from alps.extension import Extension
 
 OFF = "off"
 """`calibration=off`: no score is corrected."""
+FITTED = "fitted:"
 
 
 def _has_part(settings: Any, folder: Path) -> bool:
@@ -47,6 +48,10 @@ EXTENSION = Extension(
     next_step=_next_step,
     part="alps.ext.calibration.part:Part",
     judging="alps.ext.calibration.settings:CorrectionKeys",
+    judges={
+        FITTED: "alps.ext.calibration.fitted:FittedJudge",
+        "people:": "alps.ext.calibration.people:PeopleJudge",
+    },
     operational=("calibration",),
     rescores=lambda typed: set(typed) == {"calibration"},
     rescore="alps.ext.calibration.correct_again:correct_again",

@@ -22,15 +22,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.ext.calibration.agreement import LabelScale
+from alps.ext.calibration.label_rows import Value, on_scale
+from alps.ext.calibration.labels import JudgedItem, LabelSet, Verdict
 from alps.judges import matching
 from alps.judges.base import Judge
-from alps.judges.label_rows import Value, on_scale
-from alps.judges.labels import JudgedItem, LabelSet, Verdict
 from alps.judges.matching import UNRELATED, Judgement, MatchQuestion, Pair, identical_pairs
 from alps.judges.rubric import GRADED, MATCHING, Rating, Rubric, RubricQuestion, enforce, rubric
 from alps.schema import Turn
 from alps.slips import Slips
-from alps.stats.agreement import LabelScale
 
 # Words that say which of two values is the accepted one, where people made the scale of words.
 _WORDS = {"met": True, "not_met": False, "yes": True, "no": False, "true": True, "false": False}
@@ -69,7 +69,7 @@ class LabelledJudge:
         self.left_out = tuple(name for name in labels.rubrics if name not in self.rubrics)
         if not self.rubrics:
             raise UsageError(
-                f"judge={judge.name}: rates no answers by a rubric, "
+                f"judge={judge.name}: cannot rate answers by a rubric, "
                 f"and {MATCHING} is not among the labels"
             )
         for name in self.rubrics:
@@ -172,8 +172,7 @@ def _check_scale(name: str, labels: LabelSet) -> None:
     values = ", ".join(map(str, scale.values))
     if len(scale.values) == 2 and by.kind == "nominal" and _is_backwards(by, scale):
         raise UsageError(
-            f"rubric {name}: the first value of its scale ({values}) is the accepted one; "
-            "write it last"
+            f"rubric {name}: its scale ({values}) begins with the accepted value; write that last"
         )
     for answer in by.scale:
         if _on_scale(by, scale, answer) is None:

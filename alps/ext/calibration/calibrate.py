@@ -18,21 +18,15 @@ from typing import Any, get_args
 
 from alps.errors import BudgetError, RunFolderError, UsageError, closest
 from alps.event_loop import run_loop
+from alps.ext.audits import SAMPLE
+from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.ask import LabelledJudge, askable
 from alps.ext.calibration.examples import Example, disagreements_of
 from alps.ext.calibration.gates import gated
-from alps.ext.calibration.next_steps import after_calibration
-from alps.ext.calibration.report import RubricReport, label_matrices, report_on, report_rows
-from alps.ext.calibration.settings import GATES, CalibrateSettings, Gates
-from alps.folders import slug
-from alps.jsonl import Row, parse_json, scan
-from alps.judges.base import Judge, fingerprint_id
-from alps.judges.calibration_file import bound
-from alps.judges.judge_of_run import PinnedJudge, read_judge_of_run
-from alps.judges.label_rows import on_scale, read_object
-from alps.judges.labels import (
+from alps.ext.calibration.judge_of_run import PinnedJudge, read_judge_of_run
+from alps.ext.calibration.label_rows import on_scale, read_object
+from alps.ext.calibration.labels import (
     ITEMS,
-    SAMPLE,
     SCALE,
     STRESS,
     VERDICTS,
@@ -44,6 +38,13 @@ from alps.judges.labels import (
     read_verdicts,
     stress_labels,
 )
+from alps.ext.calibration.next_steps import after_calibration
+from alps.ext.calibration.report import RubricReport, label_matrices, report_on, report_rows
+from alps.ext.calibration.settings import GATES, CalibrateSettings, Gates
+from alps.folders import slug
+from alps.jsonl import Row, parse_json, scan
+from alps.judges.base import Judge, fingerprint_id
+from alps.judges.calibration_file import bound
 from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import MATCHING, Rubric, read_rubric
 from alps.llm.ledger import Totals
@@ -57,7 +58,6 @@ from alps.run.services import Services, check_judge, closing, open_judge
 from alps.run.session import effective_judge, refuse_without_effect
 from alps.run.summary import served, served_row, summarise_calls
 from alps.schema import UNHEARD, Outcome
-from alps.stats.agreement import LabelScale
 
 CALIBRATION = "calibration.json"
 # Pairs of other items that a judge which is asked several times is shown with each pair of the
@@ -533,6 +533,6 @@ def _verdicts(
         what = f"judge={judge.name}: no item was judged: {next(iter(answers.values())).error}"
         # A spent budget has an exit code of its own: the same command goes on with a larger one.
         if all(answer.outcome == "budget" for answer in answers.values()):
-            raise BudgetError(f"{what}; the same command with a larger budget goes on")
+            raise BudgetError(f"{what}; the same command with a larger budget continues")
         raise UsageError(what)
     return Verdicts(judge.name, verdicts, hashlib.sha256(path.read_bytes()).hexdigest())

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from alps.ext.calibration.agreement import LabelScale
+from alps.ext.calibration.label_rows import Value
+from alps.ext.calibration.labels import most_frequent
 from alps.ext.calibration.matrix import (
     LabelMatrix,
     at,
@@ -18,10 +21,7 @@ from alps.ext.calibration.matrix import (
     rate,
     table_figures,
 )
-from alps.judges.label_rows import Value
-from alps.judges.labels import most_frequent
 from alps.similarity import THRESHOLD, similarity
-from alps.stats.agreement import LabelScale
 from alps.stats.bootstrap import Estimate, Floats, Statistic, clustered_statistics, ratio
 from alps.stats.lengths import LENGTHS
 

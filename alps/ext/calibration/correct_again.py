@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from alps.ext.calibration.correction import choose, with_corrections
+from alps.ext.calibration.judge_of_run import JudgeOfRun, PinnedJudge, without_rubrics
 from alps.judges.calibration_file import ServedRow
-from alps.judges.judge_of_run import JudgeOfRun, PinnedJudge, without_rubrics
 from alps.rows import Json, ServedBy, Summary
 from alps.run.finished import Finished
 from alps.run.folder import locked_folder, write_json

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from alps.errors import AlpsError, UsageError
+from alps.ext.audits.corrections import Correction, Method, clustered_rogan_gladen, ppi
 from alps.ext.calibration import OFF
 from alps.ext.calibration.judge_questions import JudgeCall, asked_in, population_hash
 from alps.folders import typed_path
@@ -37,7 +38,6 @@ from alps.rows import Corrected, Summary
 from alps.run.opened import read_rows
 from alps.run.source import RunData, TrackData
 from alps.stats.bootstrap import Estimate
-from alps.stats.corrections import Correction, Method, clustered_rogan_gladen, ppi
 from alps.stats.intervals import Z, clustered_variance
 from alps.tasks import Metric
 from alps.tasks.base import rubrics_of
@@ -168,7 +168,7 @@ def _no_fit(
     rubric = next((name for name in rubrics if name in calibration.rubrics), rubrics[0])
     why = differing_part(calibration, judge, rubric, today=today, own=own)
     return UsageError(
-        f"calibration={given}: not for this judge and these tracks: {why}; calibrate again"
+        f"calibration={given}: not for this judge and these tasks: {why}; calibrate again"
     )
 
 
@@ -457,7 +457,7 @@ def _why_no_sample(
         labelled, drawn = len(_labels(name, row)), _drawn(row, answers.track)
         if labelled < WHOLE * drawn:
             missing = f"{drawn - labelled} of {drawn} drawn answers have no label under {name}"
-            return f"{missing}, and may differ: label them"
+            return f"{missing}, and they may differ: label them"
     if not known:
         under = f" under each of {', '.join(rows)}" if len(rows) > 1 else ""
         return f"no answer has a label{under}"
@@ -501,7 +501,7 @@ def _whole(
     share = judged / n
     value = share * mean + (1 - share) * metric.lowest
     if low is None or high is None or (low == high and correction.labelled < judged):
-        notes = ("all labels are alike: how far the score is from that can't be told",)
+        notes = ("all labels agree, so the error of the score is unknown",)
         return CorrectedEstimate(correction, value, None, None, judged, n, bounds, notes=notes)
     extra = Z * abs(mean - metric.lowest) * sqrt(_variance_of_share(clusters, failed))
     lowest = value - hypot(share * (mean - low), extra)

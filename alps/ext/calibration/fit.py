@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.errors import RunFolderError, UsageError
+from alps.ext.calibration import FITTED
+from alps.ext.calibration.agreement import LabelScale, disagreement, kappa_of, pair_features
+from alps.ext.calibration.fitted import AMONG_OTHERS, OF_A_PAIR, Fitted, LogisticLine, features_of
 from alps.ext.calibration.judge_questions import JudgeCall, asked_in
 from alps.ext.calibration.settings import CalibrateSettings
 from alps.jsonl import Row
-from alps.judges.fitted import AMONG_OTHERS, OF_A_PAIR, Fitted, LogisticLine, features_of
 from alps.judges.matching import POLICIES, MatchQuestion
-from alps.judges.resolve import FITTED, RECORDED, is_embedded_judge
+from alps.judges.resolve import RECORDED, is_embedded_judge
 from alps.run.opened import find_run, open_run, read_rows
 from alps.run.source import open_again
 from alps.similarity import THRESHOLD
-from alps.stats.agreement import LabelScale, disagreement, kappa_of, pair_features
 from alps.stats.bootstrap import Estimate, clustered_statistics, on_table
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def fit_judge(settings: CalibrateSettings) -> Fit:
     file = Path(settings.out)
     if file.exists():
         # Scores are bound to what a judge's file holds.
-        raise RunFolderError(f"out={file}: is there already; name another file")
+        raise RunFolderError(f"out={file}: already exists; name another file")
     examples = read_examples([find_run(name) for name in settings.labels.split(",")])
     _check(examples)
     kappas = cross_validated(examples, settings.seed)
@@ -109,7 +110,7 @@ def read_examples(runs: Sequence[Path]) -> Examples:
     for folder in runs:
         run = open_run(folder)
         if is_embedded_judge(run.judge) and not run.judge.startswith(RECORDED):
-            raise UsageError(f"{folder}: judged by {run.judge}, of which nothing can be learnt")
+            raise UsageError(f"{folder}: judged by {run.judge}, from which nothing can be learned")
         judges.append(run.finished.judge)
         verdicts = read_rows(folder / "verdicts.jsonl")
         rows_by_answer = {(k.track, k.id, k.repeat): row for k, row in verdicts.items()}

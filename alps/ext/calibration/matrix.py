@@ -15,9 +15,16 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.judges.label_rows import Value, on_scale
-from alps.judges.labels import JudgedItem, LabelSet, Verdict, Verdicts, truth_of
-from alps.stats.agreement import Codes, LabelScale, disagreement, encode, kappa_of, pair_features
+from alps.ext.calibration.agreement import (
+    Codes,
+    LabelScale,
+    disagreement,
+    encode,
+    kappa_of,
+    pair_features,
+)
+from alps.ext.calibration.label_rows import Value, on_scale
+from alps.ext.calibration.labels import JudgedItem, LabelSet, Verdict, Verdicts, truth_of
 from alps.stats.bootstrap import (
     Estimate,
     Floats,

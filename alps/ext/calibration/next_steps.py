@@ -17,7 +17,7 @@ from alps.run.folder import free_folder
 from alps.tasks import Task
 
 if TYPE_CHECKING:
-    from alps.judges.judge_of_run import JudgeOfRun
+    from alps.ext.calibration.judge_of_run import JudgeOfRun
 
 _RATES = "These labels measure the judge of {run}, and correct its scores."
 _RELATES = (

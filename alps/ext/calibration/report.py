@@ -13,6 +13,13 @@ from typing import Any
 import numpy as np
 
 from alps.errors import UsageError
+from alps.ext.calibration.agreement import (
+    LabelScale,
+    krippendorff,
+    pair_estimates,
+    pair_table,
+    rater_estimates,
+)
 from alps.ext.calibration.annotators import (
     Alignment,
     AlternativeAnnotator,
@@ -35,6 +42,8 @@ from alps.ext.calibration.controls import (
     references,
     system_ranking,
 )
+from alps.ext.calibration.label_rows import Value
+from alps.ext.calibration.labels import LabelSet, Verdicts
 from alps.ext.calibration.matrix import (
     LabelMatrix,
     Labels,
@@ -45,15 +54,6 @@ from alps.ext.calibration.matrix import (
     rate,
 )
 from alps.judges.base import fingerprint_id
-from alps.judges.label_rows import Value
-from alps.judges.labels import LabelSet, Verdicts
-from alps.stats.agreement import (
-    LabelScale,
-    krippendorff,
-    pair_estimates,
-    pair_table,
-    rater_estimates,
-)
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.intervals import (
     Threshold,

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
+from alps.ext.audits import SAMPLE
 from alps.ext.audits.answer_seed import run_seed
 from alps.ext.audits.draws import draw_sessions, place_of
 from alps.ext.calibration.judge_questions import JudgeCall, asked_in, population_hash
+from alps.ext.calibration.labels import ITEMS, SCALE, pair_payload, rated_payload
 from alps.folders import refuse_full
 from alps.jsonl import Row, dump
-from alps.judges.labels import ITEMS, SAMPLE, SCALE, pair_payload, rated_payload
 from alps.judges.matching import Item, MatchQuestion
 from alps.judges.rubric import MATCHING, Rubric, RubricQuestion
 from alps.run.folder import write_json
@@ -105,7 +106,7 @@ def draw_labels(
         RunFolderError: If the run can't be read, or its data have changed since.
     """
     if n < 1:
-        raise UsageError(f"n={n}: draw at least 1 item a rubric")
+        raise UsageError(f"n={n}: draw at least 1 item per rubric")
     refuse_full(out)
     settings, data = _open(run)
     draws: list[_Draw] = []
@@ -195,7 +196,7 @@ def _asked_of(run: Path, data: RunData, pairs: bool | None) -> list[JudgeCall]:
     kept = [one for one in asked if pairs is None or (one.rubric == MATCHING) == pairs]
     if asked and not kept:
         does, other = ("rates answers", "rate") if pairs else ("relates memories", "match")
-        raise UsageError(f"{run}: its judge {does}, and nothing else; take job={other}")
+        raise UsageError(f"{run}: its judge only {does}; take job={other}")
     return kept
 
 
@@ -398,20 +399,18 @@ _PAIRS = (
     "An item is one pair: label how `predicted` relates to `gold`, "
     "`unrelated` where no other word fits."
 )
-_README = """# Labels to be given
+_README = """# Items to label
 
-`items.jsonl` holds what a judge was asked in a run, one item a line, without what it answered. \
-What it was told to look
-for is quoted below: it holds for people, too, and speaks of what stands in `payload`.
+`items.jsonl` holds what a judge was asked in a run, one item per line, without its answers. Its
+instructions are quoted below; they apply to people, too, and refer to the fields of `payload`.
 
-- Two or more people label all items, each alone, without having seen a judge's verdicts, \
-the run or others' labels.
+- Two or more people label all items, each alone, before seeing a judge's verdicts, the run \
+or other labels.
 - A label is one line of `labels.jsonl`, a new file in this folder:
   `{row}`
-- Nothing is left out because it is hard: those are the items that tell most. \
-Whoever hesitates gives their best guess.
-- `annotator` is one name a person, the same in all lines; it need not be their real one.
-- Then `alps calibrate labels={folder} judge=…` holds a judge against the labels.
+- Do not skip hard items: they are the most informative. If unsure, give your best guess.
+- `annotator` is the same name for a person on all lines; it need not be the real one.
+- Then `alps calibrate labels={folder} judge=…` compares a judge with the labels.
 
 | rubric | items | labels |
 |---|---|---|

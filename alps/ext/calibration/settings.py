@@ -68,7 +68,7 @@ class CalibrateSettings(AskSettings):
     judge: str = Field(
         "", description="PROVIDER/MODEL, lexical, or a judge of the recorded verdicts"
     )
-    details: bool = Field(False, description="yes: print all figures, not the verdict alone")
+    details: bool = Field(False, description="yes: print all metrics, not only the verdict")
     valid_days: int = Field(180, ge=1, le=3650, description="days until the calibration expires")
     gate_items: int = Field(
         Gates.items, ge=0, description="gate: labelled items of each class, at least"

@@ -108,7 +108,7 @@ def _compared(name: str, row: Mapping[str, Any]) -> str:
         return "ok"
     people = (row.get("people_kappa") or {}).get("value")
     if people is not None:
-        return f"people with each other: {number(people)}"
+        return f"between people: {number(people)}"
     constant = (row.get("references") or {}).get("always-met") or {}
     kappa = (constant.get("kappa") or {}).get("value")
     return "" if kappa is None else f"a constant judge: {number(kappa)}"

@@ -121,7 +121,7 @@ def short_account(done: Calibrated) -> Iterator[str]:
 
 
 def _missing(count: int) -> str:
-    return f"No response for {counted(count, 'item')}; the figures leave them out."
+    return f"No response for {counted(count, 'item')}; they are left out."
 
 
 def _holds(done: Calibrated, valid: str) -> Iterator[str]:
@@ -134,7 +134,7 @@ def _holds(done: Calibrated, valid: str) -> Iterator[str]:
     undated = "" if done.row["pinned"] else _UNDATED
     # A folder that was resumed may hold verdicts that are too old to count.
     if expires < date.today().isoformat():
-        old = f"Expired on {expires}: its oldest verdict is of {done.row['made']}"
+        old = f"Expired on {expires}: its oldest verdict is from {done.row['made']}"
         yield f"{old}; calibrate into another folder{undated}."
     else:
         yield f"{valid} until {expires}{undated}."

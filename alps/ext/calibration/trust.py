@@ -17,8 +17,10 @@ from markupsafe import Markup
 
 from alps.errors import UsageError
 from alps.ext.calibration import charts
+from alps.ext.calibration.agreement import LabelScale, disagreement, kappa_of, pair_features
 from alps.ext.calibration.answer import CAVEATS, FEW, NO, YES, answer_of
 from alps.ext.calibration.examples import Example, disagreements
+from alps.ext.calibration.labels import LabelSet, read_labels
 from alps.judges.calibration_file import (
     Calibration,
     FigureRow,
@@ -27,11 +29,9 @@ from alps.judges.calibration_file import (
     calibration_files,
     read_calibration,
 )
-from alps.judges.labels import LabelSet, read_labels
 from alps.show.compare import SIGNIFICANT
 from alps.show.html import page_environment, refuse_other_file, write_page
 from alps.show.svg import axis_labels
-from alps.stats.agreement import LabelScale, disagreement, kappa_of, pair_features
 from alps.stats.bootstrap import Floats, cluster_sums, resampled_sums
 from alps.stats.paired import holm, shared_letters, t_tests
 
@@ -206,6 +206,15 @@ def find_calibrations(words: Sequence[str]) -> list[Calibration]:
     return found
 
 
+def answer_lines(calibrations: Sequence[Calibration], *, today: date) -> Iterator[str]:
+    """Yield in a line for each judge and rubric whether the judge may be trusted, and why."""
+    for calibration in calibrations:
+        for name in calibration.rubrics:
+            one = _answer(calibration, name, today)
+            why = next(iter(one.why), one.todo)
+            yield f"{one.judge} on {name}: {ANSWERS[one.answer][1]} ({why})"
+
+
 def write_trust_page(
     calibrations: Sequence[Calibration], labels: Path | None, out: Path, *, today: date
 ) -> Path:
@@ -225,7 +234,7 @@ def write_trust_page(
     refuse_other_file(out)
     folder = None if labels is None else read_labels(labels)
     if folder is not None and all(one.row.labels != folder.sha256 for one in calibrations):
-        raise UsageError(f"labels={labels}: no calibration rests on these labels")
+        raise UsageError(f"labels={labels}: no calibration uses these labels")
     views = [_view(found, calibrations, folder) for found in trust(calibrations, today=today)]
     page: str = _render(views, today, examples=folder is not None)
     return write_page(page.lstrip(), out)

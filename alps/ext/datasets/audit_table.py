@@ -10,6 +10,7 @@ from rich.text import Text
 from alps.data.audit_findings import SEVERITIES, AuditReport, DataFinding
 from alps.show.formatting import counted, visible
 from alps.show.table import WIDTH, Cell, Column, Table, named, printed, row_of
+from alps.tasks.registry import track_title
 
 _STYLES = {"serious": "bold red", "warning": "yellow", "note": "dim"}
 _PLURALS = {"serious": "serious", "warning": "warnings", "note": "notes"}
@@ -18,7 +19,7 @@ _PLURALS = {"serious": "serious", "warning": "warnings", "note": "notes"}
 def print_audit(report: AuditReport, console: Console) -> None:
     """Print what was audited, a table of the findings, and an example of each serious one."""
     rows = sum(track.rows for track in report.tracks)
-    size = f"{rows:,} rows in {counted(len(report.tracks), 'track')}"
+    size = f"{rows:,} rows in {counted(len(report.tracks), 'task')}"
     title = f"Audit of {visible(report.data)}, split {visible(report.split)}: {size}."
     parts: list[RenderableType] = [Text(title, "bold")]
     if report.findings:
@@ -33,9 +34,9 @@ def _table(report: AuditReport) -> Table:
     for finding in report.findings:
         severity = Cell(finding.severity, style=_STYLES[finding.severity])
         share = f"{finding.count:,} of {finding.of:,} {finding.unit}"
-        rows.append(row_of(severity, finding.code, finding.track, share))
-    columns = [named(name, "no") for name in ("", "finding", "track")]
-    return Table("", [*columns, Column("found in", right=True)], rows, layout="roomy")
+        rows.append(row_of(severity, finding.code, track_title(finding.track), share))
+    columns = [named(name, "no") for name in ("", "finding", "task")]
+    return Table("", [*columns, Column("found in", right=True)], rows, layout="close")
 
 
 def _explanations(report: AuditReport) -> Iterator[RenderableType]:
@@ -49,7 +50,7 @@ def _explanations(report: AuditReport) -> Iterator[RenderableType]:
     for (severity, code, detail), findings in alike.items():
         line = Text(f"{code}: ", style=_STYLES[severity])
         line.append(visible(detail), style="not bold default" if severity != "note" else "")
-        tracks = ", ".join(finding.track for finding in findings)
+        tracks = ", ".join(track_title(finding.track) for finding in findings)
         line.append(f" ({tracks})", style="dim not bold default")
         yield line
         example = next((finding.examples[0] for finding in findings if finding.examples), None)

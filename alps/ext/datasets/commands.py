@@ -32,8 +32,8 @@ def data_audit(settings: "AuditSettings") -> None:
       alps data audit data=samples
       alps data audit data=FOLDER split=dev format=json
     """
+    from alps.ext.datasets.audit import audit_data
     from alps.ext.datasets.audit_table import print_audit
-    from alps.tasks.registry import audit_data
 
     report = audit_data(settings.data, settings.split, settings.task)
     print_as(report, settings.format, print_audit)

@@ -16,7 +16,7 @@ class DataSettings(FrozenSettings):
 class AuditSettings(DataSettings):
     """Settings of `alps data audit`."""
 
-    task: str | None = Field(None, description="task of the files [found by layout]")
+    task: str | None = Field(None, description="task whose files are audited [from their layout]")
     format: Format = Field("table", description="table or json")
 
 

@@ -48,7 +48,7 @@ KEYS = (
 
 _REASONS = {
     "litellm": "in 1.106 every tool call fails in a base install",
-    "instructor": "before 1.16 it retries by another contract, so calls are miscounted",
+    "instructor": "before 1.16 it retries in another way, so calls are miscounted",
     "rich": "instructor needs rich below 15",
 }
 """What is known to go wrong with releases that do not fit."""
@@ -149,7 +149,7 @@ def _keys(environment: Mapping[str, str]) -> Iterator[DoctorLine]:
         return
     yield DoctorLine("ok", f"keys in the environment: {', '.join(present)}")
     if missing:
-        yield DoctorLine("ok", f"not set, and needed for these providers alone: {missing}")
+        yield DoctorLine("ok", f"not set, and needed only for these providers: {missing}")
 
 
 def _folders() -> Iterator[DoctorLine]:
@@ -164,7 +164,7 @@ def _folders() -> Iterator[DoctorLine]:
     else:
         yield _cache(cache)
     if not os.access(Path.cwd(), os.W_OK):
-        fix = "go elsewhere, or give run folders with out="
+        fix = "change to another folder, or set out="
         yield DoctorLine("note", f"{Path.cwd()} can't be written", fix)
 
 

@@ -77,7 +77,7 @@ def merge(
             to records of another.
     """
     if out.exists():
-        raise UsageError(f"{out}: there is something already; choose another folder")
+        raise UsageError(f"{out}: already exists; choose another folder")
     shards = _complete([_open(folder) for folder in folders])
     first = shards[0].run
     if data is None:
@@ -145,8 +145,8 @@ def _complete(shards: Sequence[_Shard]) -> list[_Shard]:
         twin = by_number.setdefault(shard.number, shard)
         if twin is not shard:
             raise UsageError(
-                f"{shard.folder}: shard {shard.number}/{shard.count} is there twice, in "
-                f"{twin.folder}, too"
+                f"{shard.folder}: shard {shard.number}/{shard.count} appears twice, also in "
+                f"{twin.folder}"
             )
     missing = [str(n) for n in range(1, first.count + 1) if n not in by_number]
     if missing:

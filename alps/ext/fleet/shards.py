@@ -178,8 +178,8 @@ def merged(run: Divided) -> Finished:
     whole = is_whole(run.folder)
     if run.left():
         raise BudgetError(
-            "the budget is spent; a larger one and the same command resume it, and alps merge OUT "
-            f"{run.place}/* scores what is there"
+            "the budget is used up; the same command with a larger one resumes it, and "
+            f"alps merge OUT {run.place}/* scores the finished records"
         )
     given = run.settings
     names = (given.model_fields_set & OPERATIONAL).difference(_NOT_OF_SHARDS)

@@ -136,7 +136,7 @@ def find(cited: CitedSet, data: str, choice: SetChoice) -> Path:
         return Path(str(files("alps.ext.histories") / "samples" / cited.name))
     if is_hub(data):
         if not cited.hub:
-            raise UsageError(f"data={data}: {cited.title} is not there; it is in {cited.source}")
+            raise UsageError(f"data={data}: {cited.title} is missing; it is in {cited.source}")
         return fetch_files(data, cited.wanted(choice))
     path = Path(data).expanduser()
     if not path.exists():
@@ -169,7 +169,7 @@ def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
             if question.id in seen:
                 where = f"in {seen[question.id]} and in {story.id}"
                 raise DataError(
-                    f"the question {question.id} is there twice, {where}", path=place.path
+                    f"the question {question.id} appears twice, {where}", path=place.path
                 )
             seen[question.id] = story.id
             if not question.abstains:

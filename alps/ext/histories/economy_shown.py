@@ -23,7 +23,7 @@ from alps.tasks.registry import track_title
 
 if TYPE_CHECKING:
     from alps.run.opened import RunFolder
-    from alps.show.report_sections import TrackSection
+    from alps.show.parts import ChartedTrack
 
 EACH = 1000
 """Turns that a chart draws the dollars of: those of one are too small for an axis."""
@@ -125,9 +125,9 @@ EXPLANATION = (
 )
 
 
-def charts(sections: "Sequence[TrackSection]") -> Iterator[Chart]:
+def charts(sections: "Sequence[ChartedTrack]") -> Iterator[Chart]:
     """Draw the dollars of a turn over turns, of the runs on the same records together."""
-    together: dict[tuple[str, ...], list[tuple[TrackSection, Even]]] = {}
+    together: dict[tuple[str, ...], list[tuple[ChartedTrack, Even]]] = {}
     for section in sections:
         took = economy_in(section.summary, section.track)
         if took is not None and took.even is not None:
@@ -136,7 +136,7 @@ def charts(sections: "Sequence[TrackSection]") -> Iterator[Chart]:
     yield from map(_chart, together.values())
 
 
-def _chart(drawn: "Sequence[tuple[TrackSection, Even]]") -> Chart:
+def _chart(drawn: "Sequence[tuple[ChartedTrack, Even]]") -> Chart:
     lines, legend = [], []
     for n, (section, even) in enumerate(drawn):
         memory = f"{section.run.model}, memory {section.found.memory}"

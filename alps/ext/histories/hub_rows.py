@@ -39,7 +39,7 @@ def _opened(path: Path) -> Any:
     try:
         return Dataset.from_parquet(str(path))
     except Exception as error:  # whatever its reader raises
-        raise DataError(f"no Parquet file ({type(error).__name__})", path=path) from error
+        raise DataError(f"not a Parquet file ({type(error).__name__})", path=path) from error
 
 
 def rows_of(
@@ -62,4 +62,4 @@ def literal(text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (SyntaxError, MemoryError, RecursionError) as error:
-        raise ValueError("no literal of Python") from error
+        raise ValueError("not a Python literal") from error

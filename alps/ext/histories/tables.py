@@ -17,11 +17,12 @@ from alps.show.formatting import counted
 from alps.show.parts import More, ShownPart
 from alps.show.table import Table
 from alps.tasks import Metric
+from alps.tasks.registry import track_title
 
 if TYPE_CHECKING:
     from alps.run.opened import RunFolder
     from alps.show.charts import Chart
-    from alps.show.report_sections import TrackSection
+    from alps.show.parts import ChartedTrack
 
 FEW = 15
 """Histories of which there are so few that an interval between them is rough."""
@@ -41,7 +42,7 @@ class Shown(ShownPart):
         if (took := economy_in(summary, track)) is not None:
             yield table_of(took)
 
-    def charts(self, sections: "Sequence[TrackSection]") -> "Iterable[Chart]":
+    def charts(self, sections: "Sequence[ChartedTrack]") -> "Iterable[Chart]":
         """Draw what a turn costs over turns."""
         return charts(sections)
 
@@ -59,26 +60,27 @@ class Shown(ShownPart):
     def notes(self, summary: Summary) -> Iterable[str]:
         """Say what the files are, what is known to be wrong in them, and what intervals tell."""
         for track, held in summary.parts.get(NAME, {}).items():
-            yield _files(track, held)
-            yield from _wrong(track, held)
+            task = track_title(track)
+            yield _files(task, held)
+            yield from _wrong(task, held)
             if held["histories"] < FEW < held["questions"]:
                 number = counted(held["histories"], "history", "histories")
                 yield (
-                    f"{track}: {number}: intervals resample histories and are rough; a difference "
+                    f"{task}: {number}: intervals resample histories and are rough; a difference "
                     "of a few points may be chance"
                 )
 
 
-def _files(track: str, held: Mapping[str, Any]) -> str:
+def _files(task: str, held: Mapping[str, Any]) -> str:
     histories = counted(held["histories"], "history", "histories")
     digest = str(held.get("sha256"))[:12]
-    said = f"{track}: {counted(held['questions'], 'question')} on {histories}, sha256 {digest}"
+    said = f"{task}: {counted(held['questions'], 'question')} on {histories}, sha256 {digest}"
     if official := held.get("not_official"):
         said += f"; not the official set: {official} questions, or of other kinds"
     return said
 
 
-def _wrong(track: str, held: Mapping[str, Any]) -> Iterable[str]:
+def _wrong(task: str, held: Mapping[str, Any]) -> Iterable[str]:
     wrong = held["wrong_golds"]
     if wrong:
         total, of = sum(wrong.values()), held["answerable"]
@@ -86,7 +88,7 @@ def _wrong(track: str, held: Mapping[str, Any]) -> Iterable[str]:
         for kind, count in sorted(wrong.items()):
             by_kind.append(f"{kind} {100 - 100 * count / held['kinds'][kind]:.2f}")
         yield (
-            f"{track}: {total} of {of:,} gold answers are known to be wrong, so a correct system "
+            f"{task}: {total} of {of:,} gold answers are known to be wrong, so a correct system "
             f"scores at most {100 - 100 * total / of:.2f} % on answerable questions (by kind: "
             f"{', '.join(by_kind)})"
         )

@@ -157,7 +157,7 @@ def _bounds(
     low, high = max(0.0, right - wrong) / total.n, min(float(total.n), right + wrong) / total.n
     yield (
         f"{system}: {right / total.n:.2%} of {total.n:,}; {wrong} golds are wrong "
-        f"(dial481/locomo-audit), so that the true share is from {low:.2%} to {high:.2%}"
+        f"(dial481/locomo-audit), so the true share is from {low:.2%} to {high:.2%}"
     )
 
 

@@ -76,7 +76,7 @@ def _doubts(path: Path, log: EvalLog, scored: _Place | None) -> Iterator[str]:
     if scored is None and any(sample.scores for sample in log.samples or []):
         yield f"{path.name}: no score that is from 0 to 1 in all answers; they are unscored"
     if log.status != "success":
-        yield f"{path.name}: its evaluation did not end well ({log.status})"
+        yield f"{path.name}: its evaluation did not succeed ({log.status})"
     samples = log.samples or []
     planned = (log.eval.dataset.samples or 0) * (log.eval.config.epochs or 1)
     if log.results is not None:

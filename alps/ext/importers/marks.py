@@ -86,7 +86,7 @@ def read_scale(verdict: str) -> MarkScale:
         number = as_number(score)
         if not name.strip() or number is None or not 0 <= number <= 1:
             how = f"{field}:A=1,B=0 gives values their scores from 0 to 1, {field}:1..5 a range"
-            raise UsageError(f"verdict={verdict}: {pair!r} says no score; {how}")
+            raise UsageError(f"verdict={verdict}: {pair!r} gives no score; {how}")
         values[_word(name)] = number
     return MarkScale(field, values)
 

@@ -77,7 +77,7 @@ Score = Annotated[float | None, BeforeValidator(_as_score)]
 
 
 def read_file(path: Path, kind: Any) -> Any:
-    """Read a whole JSON file, packed by gzip or not, as `kind`.
+    """Read a whole JSON file, gzipped or not, as `kind`.
 
     Raises:
         UsageError: If there is no such file.
@@ -121,7 +121,7 @@ def read_tree(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """Read a whole file of text, packed by gzip or not.
+    """Read a whole file of text, gzipped or not.
 
     Raises:
         UsageError: If there is no such file.
@@ -162,7 +162,7 @@ class _TwiceError(Exception):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; of a key that stands there twice, one value would be lost in silence."""
+    """Return an object; of a key that appears twice, one value would be lost in silence."""
     node = dict(pairs)
     if len(node) < len(pairs):
         seen: set[str] = set()

@@ -22,7 +22,7 @@ FileFormat = Literal[
 ]
 
 FORMS: Mapping[FileFormat, str] = {
-    "amb": "a run of the Agent Memory Benchmark, packed by gzip or not",
+    "amb": "a run of the Agent Memory Benchmark, gzipped or not",
     "beam": "evaluation-NAME.json of one conversation of BEAM",
     "halumem": "…_eval_stat_result.json of HaluMem",
     "inspect": "a log of Inspect, .eval or .json",

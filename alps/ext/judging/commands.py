@@ -88,7 +88,7 @@ def _drift(folders: list[Path], parsed: Any) -> None:
     finished = (anchors / SUMMARY).is_file()
     nothing = {"prompts", "draws", "out"} | (typed.keys() - {*ours, "level"} if finished else set())
     if others := sorted(nothing & typed.keys()):
-        raise UsageError(f"{others[0]}= would change nothing beside anchors={anchors}")
+        raise UsageError(f"{others[0]}= would change nothing with anchors={anchors}")
     if not finished:
         judging = {name: value for name, value in typed.items() if name not in (*ours, "level")}
         done = judge_anchors(folders[0], folders[1], anchors, judging)

@@ -181,7 +181,7 @@ def find_drift(folders: Sequence[Path], anchors: Path, level: float) -> DriftOfR
             if drift is not None:
                 tracks[track] = drift
     if not tracks:
-        raise UsageError("no record of any track is scored by a judge in all three runs")
+        raise UsageError("no record is scored by a judge in all three runs")
     first = next(iter(tracks))
     if new.judge_fingerprint(first) != now.judge_fingerprint(first):
         raise UsageError(f"{anchors}: not under the judge of {folders[1]}: judge both alike")
@@ -229,6 +229,6 @@ def _parts(found: DriftOfRuns) -> Iterator[Part]:
     yield Line(f"Judge: {found.judges[0]} then, {found.judges[1]} now; {same} fingerprint.")
     if found.cached:
         yield Line(
-            f"Of the second run {found.cached:,} replies came from the cache: where its judge's "
-            "are among them, they say what it said before."
+            f"{found.cached:,} replies of the second run came from the cache; verdicts "
+            "among them repeat earlier ones and cannot show drift."
         )

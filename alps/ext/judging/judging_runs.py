@@ -93,7 +93,7 @@ def _read_folder(folder: Path, used: Sequence[str]) -> tuple[RubricWording, list
     for name, path in prompts.items():
         if name not in used and name not in _known_rubrics():
             raise UsageError(
-                f"{path}: no rubric is called '{name}'{closest(name, used)} ({they_use})"
+                f"{path}: no rubric has the name '{name}'{closest(name, used)} ({they_use})"
             )
     if not any(name in used for name in prompts):
         raise UsageError(f"{folder}: none of its rubrics is asked here ({they_use})")
@@ -122,8 +122,7 @@ def _read(path: Path, name: str) -> Prompt:
         raise DataError("no text below the id line", path=path)
     if prompt.sha256 == rubric(name).sha256:
         raise UsageError(
-            f"{path}: says {name} as ours does, byte by byte; leave it out, ours is always among "
-            "them"
+            f"{path}: equals our {name} byte for byte; leave it out, ours is always included"
         )
     return prompt
 
@@ -134,16 +133,16 @@ def _check_different(folder: Path, wordings: Sequence[RubricWording]) -> None:
     for number, wording in enumerate(wordings):
         if wording.name == OURS:
             raise UsageError(
-                f"{folder}: '{OURS}' is the name of our own wording; choose another for that in it"
+                f"{folder}: '{OURS}' is the name of our own prompt; rename the one in this folder"
             )
         if any(wording.name == other.name for other in wordings[:number]):
             raise UsageError(
-                f"{folder}: two wordings are called '{wording.name}', a folder and a file"
+                f"{folder}: two prompts have the name '{wording.name}', a folder and a file"
             )
         texts = frozenset((name, prompt.sha256) for name, prompt in wording.rubrics.items())
         if texts in seen:
             raise UsageError(
-                f"{folder}: '{seen[texts]}' and '{wording.name}' are the same, byte by byte"
+                f"{folder}: '{seen[texts]}' and '{wording.name}' are the same, byte for byte"
             )
         seen[texts] = wording.name
 
@@ -225,7 +224,7 @@ class CellPlan:
         runs = str(self.sources[0]) if len(self.sources) == 1 else f"{len(self.sources)} runs"
         return (
             f"No answers are generated: those of {runs} are judged by "
-            f"{', '.join(self.judges)} in the wordings {names}."
+            f"{', '.join(self.judges)} with the prompts {names}."
         )
 
 
@@ -418,7 +417,7 @@ def _check_cells(cells: Sequence[JudgingCell]) -> None:
     for cell in cells:
         other = folders.setdefault(same_file(cell.name), cell)
         if other is not cell:
-            about = "" if other.judge != cell.judge else f" in the wording {other.wording.name}"
+            about = "" if other.judge != cell.judge else f" with the prompt {other.wording.name}"
             raise UsageError(f"judge={cell.judge}: would have the folder of {other.judge}{about}")
 
 

@@ -177,7 +177,7 @@ def _swaps(track: TrackJudges) -> Table:
 
 def _explanations(found: Observatory) -> Iterator[str]:
     if any(not one.counts for track in found.tracks for one in track.judged):
-        yield "(beside): left out of spread and ranks."
+        yield "(beside): for comparison; left out of spread and ranks."
     if any(track.sources for track in found.tracks):
         yield "noise: other records, or repeated verdicts. Intervals: other sessions,"
         yield "the same judges and prompts."

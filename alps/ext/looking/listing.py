@@ -49,7 +49,7 @@ def list_runs(root: Path, console: Console) -> None:
     if not root.is_dir():
         if root != Path("runs"):
             raise UsageError(f"{root}: no such folder")
-        console.print(Text(f"No runs yet: {root}/ is not there. Make one:\n  {_MAKE_ONE}"))
+        console.print(Text(f"No runs yet: {root}/ does not exist. Make one:\n  {_MAKE_ONE}"))
         return
     runs, unreadable, others = _examine(root)
     blocks = [Group(*_describe(run, console.width)) for run in runs]
@@ -186,7 +186,7 @@ def _cells(run: RunFolder) -> tuple[Text, ...]:
     """Return what a run found, on how many records, whether it is finished, and what it cost."""
     # A manifest without tracks, or cut off, is told of in the list, and does not end it.
     if not run.tasks or (run.summary is not None and not run.summary.tracks):
-        raise ValueError("it has no track")
+        raise ValueError("it has no task")
     if run.summary is None:
         done = sum(bool(row.get("scores")) for row in run.rows("scores").values())
         # Of a run that goes on nothing is summed up yet, and its journal is still growing.

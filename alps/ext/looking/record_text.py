@@ -13,12 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import RunFolderError
+from alps.ext.looking.dialogue import DialogueView, Piece, excerpt
+from alps.ext.looking.record import RecordView, ShownPart, build_view
 from alps.run.opened import AnswerKey, RunFolder, Samples, open_run, read_keys, read_wanted
 from alps.schema import FAILURES, UNHEARD
 from alps.show.caveats import judge_of
-from alps.show.dialogue import DialogueView, Piece, excerpt
 from alps.show.formatting import folded_away, number, visible
-from alps.show.record import RecordView, ShownPart, build_view
 from alps.show.record_text import pick
 from alps.tasks.record_parts import (
     AnsweredRecord,
@@ -72,7 +72,8 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
     keys = read_keys(run)
     key = pick(word, keys, repeats=run.repeats, where=str(run_folder))
     if key.track not in run.tasks:
-        raise RunFolderError(f"{run_folder}: manifest.json names no data of {visible(key.track)}")
+        title = visible(track_title(key.track))
+        raise RunFolderError(f"{run_folder}: manifest.json names no data of {title}")
     samples = read_wanted(run, key.track, {key.id})
     rows = [run.rows(stage).get(key) for stage in ("predictions", "verdicts", "scores")]
     record = AnsweredRecord(samples.by_id.get(key.id), *rows)
@@ -95,10 +96,11 @@ def _head(run: RunFolder, view: RecordView, keys: Sequence[AnswerKey]) -> Iterat
     position = f"{on}record {names.index(view.key.id) + 1} of {len(names)}{answer}"
     judge = f"judged by {visible(judge_of(run))}"
     yield Text(f"{position} · {visible(run.model)} · {judge}", style="dim")
-    yield Text(
-        f"{view.state}: {view.explanation}",
-        style="" if view.state in ("ok", "repaired") else "bold red",
-    )
+    explanation, style = view.explanation, "" if view.state in ("ok", "repaired") else "bold red"
+    if style and (cause := view.error or view.judge_error):
+        # The cause itself, then what it does to the score.
+        explanation = f"{visible(cause)}; {explanation.rpartition(': ')[2]}"
+    yield Text(f"{view.state}: {explanation}", style=style)
     figures: list[str] = []
     scores = dict(view.scores)
     for metric in run.tasks[view.key.track].metrics:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from markupsafe import Markup
 
 from alps.errors import UsageError
+from alps.ext.looking.record import RecordCard, cards_of
+from alps.ext.looking.report_sections import Head, TrackSection
 from alps.run.opened import AnswerKey
 from alps.show import charts
 from alps.show.charts import axis_of, colour_of
@@ -13,8 +15,6 @@ from alps.show.compare import MetricComparison, TrackComparison, compare_runs
 from alps.show.compare_table import answers
 from alps.show.formatting import counted
 from alps.show.names import metric_title, task_title
-from alps.show.record import RecordCard, cards_of
-from alps.show.report_sections import Head, TrackSection
 from alps.show.shared_records import record_values
 from alps.show.svg import Axis, axis_labels, round_numbers
 from alps.stats.bootstrap import Estimate

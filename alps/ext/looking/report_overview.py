@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from alps.ext.looking.record import RecordCard, cards_of
+from alps.ext.looking.report_sections import Head, TrackSection
 from alps.llm.ledger import Spent, spent_on
 from alps.run.opened import AnswerKey
 from alps.show import charts
@@ -12,8 +14,6 @@ from alps.show.caveats import judge_mark
 from alps.show.charts import axis_of, colour_of
 from alps.show.formatting import counted, dollars, interval, number
 from alps.show.names import conditions, task_and_metric, task_title
-from alps.show.record import RecordCard, cards_of
-from alps.show.report_sections import Head, TrackSection
 from alps.show.short_form import Headline
 from alps.show.svg import SHARES, axis_labels
 
@@ -161,7 +161,7 @@ def _warnings(rows: Sequence[TaskRow]) -> Iterator[str]:
 def _lost(sections: Sequence[TrackSection]) -> Iterator[str]:
     unscored = sum(section.found.unscored for section in sections)
     if failed := sum(section.failed for section in sections) - unscored:
-        yield f"{counted(failed, 'invalid response')}, scored as the worst"
+        yield f"{counted(failed, 'invalid response')}, scored as the minimum"
     if unscored:
         yield f"{counted(unscored, 'record')} unscored"
 

@@ -16,6 +16,14 @@ from markupsafe import Markup
 from alps.errors import UsageError
 from alps.ext.looking.report_differences import Differences, alike, differences_of
 from alps.ext.looking.report_overview import Overview, overview_of
+from alps.ext.looking.report_sections import (
+    FloorRow,
+    Head,
+    MetricRow,
+    TrackSection,
+    draw_plane,
+    heads_of,
+)
 from alps.judges.agreement import people_say
 from alps.judges.resolve import known_agreement
 from alps.rows import Score
@@ -37,7 +45,6 @@ from alps.show.formatting import counted, p_value, signed
 from alps.show.html import page_environment, refuse_other_file, write_page
 from alps.show.names import conditions, metric_title, task_title
 from alps.show.parts import shown_parts
-from alps.show.report_sections import FloorRow, Head, MetricRow, TrackSection, draw_plane, heads_of
 from alps.show.run_tables import empty_line, method_lines
 from alps.show.svg import SHARES, Axis, axis_labels
 

@@ -71,7 +71,7 @@ _INVALID = {
     "invalid_no_answer": "no answer",
     "invalid_two_answers": "two answers",
     "invalid_not_an_option": "not among the options",
-    "invalid_format": "not in the form asked for",
+    "invalid_format": "not in the requested form",
     "invalid_refusal": "refusal",
     "invalid_cut_off": "cut off",
     "invalid_too_long": "history too long",
@@ -220,7 +220,7 @@ def _floors(track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool) -> 
         rows.append(row_of(shown, *with_interval(score), gain))
     columns = [
         named(wraps="fold" if narrow else "no"),
-        Column(title.replace(" (macro)", ""), right=True),
+        Column(title, right=True),
         *figures("95 % interval", f"Δ vs.{apart}baseline"),
     ]
     return Table(f"{baselines_title(scores)}{judged}", columns, rows, layout="roomy")
@@ -234,7 +234,7 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
         answers += f" ({track.n // repeats} records, each answered {repeats} times)"
     yield f"{answers}: {track.scored} scored, {track.unscored} unscored."
     if track.distinct is not None and track.distinct < track.scored:
-        told = "duplicates are of one session, which intervals resample as a whole"
+        told = "duplicates belong to one session, which intervals resample as a whole"
         yield f"{counted(track.distinct, 'distinct question')}; {told}."
     for name, values in track.by_repeat.items():
         yield f"{name} of each repeat: {', '.join(map(number, values))}."
@@ -242,7 +242,7 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
     if cut := track.truncated:
         yield f"{counted(cut, 'answer')} {_were(cut)} cut off (max_tokens)."
     if wild := track.notes.get(RAN_WILD, 0):
-        what = "the same again and again, until it was cut off: a larger max_tokens mends none"
+        what = "repeated text until the cut-off; a larger max_tokens does not help"
         yield f"{counted(wild, 'answer')} ran wild: {what}."
     yield from relation_lines(track.counts)
     if track.rejected_gold:
@@ -282,7 +282,8 @@ def _special_cases(track: TrackSummary) -> Iterator[str]:
         yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before being read."
     # What a system was not shown it could not remember: no fault of its answers.
     if long := counts.get("too_long"):
-        yield f"{counted(long, 'answer')} {_were(long)} too long to count within the length."
+        limited = "longer than the limit of the …_within metrics"
+        yield f"{counted(long, 'answer')} {_were(long)} {limited}."
     if cut := counts.get("histories_cut"):
         yield f"{counted(cut, 'history', 'histories')} {_were(cut)} cut to fit into the context."
     if chosen := counts.get("letters"):
@@ -318,7 +319,7 @@ def _no_intervals(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> 
     """Say why scores have no interval; of a track whose leading score has one, which scores."""
     lacking: dict[str, dict[str, None]] = {}
     for name, track in summary.tracks.items():
-        whole = name if len(summary.tracks) > 1 else ""
+        whole = task_title(name, track) if len(summary.tracks) > 1 else ""
         leading = headline_of(metrics[name]).title.strip()
         own = dict.fromkeys(score.reason for score in track.scores.values() if score.reason)
         for reason in own:

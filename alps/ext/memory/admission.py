@@ -238,7 +238,7 @@ async def _times(desk: _Desk) -> None:
     await desk.tell(user, session)
     for hit in await desk.search(user, _asked("bicycle")):
         if hit.created_at is not None and hit.created_at[:10] != session.started_at[:10]:
-            when = f"created at {hit.created_at[:10]}, but said at {session.started_at[:10]}"
+            when = f"{hit.created_at[:10]}, of a session at {session.started_at[:10]}"
             raise _Failed(f"a hit has a wrong time: {when}")
 
 
@@ -278,33 +278,48 @@ class _Check:
 
 
 _CHECKS = (
-    _Check("nothing is found before it is told", _nothing_before),
+    _Check("an unknown user has no memories", _nothing_before),
     _Check("found once settled", _found_once_settled),
-    _Check("both roles are ingested", _both_roles, "keeps what users say alone"),
+    _Check("both roles are ingested", _both_roles, "stores only what users say"),
     _Check(
-        "long turns are ingested whole", _whole_turns, "keeps facts or the beginning of long turns"
+        "long turns are ingested whole", _whole_turns, "stores facts or the beginning of long turns"
     ),
     _Check("users are kept apart", _users_apart),
     _Check("k is kept", _k_is_kept),
-    _Check("told twice, found once", _told_twice, "keeps a session each time that it is ingested"),
-    _Check("questions leave no trace", _questions_leave_no_trace, "learns from what it is asked"),
-    _Check("only what was told is found", _only_what_was_told),
+    _Check(
+        "a repeated session is stored once",
+        _told_twice,
+        "stores a session each time that it is ingested",
+    ),
+    _Check("questions leave no trace", _questions_leave_no_trace, "learns from queries"),
+    _Check("hits contain only ingested text", _only_what_was_told),
     _Check("times are those of the sessions", _times, "dates a memory by when it was written"),
     _Check("a reset is complete", _reset, "cannot forget a user"),
     # Last, as it opens the system anew.
-    _Check("runs are kept apart", _fresh_folder, "keeps runs apart by their users alone"),
+    _Check("runs are kept apart", _fresh_folder, "separates runs by user ids only"),
 )
 
 CHECKS = tuple(check.name for check in _CHECKS)
 DECLARATIONS = {check.name: check.meant for check in _CHECKS if check.meant}
-"""The checks that a system may declare it does without, and what it does instead."""
+"""The checks that a system may declare as not applicable, and what it does instead."""
+_FORMER = {
+    "nothing is found before it is told": "an unknown user has no memories",
+    "told twice, found once": "a repeated session is stored once",
+    "only what was told is found": "hits contain only ingested text",
+}
 DECLARED = " (declared otherwise)"
 OPENS = "opens"
 
 
+def current_name(name: str) -> str:
+    """Return the name of a check in this version, for one that an earlier version wrote."""
+    former = name.removesuffix(DECLARED)
+    return f"{_FORMER.get(former, former)}{DECLARED if former != name else ''}"
+
+
 def declared_in(names: Iterable[str]) -> list[str]:
     """Return the declared checks among the names of performed ones."""
-    there = set(names)
+    there = set(map(current_name, names))
     return [name for name in CHECKS if f"{name}{DECLARED}" in there]
 
 
@@ -336,6 +351,7 @@ async def admit(
     declared = connection.settings.get("declares", ())
     if fault := _wrongly_declared(declared):
         return [Check(name=OPENS, fault=fault)]
+    declared = set(map(current_name, declared))
     checks: list[Check] = []
     for check in _CHECKS:
         if check.name in declared:
@@ -361,7 +377,7 @@ def _wrongly_declared(declared: Any) -> str:
     """Say which of the declarations of a system is none, if there is one."""
     if not isinstance(declared, list | tuple) or not all(isinstance(one, str) for one in declared):
         return "declares: expected a list of names of checks"
-    for name in declared:
+    for name in map(current_name, declared):
         if name in CHECKS and name not in DECLARATIONS:
             return f"declares {name!r}: scores mean nothing without that check"
         if name not in CHECKS:

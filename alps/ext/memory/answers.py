@@ -103,7 +103,7 @@ def read_hits(value: Any) -> list[Hit]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
         raise ValueError(f"expected a list of hits, got {beginning(value)}")
     if len(value) > MOST_HITS:
-        raise ValueError(f"{len(value):,} hits, and {MOST_HITS:,} is the most")
+        raise ValueError(f"{len(value):,} hits; at most {MOST_HITS:,} are allowed")
     return [_read_hit(row, f"hits[{number}]") for number, row in enumerate(value)]
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from alps.errors import AlpsError, UsageError
 from alps.event_loop import run_loop
 from alps.ext.memory import CALLS, FILE
-from alps.ext.memory.admission import CHECKS, DECLARED
+from alps.ext.memory.admission import CHECKS, DECLARED, current_name
 from alps.ext.memory.board_setup import ahead_of, beside_of, without_memory
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.listed_memories import Direct
@@ -53,7 +53,7 @@ from alps.tasks import Task
 from alps.tasks.base import DEFAULTS, OF_MEMORY
 from alps.tasks.by_memory import FULL, Context, Script, Search
 
-_MEND = "submit it as the run has it"
+_MEND = "submit it unchanged"
 # More than ten times what the longest history of the samples has turns.
 MOST_HITS = 20_000
 _Id = Annotated[str, StringConstraints(max_length=LONGEST_ID)]
@@ -129,7 +129,7 @@ def read_diary(folder: Path, memory: MemoryCard, findings: Findings) -> PackedDi
         samples[str(row.get("sample"))] += row.get("sample") is not None
         diary.note(row)
     if twice := [name for name, count in samples.items() if count > 1]:
-        what = f"{len(twice):,} samples are repeated: {some_of(twice)}"
+        what = f"{len(twice):,} records are repeated: {some_of(twice)}"
         findings.serious("duplicate_ids", f"{inside}/{FILE}", what, PACK_AGAIN)
     if memory.calls is not None:
         for _ in _read(folder / inside / CALLS, f"{inside}/{CALLS}", AskedRow, findings):
@@ -197,7 +197,7 @@ def check_memory(folder: Path, card: Submission, findings: Findings) -> dict[int
         diaries[memory.run] = diary
     if diaries:
         rows = sum(len(memory.beside) for memory in card.memory or ())
-        checked = f"{counted(len(diaries), 'admission')}, diary and ledger; rows beside: {rows}"
+        checked = f"{counted(len(diaries), 'admission')}, diary and ledger; comparison rows: {rows}"
         findings.checked["memory"] = checked
     return diaries
 
@@ -224,7 +224,7 @@ def _check_admission(
         break
     fault = first_fault(diary.admission)
     if fault != memory.withheld:
-        what = f"printed {figure(memory.withheld)}, but by its checks it is {figure(fault)}"
+        what = f"printed {figure(memory.withheld)}, but its checks give {figure(fault)}"
         findings.serious("admission", f"{where}.withheld", what, _MEND)
     if fault is not None:
         what = f"not admitted, so there are no scores: {shown(fault, 120)}"
@@ -242,9 +242,9 @@ def _check_complete(
 ) -> None:
     """Refuse an admission that lacks a check: one that is not there did not pass."""
     declares = memory.settings.get("declares")
-    declared = declares if isinstance(declares, list) else []
+    declared = list(map(current_name, map(str, declares if isinstance(declares, list) else [])))
     for when in ("before", "after"):
-        there = [str(check["name"]) for check in admission.get(when, ())]
+        there = [current_name(str(check["name"])) for check in admission.get(when, ())]
         for name in CHECKS:
             otherwise = f"{name}{DECLARED}" in there and name in declared
             if name not in there and not otherwise:
@@ -304,15 +304,17 @@ def _check_beside(where: str, card: Submission, memory: MemoryCard, findings: Fi
     for row, other in memory.beside.items():
         place = f"{where}.beside.{row}"
         if other.run.settings.get("memory") == own:
-            findings.serious("beside", place, "has the memory of the run itself", PACK_AGAIN)
+            findings.serious("beside", place, "has the same memory as the run", PACK_AGAIN)
         for name, track in other.tracks.items():
             mine = card.tracks.get(name)
             if mine is None or mine.run != memory.run or track.run:
-                findings.serious("beside", f"{place}.{name}", "the run has it not", PACK_AGAIN)
+                findings.serious(
+                    "beside", f"{place}.{name}", "the run does not have it", PACK_AGAIN
+                )
                 continue
             expected = beside_of(card.runs[mine.run], mine)
             for part, before, now in differences(beside_of(other.run, track), expected):
-                what = f"{figure(before)}, but the run beside it has {figure(now)}"
+                what = f"{figure(before)}, but the comparison run has {figure(now)}"
                 findings.serious("beside", f"{place}.{name}: {part}", what, PACK_AGAIN)
                 break
 
@@ -397,7 +399,7 @@ def _check_made_again(
     # Users of a memory that keeps something, and those of a placebo, may come from other tracks.
     made = is_alone(memory) or (is_ours(memory) and len(card.tracks) == 1)
     if gold is None or not is_own(model) or not made:
-        findings.unchecked.append(f"{unchecked}, as it can't be made again here")
+        findings.unchecked.append(f"{unchecked}, as it cannot be reproduced here")
         return
     try:
         other = [named(key) for key in differing(as_run(model, gold), gold, rows)]
@@ -405,7 +407,7 @@ def _check_made_again(
         findings.unchecked.append(f"{unchecked} ({shown(str(error), 160)})")
         return
     if other:
-        what = f"{len(other):,} answers are not those of {shown(model)} with memory="
+        what = f"{len(other):,} answers differ from those of {shown(model)} with memory="
         what += f"{shown(memory, 40)} in this version: {some_of(other)}"
         mend = "make the row again with alps memory compare, and pack the runs again"
         findings.serious("beside", f"{name}/predictions.jsonl", what, mend)
@@ -451,7 +453,7 @@ def _fault_of_answer(
         return "no hits" if row["outcome"] == "ok" else ""
     if needs_reader(task):
         if row.get("shown") is None:
-            return "what the reader was shown is not noted" if row["outcome"] == "ok" else ""
+            return "what the reader was shown is not recorded" if row["outcome"] == "ok" else ""
         noted = ShownToReader.model_validate(row["shown"])
         if noted != _noted(run_loop(memory.recall(task, sample, memory.most))):
             return "the reader was shown something else"
@@ -479,7 +481,7 @@ def check_stray_hits(track: str, gold: GoldTrack, diary: PackedDiary, findings: 
         known.update(keys_of(gold.task, sample))
     there = [key for key in diary.hits if key.partition(" ")[0] == track]
     if stray := [shown(key, 60) for key in there if key not in known]:
-        what = f"{len(stray):,} samples are not of the split: {some_of(stray)}"
+        what = f"{len(stray):,} records are not in the split: {some_of(stray)}"
         findings.serious("extra_ids", f"{track}: {FILE}", what, PACK_AGAIN)
 
 
@@ -522,7 +524,7 @@ def behind_memory(system: System, gold: GoldTrack) -> System:
     task = gold.task
     name = str(task.conditions.get("memory", FULL))
     if not is_ours(name):
-        raise UsageError(f"memory={shown(name, 40)}: not ours, and never run here")
+        raise UsageError(f"memory={shown(name, 40)}: not bundled with alps, and never run here")
     options = MemoryOptions(k=int(task.conditions.get("k", DEFAULTS.k)))
 
     def samples() -> Iterator[tuple[Task, Any]]:

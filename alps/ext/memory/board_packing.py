@@ -169,7 +169,7 @@ def _publishable(check: Mapping[str, Any]) -> dict[str, Any]:
     """Return a check as it is published: what failed may name a folder or a host."""
     row = rows.Check(**check).model_dump()
     if (leak := leak_in(row["fault"])) is not None:
-        row["fault"] = f"not published, as it holds {leak.partition(' (')[0]}"
+        row["fault"] = f"not published, because it contains {leak.partition(' (')[0]}"
     return {**row, "fault": row["fault"][:2_000]}
 
 

@@ -51,7 +51,7 @@ def under_name(board: Board, row: RankedSystem) -> Markup:
         return about + Markup("<small>not admitted: {}</small>").format(foreign(row.withheld))
     if left_out := declared(row.system.card, board.key.track):
         without = ", ".join(left_out)
-        about += Markup("<small>declares to do without: {}</small>").format(without)
+        about += Markup("<small>declared as not applicable: {}</small>").format(without)
     if row.difference.reason:
         return about + Markup("<small>not ranked: {}</small>").format(
             foreign(row.difference.reason)

@@ -158,7 +158,9 @@ def _in_group(
         for kind, found in (("apart", apart), ("otherwise", otherwise)):
             if (other := found.get(slug)) is not None:
                 mine, others = (number(fmean(scores[name].values())) for name in (slug, other))
-                whom = "the same reader" if kind == "apart" else "the same model, set otherwise,"
+                whom = (
+                    "the same reader" if kind == "apart" else "the same model with other settings"
+                )
                 words[kind] = f"without memory its reader scores {mine}, and {whom} {others} in "
                 words[kind] += f"{other}; they differ significantly (p ≤ {SIGNIFICANCE})"
         if "apart" in words or group[slug] == group.get(otherwise.get(slug, "")):
@@ -243,7 +245,7 @@ def _say(card: Submission, where: str, held: HeldAgainst, findings: Findings) ->
         mend = "ask the reader again with alps memory compare; boards rank neither until they agree"
         findings.warn("beside", where, f"{card.slug}: {shown(held.apart, 300)}", mend)
     if held.otherwise:
-        mend = "say in notes why other settings of the model score otherwise"
+        mend = "explain in notes why other settings of the model score differently"
         findings.warn("beside", where, f"{card.slug}: {shown(held.otherwise, 300)}", mend)
     if held.alone:
         findings.note("beside", where, ALONE)

@@ -169,7 +169,7 @@ def no_difference(system: SiteSystem, track: str) -> str:
         return ""
     memory = memory_of(system, track)
     reason = memory["ahead"][track]["reason"].value if memory is not None else None
-    return str(reason or "no run without memory beside it")
+    return str(reason or "no comparison run without memory")
 
 
 def rows_beside(system: SiteSystem, track: str) -> Iterator[RowBeside]:

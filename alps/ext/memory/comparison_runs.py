@@ -73,8 +73,8 @@ def run_beside(
             continue
         if done.budget_spent:
             raise BudgetError(
-                f"memory={memory}: stopped by the budget; the same command with a larger one goes "
-                "on"
+                f"memory={memory}: stopped by the budget; the same command with a larger one "
+                "continues"
             )
         folders.append(out)
     return ComparedFolders(folders, tuple(left_out))

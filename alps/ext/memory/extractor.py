@@ -113,5 +113,5 @@ def _texts(reply: str) -> list[str]:
     """Read a JSON array of texts, whatever stands around it."""
     array = re.search(r"\[.*\]", reply, re.DOTALL)
     if array is None:
-        raise ValueError(f"the LLM returned no list: {reply[:80]!r}")
+        raise ValueError(f"the LLM did not return a list: {reply[:80]!r}")
     return [text.strip() for text in json.loads(array[0]) if isinstance(text, str) and text.strip()]

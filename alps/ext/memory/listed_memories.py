@@ -45,7 +45,7 @@ class Direct:
         except MemoryFailed as failed:
             return Prediction(**row, outcome=failed.outcome, error=str(failed))
         except NotEstimable:
-            why = f"not estimable: {self.memory.name} can't list the memories that it holds"
+            why = f"not estimable: {self.memory.name} can't list its memories"
             return Prediction(**row, outcome="transport", error=why)
         remembered = [[Remembered(hit.id, hit.text) for hit in hits] for hits in found]
         answer = task.by_memory.answers.prediction(sample, remembered)

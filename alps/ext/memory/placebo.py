@@ -63,5 +63,8 @@ class Placebo:
                 self._turns.ingest(user, session)
         users = list(longest)
         if len(users) == 1:
-            raise UsageError(f"memory={PLACEBO}: the data have one user, and it needs another's")
+            raise UsageError(
+                f"memory={PLACEBO}: it needs the history of another user, "
+                "but the data have one user"
+            )
         return dict(zip(users, [*users[1:], *users[:1]], strict=True))

@@ -125,7 +125,9 @@ class Scripts:
                 await self._begin(run, steps, again=attempt > 0)
                 await self._carry_out(run, steps)
                 return
-        raise MemoryFailed("open", f"it ended {_ATTEMPTS} times while a user was told and asked")
+        raise MemoryFailed(
+            "open", f"it ended {_ATTEMPTS} times during ingest and search of one user"
+        )
 
     async def _begin(self, run: _Run, steps: Sequence[Step], *, again: bool) -> None:
         """Have users forgotten of whom the system may know a part, which would be told twice."""

@@ -4,7 +4,7 @@ from alps.extension import Extension
 
 EXTENSION = Extension(
     "people",
-    needs=("calibration",),
+    needs=("audits", "calibration", "datasets", "view"),
     commands={"annotate": "alps.ext.people.commands:annotate"},
     heading="Judge",
     moved={

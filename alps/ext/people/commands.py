@@ -49,7 +49,7 @@ def _serve(folder: Path, parsed: Any) -> None:
     from alps.ext.people.annotate.purpose import lines_at_start
     from alps.ext.people.annotate.seat import Seat
     from alps.ext.people.annotate.server import application
-    from alps.loopback import address_of, listen, new_token, require_packages, server_of
+    from alps.ext.view.loopback import address_of, listen, new_token, require_packages, server_of
 
     require_packages("alps annotate")
     with listen(parsed.port) as bound:

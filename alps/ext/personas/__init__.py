@@ -4,6 +4,6 @@ from alps.extension import Extension
 
 EXTENSION = Extension(
     "personas",
-    needs=("datasets",),
+    needs=("datasets", "personamem"),
     commands={"data personas": "alps.ext.personas.commands:data_personas"},
 )

@@ -31,6 +31,8 @@ def data_personas(settings: "PersonaSettings") -> None:
     done = generate(settings)
     click.echo(f"{done.questions:,} questions about {done.personas:,} personas: {settings.out}")
     if settings.filter is not None:
-        click.echo(f"{done.dropped:,} questions dropped: {settings.filter} answers them blind")
+        click.echo(
+            f"{done.dropped:,} questions dropped: {settings.filter} answers them without history"
+        )
     for reason in done.left_out:
         click.echo(f"left out: {reason}", err=True)

@@ -179,7 +179,7 @@ def tellings_answer(
             reply = _text(f"{where} reply", message.reply, _LONGEST_TEXT)
             missing = [words for words in said if fold(words) not in fold(text)]
             if missing:
-                raise ValueError(f"{where} text: '{missing[0]}' must stand in it, word by word")
+                raise ValueError(f"{where} text: '{missing[0]}' must be in it, word for word")
             _names_none(where, f"{text}\n{reply}", _others(interest, material, said))
             told[event] = Telling(text, reply)
         return Read(told)
@@ -253,4 +253,4 @@ def _names_none(where: str, text: str, entries: Sequence[str]) -> None:
     folded = fold(text)
     named = [entry for entry in entries if fold(entry) in folded]
     if named:
-        raise ValueError(f"{where}: names '{named[0]}', which must not stand there")
+        raise ValueError(f"{where}: names '{named[0]}', which is not allowed there")

@@ -19,11 +19,9 @@ class PersonaSettings(FrozenSettings):
     size: Literal["32k", "128k", "1M"] = Field("32k", description="tokens of each history")
     language: Literal["en", "zh"] = Field("en", description="en or zh")
     seed: int = Field(0, ge=0, description="seed of every random draw")
-    model: str = Field(
-        "templates", description="who writes the texts: templates, or a litellm model"
-    )
+    model: str = Field("templates", description="writer of the texts: templates or PROVIDER/MODEL")
     filter: str | None = Field(
-        None, description="a litellm model; questions that it answers without history are dropped"
+        None, description="PROVIDER/MODEL; questions that it answers without history are dropped"
     )
     filter_api_base: Address = Field(None, description="endpoint of the filter")
     api_base: Address = as_of(RunKeys, "api_base")

@@ -1,7 +1,6 @@
 """Curves of a run: its headline at each size of the context, as a table and as a chart."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from alps.ext.sizes.pareto import fronts, more_of
 from alps.rows import Curve, Summary
@@ -16,14 +15,11 @@ from alps.show.charts import (
     letter_sign,
 )
 from alps.show.formatting import dollars, interval, number, seconds, tokens
-from alps.show.parts import More, ShownPart
+from alps.show.parts import ChartedTrack, More, ShownPart
 from alps.show.table import Cell, Table, figures, named, row_of, ungrouped, with_interval
 from alps.tasks import Metric
 from alps.tasks.by_memory import FULL
 from alps.tasks.registry import track_title
-
-if TYPE_CHECKING:
-    from alps.show.report_sections import TrackSection
 
 
 class Shown(ShownPart):
@@ -43,9 +39,9 @@ class Shown(ShownPart):
         if curve is not None:
             yield _table(curve, metrics)
 
-    def charts(self, sections: "Sequence[TrackSection]") -> Iterator[Chart]:
+    def charts(self, sections: "Sequence[ChartedTrack]") -> Iterator[Chart]:
         """Draw the curves of runs, those on the same records together."""
-        together: dict[tuple[str, ...], list[tuple[TrackSection, Curve]]] = {}
+        together: dict[tuple[str, ...], list[tuple[ChartedTrack, Curve]]] = {}
         for section in sections:
             if (curve := section.found.curve) is not None:
                 # Conditions may differ: memories are what is compared at equal sizes.
@@ -83,9 +79,9 @@ def title_of(metric: str, metrics: Sequence[Metric]) -> str:
     return titles[0] if titles else metric
 
 
-def _chart(drawn: "Sequence[tuple[TrackSection, Curve]]") -> Chart:
+def _chart(drawn: "Sequence[tuple[ChartedTrack, Curve]]") -> Chart:
     first, _ = drawn[0]
-    metric = first.headline.metric
+    metric = first.metric
     lines, legend = [], []
     for section, curve in drawn:
         memory = str(section.found.memory or FULL)
@@ -98,7 +94,7 @@ def _chart(drawn: "Sequence[tuple[TrackSection, Curve]]") -> Chart:
         )
     title = metric.title.strip()
     about = (
-        f"{title} where the reader is shown so many tokens of a history at most; the axis is log₂ "
+        f"{title} by the limit on tokens of history that the reader sees; the axis is log₂ "
         "of the size. The bands are 95 % intervals. The area under a curve is its mean height "
         "along this axis."
     )

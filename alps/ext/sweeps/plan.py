@@ -20,7 +20,7 @@ _CAPS = ("max_cost", "max_total_tokens")
 _OF_ALL = ("out", *_CAPS)
 _NEVER = {
     "config": "extends= names another plan",
-    "dry_run": "a plan is checked whole before anything is asked",
+    "dry_run": "a plan is always checked before the first request",
     **dict.fromkeys(("engine", "workers", "scheduler"), "a sweep is one process"),
     **dict.fromkeys(
         ("audit", "audit_judge", "audit_judge_api_base", "audit_labels"),
@@ -53,7 +53,7 @@ class PlanError(UsageError):
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)
         count = len(self.faults)
-        super().__init__(faults[0] if count == 1 else f"{count} faults; nothing was asked")
+        super().__init__(faults[0] if count == 1 else f"{count} errors; no request was sent")
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def _parted(path: Path, values: dict[str, Any], faults: list[str]) -> _Tables:
         if not axes[key] or any(isinstance(one, list | dict) for one in axes[key]):
             faults.append(f"{path}, matrix.{key}: it takes one value or more, and no lists in it")
         elif twice := [one for place, one in enumerate(axes[key]) if one in axes[key][:place]]:
-            faults.append(f"{path}, matrix.{key}: {twice[0]} stands there twice")
+            faults.append(f"{path}, matrix.{key}: {twice[0]} appears twice")
     return _Tables(values, axes, own["model"], own["task"], tuple(excluded))
 
 
@@ -259,10 +259,12 @@ def _by_name(
         own = dict(one)
         name = own.pop("name", None)
         if not isinstance(name, str) or not name:
-            faults.append(f"{path}, {axis}[{place}].name: missing; whom is it about?")
+            faults.append(
+                f"{path}, {axis}[{place}].name: missing; name the value that it belongs to"
+            )
             continue
         if name in by_name:
-            faults.append(f'{path}, {axis}[{place}].name: "{name}" stands there twice')
+            faults.append(f'{path}, {axis}[{place}].name: "{name}" appears twice')
         by_name[name] = own
         faults += _unknown(path, f'{axis} "{name}".', own, never=(*_NEVER, *_OF_ALL, axis))
     return by_name
@@ -281,7 +283,7 @@ def _unknown(
             instead = unlike_any(key, RunSettings, beside=beside)
             yield f"{path}, {table}{key}: unknown key{instead}"
         elif key in never:
-            why = _NEVER.get(key, "it is of all runs together: put it above the tables")
+            why = _NEVER.get(key, "it applies to all runs together: put it above the tables")
             yield f"{path}, {table}{key}: not here; {why}"
 
 
@@ -330,10 +332,10 @@ def _drafts(path: Path, tables: _Tables, faults: list[str]) -> Iterator[_Draft]:
                 words = [str(model), *_varying(tables.matrix, values)]
                 particular = {*tables.tasks.get(task, ()), *axes, *own}
                 yield _Draft(" ".join(words), task, values, frozenset(shared.keys() - particular))
-    faults += (f'{path}, task "{name}": no run of the matrix is of it' for name in idle)
+    faults += (f'{path}, task "{name}": no run of the matrix has this task' for name in idle)
     for place, _ in enumerate(tables.excluded):
         if place not in used:
-            faults.append(f"{path}, exclude[{place + 1}]: no run of the matrix is like it")
+            faults.append(f"{path}, exclude[{place + 1}]: no run of the matrix matches it")
 
 
 def _excluding(excluded: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> list[int]:

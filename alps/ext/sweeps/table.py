@@ -41,8 +41,8 @@ _TIES = (
     "of a task). "
 )
 _EXPLANATION = (
-    "cost: US dollars of a system's own requests, judge left out; kept replies cost "
-    "nothing; – where a price is not known. Pareto: no other system scores as high for as little, "
+    "cost: US dollars of a system's own requests, judge left out; cached replies cost "
+    "nothing; – where a price is unknown. Pareto: no other system scores as high for as little, "
     "among those with a cost."
 )
 
@@ -71,6 +71,11 @@ class TrackStandings:
     metric: Metric
     n: int
     standings: tuple[SweepStanding, ...]
+
+    @property
+    def title(self) -> str:
+        """The name of the task as people type it."""
+        return task_title(self.track, open_run(self.standings[0].folder).summary_of(self.track))
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ def report_sweep(runs: Sequence[SweptRun], *, left: int = 0) -> SweepReport:
             notes.append(f"{task} under {judge} is not compared: {error}")
             tracks += chain(*map(_alone, scored))
     if left:
-        notes.append(f"Left out, as they did not fail: {counted(left, 'run')}")
+        notes.append(f"Not repeated, because they did not fail: {counted(left, 'run')}")
     for run in runs:
         if run.failure:
             notes.append(f"{run.task} {run.system}: {run.failure.rstrip('.')}")
@@ -207,11 +212,7 @@ def _with_front(
 def print_sweep(report: SweepReport, console: Console) -> None:
     """Print the scores of all systems on all tasks, and what failed."""
     width = min(WIDTH, console.width)
-    of = f", {report.incomplete:,} not" if report.incomplete else ""
-    complete = len(report.runs) - report.incomplete
-    parts: list[Part] = [
-        Line(f"{counted(len(report.runs), 'run')}: {complete:,} complete{of}", "bold")
-    ]
+    parts: list[Part] = [Line(_completeness(report), "bold")]
     columns = _columns(report.tracks)
     for chosen in _fitting(columns, width):
         parts.append(_matrix(report, chosen))
@@ -224,6 +225,12 @@ def print_sweep(report: SweepReport, console: Console) -> None:
         if mark in marks:
             parts.append(dim(f"{mark} {meaning}"))
     show_parts(console, [*parts, *(dim(f"{note}.") for note in report.notes)])
+
+
+def _completeness(report: SweepReport) -> str:
+    of = f", {report.incomplete:,} not" if report.incomplete else ""
+    complete = len(report.runs) - report.incomplete
+    return f"{counted(len(report.runs), 'run')}: {complete:,} complete{of}"
 
 
 @dataclass(frozen=True)
@@ -253,7 +260,7 @@ def _columns(tracks: Sequence[TrackStandings]) -> list[_Column]:
             if baseline == "–" and lead.baseline is not None:
                 baseline = number(lead.baseline[1].scores[track.metric.name].value)
         by = (track.judge,) if len(judges) > 1 and track.metric.judged else ()
-        heading = task_title(track.track, found), metric_title(track.metric), *by
+        heading = track.title, metric_title(track.metric), *by
         column = _Column(heading, cells, baseline)
         # Runs that could not be compared stand in one column all the same.
         columns.setdefault((track.track, track.judge), column).cells.update(cells)
@@ -306,7 +313,7 @@ def _table(track: TrackStandings) -> Table:
         taken = Cell(dollars(one.cost), one.cost), "front" if one.front else ""
         cells = Cell(one.system, note=one.folder.name), *with_interval(one.estimate), one.letters
         rows.append(row_of(*cells, *taken, style="bold" if one.front else ""))
-    title = f"{track.track}: {track.metric.title.strip()}, {counted(track.n, 'shared record')}"
+    title = f"{track.title}, {metric_title(track.metric)}: {counted(track.n, 'shared record')}"
     columns = "score", "95 % interval", "ties", "cost", "Pareto"
     title += f", judged by {track.judge}"
     return Table(title, [named("system"), *figures(*columns)], rows)
@@ -323,7 +330,7 @@ def write_sweep_page(report: SweepReport, path: Path) -> Path:
         path,
         kind="alps sweep",
         title=path.stem,
-        lede=f"{len(report.runs):,} runs; {report.incomplete} of them not complete.",
-        sections=((track.track, [_table(track)]) for track in report.tracks),
+        lede=f"{_completeness(report)}.",
+        sections=((track.title, [_table(track)]) for track in report.tracks),
         notes=_notes(report),
     )

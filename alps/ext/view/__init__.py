@@ -2,4 +2,9 @@
 
 from alps.extension import EVERYDAY, Extension
 
-EXTENSION = Extension("view", commands={"view": "alps.ext.view.commands:view"}, heading=EVERYDAY)
+EXTENSION = Extension(
+    "view",
+    needs=("looking",),
+    commands={"view": "alps.ext.view.commands:view"},
+    heading=EVERYDAY,
+)

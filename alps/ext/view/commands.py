@@ -46,8 +46,8 @@ def view(runs: list[Path], settings: "ViewSettings") -> None:
 
 
 def _serve_view(folders: Sequence[Path], port: int) -> None:
+    from alps.ext.view.loopback import address_of, listen, new_token, require_packages, server_of
     from alps.ext.view.server import application
-    from alps.loopback import address_of, listen, new_token, require_packages, server_of
 
     require_packages("alps view serve=yes")
     token = new_token()

@@ -9,8 +9,8 @@ from alps.values import HomePath
 class ViewSettings(FrozenSettings):
     """Settings of `alps view`."""
 
-    out: HomePath = Field("view", description="the folder that the page is written into")
+    out: HomePath = Field("view", description="folder for the page")
     serve: bool = Field(
-        False, description="serve the page on this machine instead, and show runs as they go on"
+        False, description="yes: serve the page on this machine, and follow runs in progress"
     )
-    port: int = Field(0, ge=0, le=65535, description="where it is served; 0: any that is free")
+    port: int = Field(0, ge=0, le=65535, description="port on loopback; 0: any free one")

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load_one
 from alps.leaderboard.submission import REVIEW, AuditDraw, read_entry
 from alps.leaderboard.verify import Options, verify
-from tests.endtoend import rows, summary
+from tests.endtoend import rows, summary, write_rows
 from tests.pages import Page
 from tests.submissions import DROPPED, WHO, card_of, changed, forge, forge_rows
 from tests.tracks import alps_here
@@ -43,12 +42,11 @@ def label(folder: Path) -> None:
         same = set(gold.lower().split()[-2:]) & set(predicted.lower().split())
         said = {"item_id": item["item_id"], "annotator": "anna"}
         labels.append({**said, "label": "narrower" if same else "unrelated"})
-    text = "".join(json.dumps(row) + "\n" for row in labels)
-    (folder / "labels.jsonl").write_text(text)
+    write_rows(folder / "labels.jsonl", labels)
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shelf(tmp_path_factory):
     """Two systems that people audited, packed."""
     here = tmp_path_factory.mktemp("audited")
     with pytest.MonkeyPatch.context() as patch:
@@ -80,7 +78,8 @@ def recorded(folder: Path, *words: str) -> AuditDraw:
     review = read_entry(folder).review
     assert review is not None
     assert review.audit_draw is not None
-    assert f"are drawn by audit_seed={review.audit_draw.seed}" in " ".join(done.out.split())
+    shown = f"show audits of these answers only with audit_seed={review.audit_draw.seed}"
+    assert shown in " ".join(done.out.split())
     return review.audit_draw
 
 
@@ -95,12 +94,12 @@ def corrected_on_boards(packed: Path, out: Path) -> tuple[str, dict[str, float |
 
 
 @pytest.fixture
-def copy(shelf: Path, tmp_path: Path) -> Path:
+def copy(shelf, tmp_path):
     """A packed submission that may be spoiled."""
     return Path(shutil.copytree(shelf / "packed" / "of-others", tmp_path / "of-others"))
 
 
-def test_a_submission_carries_the_audit_and_its_corrected_scores(shelf: Path) -> None:
+def test_a_submission_carries_the_audit_and_its_corrected_scores(shelf):
     audit = card_of(shelf / "packed" / "of-others")["tracks"]["task1"]["audit"]
     found = summary(shelf / "others")["audit"]["tracks"]["task1"]["scores"]
     assert audit["scores"] == found
@@ -110,7 +109,7 @@ def test_a_submission_carries_the_audit_and_its_corrected_scores(shelf: Path) ->
     assert published[0]["verdict"]["pairs"]
 
 
-def test_it_is_recomputed_from_the_verdicts_of_people(copy: Path) -> None:
+def test_it_is_recomputed_from_the_verdicts_of_people(copy):
     verification = verify(copy)
     assert [one for one in verification.findings if one.severity == "serious"] == []
     assert verification.recomputed == ("task1",)
@@ -126,9 +125,7 @@ CARDS = [
 
 
 @pytest.mark.parametrize(("path", "value", "said"), CARDS)
-def test_a_card_that_was_tampered_with_is_refused_in_one_line(
-    copy: Path, path: str, value: Any, said: str
-) -> None:
+def test_a_card_that_was_tampered_with_is_refused_in_one_line(copy, path, value, said):
     forge(copy, changed(path, value))
     refused = alps_here("leaderboard", "verify", str(copy))
     assert refused.code == 1
@@ -144,14 +141,12 @@ ROWS = (changed("0.scores.f1", 1.0), without_pairs, changed("0", DROPPED))
 
 
 @pytest.mark.parametrize("change", ROWS, ids=("score", "verdict", "chosen records"))
-def test_audit_rows_that_were_tampered_with_are_refused(
-    copy: Path, change: Callable[[list[dict[str, Any]]], None]
-) -> None:
+def test_audit_rows_that_were_tampered_with_are_refused(copy, change):
     forge_rows(copy, "task1/audit", change)
     assert "audit" in {one.code for one in verify(copy).findings if one.severity == "serious"}
 
 
-def test_a_board_tells_what_corrects_a_score(shelf: Path, tmp_path: Path) -> None:
+def test_a_board_tells_what_corrects_a_score(shelf, tmp_path):
     text, values = corrected_on_boards(shelf / "packed", tmp_path / "site")
     found = summary(shelf / "others")["audit"]["tracks"]["task1"]["scores"]["f1"]
     assert f"{found['value']:.3f}".removeprefix("0") in text
@@ -165,11 +160,11 @@ CHOSEN = "which its submitter may have chosen: boards leave it out"
 
 
 @pytest.mark.parametrize(
-    ("seed", "said"), [(1, CHOSEN), (None, "drawn by its answers, of which a word more is another")]
+    ("seed", "said"), [(1, CHOSEN), (None, "drawn by its answers, which its submitter could vary")]
 )
 def test_an_audit_that_no_maintainer_drew_is_named_and_left_out_of_boards(
-    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int | None, said: str
-) -> None:
+    shelf, tmp_path, monkeypatch, seed, said
+):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(shelf / "others", "run")
     draw_audit(tmp_path / "run", 0.85, pairs=True, out=tmp_path / "labels", seed=seed)
@@ -186,9 +181,7 @@ def test_an_audit_that_no_maintainer_drew_is_named_and_left_out_of_boards(
     assert values["others"] is None
 
 
-def test_the_draw_of_a_maintainer_is_for_the_answers_that_were_sent(
-    shelf: Path, tmp_path: Path
-) -> None:
+def test_the_draw_of_a_maintainer_is_for_the_answers_that_were_sent(shelf, tmp_path):
     sent = Path(shutil.copytree(shelf / "sent", tmp_path / "packed"))
     given = recorded(sent / "of-others")
     assert recorded(sent / "of-others") == given
@@ -204,7 +197,7 @@ def test_the_draw_of_a_maintainer_is_for_the_answers_that_were_sent(
     assert recorded(sent / "of-rules").seed != given.seed
 
 
-def test_a_draw_for_other_answers_is_named_and_left_out_of_boards(copy: Path) -> None:
+def test_a_draw_for_other_answers_is_named_and_left_out_of_boards(copy):
     review = json.loads((copy / REVIEW).read_text())
     review["audit_draw"]["answers"] = "0" * 64
     (copy / REVIEW).write_text(json.dumps(review))
@@ -213,7 +206,7 @@ def test_a_draw_for_other_answers_is_named_and_left_out_of_boards(copy: Path) ->
     assert not load_one(copy).audit_is_drawn("task1")
 
 
-def test_a_review_judged_again_keeps_the_draw(copy: Path) -> None:
+def test_a_review_judged_again_keeps_the_draw(copy):
     before = read_entry(copy).review
     done = alps_here(
         "leaderboard", "rescore", str(copy), "judge=lexical", f"out={copy.parent / 'work'}"
@@ -223,11 +216,9 @@ def test_a_review_judged_again_keeps_the_draw(copy: Path) -> None:
     assert (before.audit_draw, after.status) == (after.audit_draw, "re-scored")
 
 
-def test_labels_of_people_on_two_systems_go_together(
-    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_of_people_on_two_systems_go_together(shelf, tmp_path, monkeypatch):
     few = alps_here("compare", str(shelf / "others"), str(shelf / "rules"), "metrics=all")
-    assert "audit_seed=0 draws the same in each run" in " ".join(few.out.split())
+    assert "audit_seed=0 draws the same sessions in each run" in " ".join(few.out.split())
     monkeypatch.chdir(tmp_path)
     for name in ("others", "rules"):
         shutil.copytree(shelf / name, name)

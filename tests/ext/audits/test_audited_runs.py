@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from alps.ext.audits.answer_seed import answer_seed
+from alps.ext.audits.corrections import powered_difference, ppi
 from alps.ext.audits.records import Pairs, corrected_score
 from alps.ext.audits.slices import Errors, bent_by, family_of, script_of
-from alps.stats.corrections import ppi
 from alps.stats.intervals import clopper_pearson
-from alps.stats.paired import powered_difference
 from alps.tasks import all_tracks
 from tests.desk import QUIET_LITELLM
-from tests.endtoend import files_of, rows, summary
+from tests.endtoend import files_of, rows, summary, write_rows
+from tests.few import few
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, met, payload_of
 from tests.visitors import write_visitors
@@ -145,15 +145,15 @@ def test_a_run_that_goes_on_keeps_its_audit(audited):
 
 def test_fewer_than_twenty_audits_are_refused_with_the_share_that_is_needed(here, server):
     said = alps_here(*RUN, *audit(server, "10%")).one_line
-    assert "audit=10%: 3 of 26 records of task1; at least 20 are needed: audit=77%" in said
+    assert "audit=10%: 3 of 26 records of extraction; at least 20 are needed: audit=77%" in said
     assert not (here / "audited").exists()
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("audit=30%",), "who audits? name audit_judge="),
-        ((f"audit_judge={AUDITOR}",), "of how many records? give audit=10%"),
+        (("audit=30%",), "nobody audits; name audit_judge="),
+        ((f"audit_judge={AUDITOR}",), "give a share, too, such as audit=10%"),
         (("audit_judge=lexical", "audit=90%"), "it judges the run already"),
         (("audit_judge=lexcal", "audit=90%"), "lexical"),
     ],
@@ -233,7 +233,7 @@ def test_slices_of_too_few_audits_say_how_many_are_needed(audited):
 def test_what_bends_the_cheap_judge_is_told_with_adjusted_p(audited):
     folder, _ = audited
     bent = summary(folder)["audit"]["tracks"]["task1"]["bent"]
-    assert {row["by"] for row in bent} >= {"input length", "answer length", "place in the data"}
+    assert {row["by"] for row in bent} >= {"input length", "answer length", "position in the data"}
     assert all(row["p"] <= row["p_holm"] <= 1 for row in bent)
 
 
@@ -249,7 +249,7 @@ def test_an_audit_judge_that_never_answers_corrects_nothing_and_fails_the_run(he
     with serve(lambda body: Answer("no JSON")) as broken:
         done = alps_here(*RUN, *audit(broken, "80%"), "judge_repeats=1")
     assert done.code == 1
-    assert "task1 is not corrected: 16 of 21 drawn records have no audit score" in done.err
+    assert "extraction is not corrected: 16 of 21 drawn records have no audit score" in done.err
     assert summary(here / "audited")["tracks"]["task1"]["scores"]["f1"]["value"] is not None
 
 
@@ -377,6 +377,9 @@ def test_several_answers_to_a_record_are_one_audited_record():
     assert pairs.why_not() == "10 audited records: at least 20 are needed, 10 more"
     half = pairs.where(np.arange(30) < 15)
     assert half.audited_records == 5
+    nothing = np.zeros(20)
+    enough = Pairs(nothing, nothing, np.ones(20, dtype=bool), list(range(20)), (0.0, 1.0))
+    assert not enough.why_not()
 
 
 def test_audits_that_are_all_alike_leave_room_for_what_was_not_seen():
@@ -403,7 +406,7 @@ def test_the_answers_draw_the_audit_and_nobody_chooses_it(here):
 
     def draw(name, change, *words):
         changed = [{**row, "memory_items": change(row["memory_items"])} for row in answers]
-        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in changed))
+        write_rows(Path(f"{name}.jsonl"), changed)
         model = f"model=predictions:{name}.jsonl"
         judge = ("audit_judge=always-no", "audit=80%", f"out={name}")
         done = alps_here("run", "task=extraction", model, *judge, *words)
@@ -451,7 +454,7 @@ def test_what_reads_the_same_is_drawn_the_same(disguised):
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.1])
-@pytest.mark.parametrize(("records", "audited"), [(60, 30), (200, 40)])
+@pytest.mark.parametrize(("records", "audited"), few([(60, 30), (200, 40)]))
 @pytest.mark.parametrize("errs", [0.0, 0.1])
 def test_rare_positives_are_covered_and_a_perfect_judge_too(rate, records, audited, errs):
     held, draws = 0, 60

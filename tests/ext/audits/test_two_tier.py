@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from alps.stats.corrections import labels_for, ppi
+from alps.ext.audits.corrections import labels_for, ppi
 
 FEW, ALL = 60, 300
 

@@ -103,6 +103,7 @@ def test_a_sample_that_could_not_have_told_is_underpowered_and_a_larger_one_tell
     assert all(against.power > 0.9 for against in many.annotators)
 
 
+@pytest.mark.release
 def test_power_is_how_often_an_equal_judge_wins():
     won, powers = 0, []
     for seed in range(300):
@@ -167,11 +168,9 @@ def test_a_lead_that_never_varies_needs_no_spread():
     same = alternative_annotator(people, np.ones(40), epsilon=0.1)
     assert ([a.p for a in same.annotators], same.omega, same.status) == ([0.0] * 3, 1.0, "passed")
     other = alternative_annotator(people, np.full(40, 2.0), epsilon=0.1)
-    assert ([a.p for a in other.annotators], other.omega, other.status) == (
-        [1.0] * 3,
-        0.0,
-        "failed",
-    )
+    assert [a.p for a in other.annotators] == [1.0] * 3
+    assert other.omega == 0.0
+    assert other.status == "failed"
 
 
 def test_a_higher_epsilon_never_lowers_omega():
@@ -183,7 +182,7 @@ def test_a_higher_epsilon_never_lowers_omega():
 
 
 @given(tables, st.data())
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 def test_no_labels_crash_the_test(people, data):
     judge = np.array(data.draw(st.lists(labels, min_size=len(people), max_size=len(people))))
     found = alternative_annotator(people, judge, epsilon=0.1, minimum=1, draws=20)
@@ -198,6 +197,8 @@ def test_no_labels_crash_the_test(people, data):
 def test_published_agreement_of_draws_is_reproduced():
     draws = numbers([1, 1, 1, 1], [2, 2, 2, 1])
     assert self_agreement(draws).value == 0.75
+    alone = self_agreement(numbers([1, 1], [2, NAN]))
+    assert (alone.value, alone.n) == (1, 1)  # of one draw nothing can be told
     assert leave_one_out(draws).everyone.value == 0.875
 
 
@@ -231,7 +232,7 @@ def test_missing_labels_and_verdicts_are_not_compared():
 
 
 @given(tables)
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 def test_shares_are_shares_and_do_not_depend_on_the_order_of_people(people):
     found, mirrored = leave_one_out(people), leave_one_out(people[:, ::-1])
     assert found.annotators == mirrored.annotators[::-1]
@@ -256,7 +257,7 @@ def test_alignment_is_full_partial_or_none():
 
 
 @given(tables, st.data())
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 def test_the_three_shares_of_alignment_make_a_whole(people, data):
     judge = np.array(data.draw(st.lists(labels, min_size=len(people), max_size=len(people))))
     found = alignment(people, judge)

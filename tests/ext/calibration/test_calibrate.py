@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 
 from alps.errors import UsageError
+from alps.ext.calibration.agreement import LabelScale, disagreement, kappa_of, pair_table
 from alps.ext.calibration.calibrate import Calibrated, calibrate
+from alps.ext.calibration.labels import Verdict, Verdicts, read_labels, read_verdicts, truth_of
 from alps.ext.calibration.report import FAIL, LIMITS, PASS, report_rows
 from alps.ext.calibration.settings import Gates
 from alps.ext.calibration.table import print_account, print_calibration
-from alps.judges.labels import Verdict, Verdicts, read_labels, read_verdicts, truth_of
 from alps.rows import Calls
-from alps.stats.agreement import LabelScale, disagreement, kappa_of, pair_table
 from bench.label_sets import import_labels
 from tests.endtoend import one_line
 from tests.label_folders import BINARY, FIVE, binary, reports, write
@@ -323,10 +323,10 @@ def test_what_a_calibration_took_and_lacks_is_said_in_sentences():
     assert accounted() == []
     assert accounted(unheard=1, left_out=("pa", "pf"), calls=Calls(**CALLS)) == [
         "Not rated by org/[bold]judge: pa, pf.",
-        "No response for 1 item; the figures leave them out.",
+        "No response for 1 item; they are left out.",
         "1 call (1,200 more from the cache), 3,000 tokens in, 40 out, cost –.",
     ]
-    assert accounted(unheard=2) == ["No response for 2 items; the figures leave them out."]
+    assert accounted(unheard=2) == ["No response for 2 items; they are left out."]
     assert accounted(calls=Calls(**CALLS | {"http": 0, "cached": 0})) == []
 
 
@@ -337,7 +337,7 @@ def test_how_long_a_calibration_holds_is_said():
     assert accounted(row=row) == ["Valid for this judge with these settings until 9999-12-31."]
     (old,) = accounted(row={**row, "expires": "2026-02-01"})
     assert old.startswith(
-        "Expired on 2026-02-01: its oldest verdict is of 2026-01-01; calibrate into"
+        "Expired on 2026-02-01: its oldest verdict is from 2026-01-01; calibrate into"
     )
     (unpinned,) = accounted(row={**row, "pinned": False})
     assert unpinned.endswith(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.desk import QUIET_LITELLM
-from tests.endtoend import complete_rows, rows, wait_until
+from tests.endtoend import complete_rows, rows, wait_until, write_rows
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, felt, met, payload_of
 
@@ -27,7 +27,7 @@ def write_labels(folder, scales, items):
         ]
     (folder / "scale.json").write_text(json.dumps(scales))
     for name, found in (("items", shown), ("labels", labels)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+        write_rows(folder / f"{name}.jsonl", found)
     return folder
 
 
@@ -186,7 +186,7 @@ def test_a_budget_that_allows_no_question_at_all_ends_as_that_of_a_run_does(tmp_
             in ran.err
         )
         assert "another call may use 1,9" in ran.err
-        assert "; the same command with a larger budget goes on" in ran.err
+        assert "; the same command with a larger budget continues" in ran.err
         assert len(ran.err.splitlines()) == 1
         assert calibrate(tmp_path, server.url, "judge_max_tokens=50").code == 0
 

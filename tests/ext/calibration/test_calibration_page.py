@@ -17,11 +17,19 @@ from tests.pages import Page
 HOSTILE = "</svg><script>alert('x')</script>\" onload=\"x\u202e&\x1b"
 
 
-def estimate(value: float, *, n: int = 120, reach: float = 0.05) -> dict[str, Any]:
+def estimate(value, *, n=120, reach=0.05):
     return {"value": value, "low": value - reach, "high": value + reach, "n": n}
 
 
-BINARY: dict[str, Any] = {
+def estimates(n=120, **values):
+    return {name: estimate(value, n=n) for name, value in values.items()}
+
+
+def pair(one, other, kappa, judge=True):
+    return {"one": one, "other": other, "judge": judge, "kappa": estimate(kappa)}
+
+
+BINARY = {
     "kind": "nominal",
     "n": 120,
     "unparsed": 2,
@@ -30,20 +38,12 @@ BINARY: dict[str, Any] = {
     "fn": 9,
     "fp": 6,
     "tn": 54,
-    "sensitivity": estimate(0.851, n=60),
-    "sensitivity_unclustered": estimate(0.852, n=60),
-    "specificity": estimate(0.903, n=60),
-    "ppv": estimate(0.894, n=57),
-    "agreement": estimate(0.875),
-    "kappa": estimate(0.751),
-    "people_kappa": estimate(0.812),
-    "ac1": estimate(0.753),
-    "alpha_people": estimate(0.811),
-    "alpha_with_judge": estimate(0.779),
-    "self_agreement": estimate(0.957, n=40),
+    **estimates(60, sensitivity=0.851, sensitivity_unclustered=0.852, specificity=0.903),
+    **estimates(ppv=0.894, agreement=0.875, kappa=0.751, people_kappa=0.812, ac1=0.753),
+    **estimates(alpha_people=0.811, alpha_with_judge=0.779, self_agreement=0.957),
     "base_rates": {"people": {"0": 0.5, "1": 0.5}, "judge": {"0": 0.525, "1": 0.475}},
-    "aligned": {"full": estimate(0.731), "partial": estimate(0.157), "none": estimate(0.113)},
-    "leave_one_out": {"everyone": estimate(0.866), "judge": estimate(0.823)},
+    "aligned": estimates(full=0.731, partial=0.157, none=0.113),
+    "leave_one_out": estimates(everyone=0.866, judge=0.823),
     "alternative_annotator": {
         "omega": 0.667,
         "rho": estimate(0.887),
@@ -67,12 +67,11 @@ BINARY: dict[str, Any] = {
         ],
     },
     "pairs": [
-        {"one": "ann", "other": "ben", "judge": False, "kappa": estimate(0.812)},
-        {"one": "gpt-x", "other": "ann", "judge": True, "kappa": estimate(0.706)},
-        {"one": "gpt-x", "other": "ben", "judge": True, "kappa": estimate(0.688)},
+        pair("ann", "ben", 0.812, judge=False),
+        *(pair("gpt-x", "ann", 0.706), pair("gpt-x", "ben", 0.688)),
     ],
     "references": {
-        "always-met": {"n": 120, "kappa": estimate(0.0), "agreement": estimate(0.5)},
+        "always-met": {"n": 120, **estimates(kappa=0.0, agreement=0.5)},
         "longest": {"n": 0, "reason": "no item has a response"},
     },
     "length_preference": {"by": "halves", **estimate(-0.021), "longer": estimate(0.034, n=61)},
@@ -84,14 +83,13 @@ BINARY: dict[str, Any] = {
     "reasons": ["sensitivity: interval from below 0.85"],
 }
 
-FIVE: dict[str, Any] = {
+FIVE = {
     "kind": "ordinal",
     "n": 50,
     "unparsed": 0,
     "unlabelled": 0,
     "kappa": estimate(0.342, n=50, reach=0.4),
-    "mae": estimate(0.541, n=50),
-    "bias": estimate(-0.301, n=50),
+    **estimates(50, mae=0.541, bias=-0.301),
     "scale": {"kind": "ordinal", "values": [1, 2, 3, 4, 5]},
     "confusion": {
         "values": [1, 2, 3, 4, 5],
@@ -106,42 +104,29 @@ FIVE: dict[str, Any] = {
 }
 
 BARE = {"n": 0, "unparsed": 4, "unlabelled": 1, "verdict": "fail", "reasons": ["no item has both"]}
-
-WHOLE: dict[str, Any] = {
+FINGERPRINT = {"model": "gpt-x-2026-01-01", "decoding": {"temperature": 0.0}, "prompt": None}
+CALLS = {"http": 123, "cached": 4, "prompt_tokens": 56_789, "completion_tokens": 1_011}
+WHOLE = {
     "judge": "gpt-x",
     "fingerprint": "0123456789ab",
-    "judge_fingerprint": {
-        "model": "gpt-x-2026-01-01",
-        "decoding": {"temperature": 0.0},
-        "prompt": None,
-    },
+    "judge_fingerprint": FINGERPRINT,
     "labels": "f" * 64,
     "made": "2026-02-03",
     "expires": "2026-05-04",
     "pinned": False,
-    "calls": {
-        "http": 123,
-        "cached": 4,
-        "prompt_tokens": 56_789,
-        "completion_tokens": 1_011,
-        "cost": 0.1234,
-    },
+    "calls": {**CALLS, "cost": 0.1234},
     "rubrics": {"pa": BINARY, "ei": FIVE, "vra": {**BINARY, "verdict": "pass", "reasons": []}},
 }
-
-
+# Each by itself may be absent; a page lacks what it shows of it, and nothing else.
+SHOWN = {
+    "confusion": "Confusion matrix",
+    "acceptance": "Stress set",
+    "pairs": "Agreement, next to that of people",
+    "heterogeneity": "Differences between groups",
+}
 PARTS = (
-    *(
-        "acceptance",
-        "aligned",
-        "alternative_annotator",
-        "base_rates",
-        "confusion",
-        "heterogeneity",
-        "kappa",
-        "kind",
-    ),
-    *("pairs", "people_kappa", "reasons", "references", "reliability", "scale", "sensitivity"),
+    *(*SHOWN, "aligned", "alternative_annotator", "base_rates", "kappa", "kind", "people_kappa"),
+    *("reasons", "references", "reliability", "scale", "sensitivity"),
 )
 
 
@@ -165,11 +150,11 @@ def numbers_in(value: Any) -> set[float]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Page, str]:
+def whole(tmp_path_factory):
     return page_of(WHOLE, tmp_path_factory.mktemp("page"))
 
 
-def test_every_figure_on_the_page_is_one_of_the_calibration(whole: tuple[Page, str]) -> None:
+def test_every_figure_on_the_page_is_one_of_the_calibration(whole):
     given = numbers_in(WHOLE)
     assert {float(value) for value in whole[0].values if value} <= given
     accepted = {7 / 8, 1 / 9}
@@ -179,7 +164,7 @@ def test_every_figure_on_the_page_is_one_of_the_calibration(whole: tuple[Page, s
     assert {".851", ".903", ".751", ".812", "-.301", ".957", ".706"} <= written
 
 
-def test_every_estimate_of_a_rubric_is_on_the_page_with_its_interval(tmp_path: Path) -> None:
+def test_every_estimate_of_a_rubric_is_on_the_page_with_its_interval(tmp_path):
     page, _ = page_of(only(BINARY), tmp_path)
     for name, score in BINARY.items():
         if isinstance(score, dict) and "low" in score:
@@ -196,7 +181,7 @@ def test_every_estimate_of_a_rubric_is_on_the_page_with_its_interval(tmp_path: P
         assert needed in page.text, needed
 
 
-def test_the_page_needs_nothing_from_elsewhere_and_no_script(whole: tuple[Page, str]) -> None:
+def test_the_page_needs_nothing_from_elsewhere_and_no_script(whole):
     page, text = whole
     assert not {"script", "link", "img", "iframe", "object"} & {name for name, _ in page.elements}
     assert all(str(link["href"]).startswith("#") for link in page.all("a"))
@@ -206,7 +191,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_no_script(whole: tuple[Page, 
     assert "script-src" not in str(policy)
 
 
-def test_every_drawing_says_what_it_shows(whole: tuple[Page, str]) -> None:
+def test_every_drawing_says_what_it_shows(whole):
     opened = re.findall(r'<svg [^>]*?(aria-label="[^"]+")?>', whole[1])
     assert len(opened) > 60
     assert all(opened)
@@ -215,7 +200,7 @@ def test_every_drawing_says_what_it_shows(whole: tuple[Page, str]) -> None:
     assert "judge 1.000, people .895 [.789, .951], n 57" in whole[1]
 
 
-def test_links_lead_to_the_rubrics(whole: tuple[Page, str]) -> None:
+def test_links_lead_to_the_rubrics(whole):
     ids = [attributes["id"] for _, attributes in whole[0].elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     targets = {str(link["href"])[1:] for link in whole[0].all("a")}
@@ -223,7 +208,7 @@ def test_links_lead_to_the_rubrics(whole: tuple[Page, str]) -> None:
     assert "1 pass, 1 passes with caveats, 1 fail" in whole[0].text
 
 
-def test_verdict_and_reasons_stand_with_a_rubric(tmp_path: Path) -> None:
+def test_verdict_and_reasons_stand_with_a_rubric(tmp_path):
     page, text = page_of(only(BINARY), tmp_path)
     assert "passes with caveats" in page.text
     assert "interval from below 0.85" in page.text
@@ -235,7 +220,7 @@ def test_verdict_and_reasons_stand_with_a_rubric(tmp_path: Path) -> None:
     )
 
 
-def test_what_the_judge_was_and_cost_stands_at_the_top(whole: tuple[Page, str]) -> None:
+def test_what_the_judge_was_and_cost_stands_at_the_top(whole):
     for said in (
         "gpt-x-2026-01-01",
         "temperature 0.0",
@@ -248,27 +233,25 @@ def test_what_the_judge_was_and_cost_stands_at_the_top(whole: tuple[Page, str]) 
     assert "None" not in whole[0].text
 
 
-def test_a_rubric_of_bare_counts_has_a_page(tmp_path: Path) -> None:
+def test_a_rubric_of_bare_counts_has_a_page(tmp_path):
     page, _ = page_of(only(BARE), tmp_path)
     assert "no item has both" in page.text
     assert not page.all("figure")
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_an_absent_part_is_left_out_and_no_more(name: str, tmp_path: Path) -> None:
+def test_an_absent_part_is_left_out_and_no_more(name, tmp_path):
     without = {key: value for key, value in BINARY.items() if key != name}
     page, _ = page_of(only(without), tmp_path)
     assert not {"nan", "None", "Undefined"} & set(re.findall(r"\w+", page.text))
-    assert ("Confusion matrix" in page.text) == (name != "confusion")
-    assert ("Stress set" in page.text) == (name != "acceptance")
-    assert ("Agreement, next to that of people" in page.text) == (name != "pairs")
-    assert ("Differences between groups" in page.text) == (name != "heterogeneity")
-    assert ("The band is agreement between people" in page.text) == (
-        name not in ("pairs", "people_kappa")
+    assert [part for part, title in SHOWN.items() if title not in page.text] == [name] * (
+        name in SHOWN
     )
+    band = "The band is agreement between people" in page.text
+    assert band == (name not in ("pairs", "people_kappa"))
 
 
-def test_figures_without_a_value_or_an_interval(tmp_path: Path) -> None:
+def test_figures_without_a_value_or_an_interval(tmp_path):
     nothing = {"value": None, "low": None, "high": None, "n": 0}
     broken = {"value": float("nan"), "low": 0.1, "high": float("inf"), "n": 3}
     alone = {"value": 0.432, "low": None, "high": None, "n": 1}
@@ -287,7 +270,7 @@ def test_figures_without_a_value_or_an_interval(tmp_path: Path) -> None:
     assert "AC1" not in page.text.split("What the words mean")[1]
 
 
-def test_hostile_names_stay_text(tmp_path: Path) -> None:
+def test_hostile_names_stay_text(tmp_path):
     found = copy.deepcopy(BINARY)
     found["reasons"] = [HOSTILE]
     found["scale"]["values"] = found["confusion"]["values"] = ["no", HOSTILE]
@@ -308,7 +291,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert "alert('x')" in page.text
 
 
-def test_many_rubrics_are_folded_but_all_there(tmp_path: Path) -> None:
+def test_many_rubrics_are_folded_but_all_there(tmp_path):
     many = {f"family/rubric_{n}": FIVE for n in range(21)}
     page, text = page_of({"judge": "gpt-x", "rubrics": many}, tmp_path)
     folds = page.all("details")
@@ -321,7 +304,7 @@ def test_many_rubrics_are_folded_but_all_there(tmp_path: Path) -> None:
     assert text.count("verdict-fail") == 2 * 21 + 1
 
 
-def test_probabilities_are_drawn_on_their_own_axis(tmp_path: Path) -> None:
+def test_probabilities_are_drawn_on_their_own_axis(tmp_path):
     bins = [
         {"judge": p / 20, "people": p / 20, "low": 0.0, "high": 1.0, "n": 1_000 + p}
         for p in range(1, 20, 2)
@@ -337,11 +320,11 @@ def test_probabilities_are_drawn_on_their_own_axis(tmp_path: Path) -> None:
     assert min(apart) > 30
 
 
-def test_the_same_calibration_gives_the_same_bytes(whole: tuple[Page, str], tmp_path: Path) -> None:
+def test_the_same_calibration_gives_the_same_bytes(whole, tmp_path):
     assert page_of(WHOLE, tmp_path)[1] == whole[1]
 
 
-def test_where_the_page_cannot_go(tmp_path: Path) -> None:
+def test_where_the_page_cannot_go(tmp_path):
     with pytest.raises(
         UsageError, match=r"a folder is there; name a file, such as .*calibration\.html"
     ):
@@ -353,7 +336,7 @@ def test_where_the_page_cannot_go(tmp_path: Path) -> None:
         write_calibration_page({"judge": "gpt-x", "rubrics": {}}, tmp_path / "page.html")
 
 
-def test_axes_hold_what_is_drawn_on_them() -> None:
+def test_axes_hold_what_is_drawn_on_them():
     assert axis_for([estimate(0.5)]) == Axis(0.0, 1.0)
     assert axis_for([estimate(0.02)]) == Axis(-0.25, 1.0)
     assert axis_for([estimate(-0.9)]) == Axis(-1.0, 1.0)

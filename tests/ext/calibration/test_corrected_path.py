@@ -10,7 +10,7 @@ import pytest
 
 from tests.annotate_work import NEEDED, label_all
 from tests.endtoend import end, start
-from tests.loopback import Answer, serve
+from tests.loopback import serve
 from tests.tracks import alps_here, between, met
 from tests.visitors import good, write_visitors
 
@@ -50,7 +50,7 @@ def annotated(words: list[str], label: str) -> tuple[str, str]:
 
 @pytest.fixture
 def llm(tmp_path, monkeypatch):
-    def rate(body: dict) -> Answer:
+    def rate(body):
         return met("met")
 
     with serve(between(good, rate)) as server:

@@ -8,7 +8,7 @@ import pytest
 from alps.event_loop import run_loop
 from alps.judges.matching import Item, MatchQuestion
 from alps.judges.resolve import embedded_judge
-from tests.endtoend import summary
+from tests.endtoend import summary, write_rows
 from tests.tracks import alps_here
 
 PLACES = ("Oslo", "Lima", "Porto", "Turin", "Ghent", "Basel", "Cairo", "Delhi", "Kyoto", "Quito")
@@ -62,7 +62,7 @@ def judged(tmp_path_factory):
         folder / "records.jsonl": records,
     }
     for path, rows in files.items():
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        write_rows(path, rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         run = ("run", "task=extraction", "model=predictions:records.jsonl", "data=data")
@@ -142,7 +142,7 @@ def test_the_order_of_the_memories_changes_no_verdict(here):
     ("words", "said"),
     [
         (("labels=judged",), "out="),
-        (("labels=judged", "out=records.jsonl"), "is there already"),
+        (("labels=judged", "out=records.jsonl"), "already exists"),
         (("labels=judged", "judge=lexical", "out=x.json"), "leave judge= out"),
         (("labels=nowhere", "out=x.json"), "nowhere"),
     ],
@@ -159,7 +159,7 @@ def test_a_run_that_an_embedded_judge_judged_teaches_nothing(here):
     assert alps_here(*run, "out=plain").code == 0
     done = alps_here("calibrate", "fit=yes", "labels=plain", "out=x.json")
     assert done.code == 2
-    assert "nothing can be learnt" in done.err
+    assert "nothing can be learned" in done.err
 
 
 def test_too_few_verdicts_are_refused_with_what_is_needed(here):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from alps.stats.agreement import LabelScale, pair_estimates
+from alps.ext.calibration.agreement import LabelScale, pair_estimates
 from alps.stats.open_labels import name_estimates, rank_correlation
 
 

@@ -8,6 +8,8 @@ import pytest
 from alps.ext.calibration.calibrate import calibrate_judge
 from alps.ext.calibration.settings import CalibrateSettings
 from alps.ext.calibration.trust import find_calibrations, trust
+from tests.endtoend import write_rows
+from tests.few import few
 from tests.label_folders import BINARY, write
 from tests.pages import Page, browser, look
 from tests.tracks import alps_here
@@ -34,7 +36,7 @@ def labelled(folder, count):
             said = truth if told else 1 - truth
             verdicts.append({"item_id": item["item_id"], "judge": judge, "verdict": said})
     for name, found in (("items", items), ("verdicts", verdicts)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+        write_rows(folder / f"{name}.jsonl", found)
     return folder
 
 
@@ -58,6 +60,8 @@ def page(here):
         "calibrate", "list", here / "known-labels", f"labels={here / 'labels'}", f"out={out}"
     )
     assert done.code == 0, done.err
+    said = [line.partition(" (")[0] for line in done.out.splitlines()]
+    assert "poor on pa: no" in said, done.out
     return out
 
 
@@ -111,7 +115,7 @@ def test_examples_show_texts_and_each_persons_label_and_only_from_the_users_fold
 def test_what_can_not_be_shown_is_said_in_one_line(here, tmp_path, monkeypatch):
     known, few = here / "known-labels", here / "few"
     other = alps_here("calibrate", "list", known, f"labels={few}", f"out={tmp_path / 'x.html'}")
-    assert "no calibration rests on these labels" in other.one_line
+    assert "no calibration uses these labels" in other.one_line
     assert "no calibration there" in alps_here("calibrate", "list", tmp_path / "nowhere").one_line
     mine = tmp_path / "mine.html"
     mine.write_text("mine")
@@ -126,7 +130,7 @@ def test_without_a_name_those_that_runs_find_are_shown(tmp_path):
     assert "OpenQA-eval" in out.read_text()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (768, "light"), (1280, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), few([(375, "dark"), (768, "light"), (1280, "dark")]))
 def test_the_page_fits_and_follows_the_colour_scheme(page, browser, width, scheme):
     look(browser, page, width=width, scheme=scheme)
 

@@ -4,11 +4,12 @@ import random
 import pytest
 from rich.console import Console
 
-from alps.data.audit import audit
 from alps.data.audit_findings import above_chance, far_from_uniform, shifted
 from alps.data.release import write_track
+from alps.ext.datasets.audit import audit
 from alps.ext.datasets.audit_table import print_audit
 from tests.audit_sets import clean, extraction, of_task1, only, pool
+from tests.endtoend import write_rows
 
 
 def bank_track(folder, *bank):
@@ -17,9 +18,7 @@ def bank_track(folder, *bank):
     gold["gold"]["selected_memory"] = {"memory_id": "m1", "value": "Keeps two beehives on the roof"}
     gold["gold"]["selected_memory_id"] = "m1"
     write_track(folder / "dev" / "task3", [(row, gold)])
-    (folder / "dev" / "task3" / "bank.jsonl").write_text(
-        "".join(json.dumps(item) + "\n" for item in bank)
-    )
+    write_rows(folder / "dev" / "task3" / "bank.jsonl", bank)
     return audit(str(folder), None)
 
 
@@ -68,11 +67,9 @@ def test_even_places_and_ranks_are_no_cue():
 def test_the_report_as_json_holds_every_finding(tmp_path):
     report = of_task1(tmp_path, extraction("a", "Keeps bees [ERROR: no]"), extraction("b", said=()))
     whole = json.loads(json.dumps(report.as_json()))
-    assert (whole["split"], whole["serious"], whole["found"]) == (
-        "dev",
-        True,
-        {"serious": 1, "warning": 1, "note": 1},
-    )
+    assert whole["split"] == "dev"
+    assert whole["serious"]
+    assert whole["found"] == {"serious": 1, "warning": 1, "note": 1}
     assert whole["findings"][1] == {
         "code": "rejected-gold", "severity": "warning", "track": "task1",
         "count": 1, "of": 1, "unit": "gold items",
@@ -92,14 +89,14 @@ def test_the_table_names_every_finding_within_80_columns(tmp_path):
     long = "Keeps bees " * 40 + "\x1b[31m [ERROR: no]"
     text = printed(of_task1(tmp_path, extraction("a", long), extraction("b", said=())))
     assert all(len(line) <= 80 for line in text.splitlines())
-    assert "rejected-gold   task1   1 of 1 gold items" in text
+    assert "rejected-gold   extraction   1 of 1 gold items" in text
     assert "Serious findings" in text
     assert "\x1b" not in text
 
 
 def test_the_table_of_a_clean_data_set_says_so(tmp_path):
     text = printed(clean(tmp_path))
-    assert "46 rows in 4 tracks." in " ".join(text.split())
+    assert "46 rows in 4 tasks." in " ".join(text.split())
     assert "Nothing serious." in text
 
 

@@ -2,7 +2,6 @@ import importlib.metadata
 import io
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -24,7 +23,7 @@ def examined(*, width: int = 80) -> tuple[int, str]:
     return code, " ".join(text.split())
 
 
-def test_a_sound_installation_has_nothing_bad() -> None:
+def test_a_sound_installation_has_nothing_bad():
     code, text = examined()
     assert code == 0
     assert f"alps {alps.__version__} on Python {sys.version.split()[0]}" in text
@@ -49,9 +48,7 @@ def test_a_sound_installation_has_nothing_bad() -> None:
         ("numpy", "0.1", "bad"),
     ],
 )
-def test_releases_known_to_fail_are_bad_and_say_how_to_fix(
-    name: str, version: str, state: str | None
-) -> None:
+def test_releases_known_to_fail_are_bad_and_say_how_to_fix(name, version, state):
     requirements = map(Requirement, importlib.metadata.requires(doctor.PACKAGE) or ())
     needed = next(one for one in requirements if one.name == name)
     finding = doctor.check_library(needed, version)
@@ -61,10 +58,8 @@ def test_releases_known_to_fail_are_bad_and_say_how_to_fix(
         assert finding.fix.startswith("pip install")
 
 
-def test_a_bad_release_and_a_missing_library_make_the_exit_code(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def version(name: str) -> str:
+def test_a_bad_release_and_a_missing_library_make_the_exit_code(monkeypatch):
+    def version(name):
         if name == "scipy":
             raise importlib.metadata.PackageNotFoundError(name)
         return {"litellm": "1.106.1"}.get(name, importlib.metadata.version(name))
@@ -77,7 +72,7 @@ def test_a_bad_release_and_a_missing_library_make_the_exit_code(
     assert "2 bad" in text
 
 
-def test_keys_are_named_and_their_values_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_named_and_their_values_never_shown(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value")
     monkeypatch.setenv("GEMINI_API_KEY", "   ")
     code, text = examined()
@@ -87,22 +82,20 @@ def test_keys_are_named_and_their_values_never_shown(monkeypatch: pytest.MonkeyP
     assert "very-secret" not in text
 
 
-def test_a_key_with_white_space_around_it_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_with_white_space_around_it_is_noted(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value\n")
     _, text = examined()
     assert "OPENAI_API_KEY has white space or quotes around it" in text
     assert "very-secret" not in text
 
 
-def test_no_key_at_all_is_a_note() -> None:
+def test_no_key_at_all_is_a_note():
     code, text = examined()
     assert code == 0
     assert "note no provider's key is in the environment" in text
 
 
-def test_no_cache_yet_tells_where_it_will_be(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_cache_yet_tells_where_it_will_be(monkeypatch, tmp_path):
     monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "deep" / "down"))
     code, text = examined(width=300)
     assert code == 0
@@ -110,16 +103,14 @@ def test_no_cache_yet_tells_where_it_will_be(
     assert not (tmp_path / "deep").exists()
 
 
-def test_a_cache_that_is_switched_off_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_is_switched_off_is_noted(monkeypatch):
     monkeypatch.setenv("ALPS_CACHE", "off")
     code, text = examined()
     assert code == 0
     assert "note the reply cache is off" in text
 
 
-def test_a_cache_that_cannot_be_written_is_bad(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_cache_that_cannot_be_written_is_bad(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "file" / "cache"))
     code, text = examined()
@@ -127,7 +118,7 @@ def test_a_cache_that_cannot_be_written_is_bad(
     assert "can't be written" in text
 
 
-def test_the_four_folders_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_four_folders_are_told_apart(tmp_path, monkeypatch):
     package = tmp_path / "alps"
     package.mkdir()
     (tmp_path / "tasks").mkdir()
@@ -145,8 +136,8 @@ def test_the_four_folders_are_told_apart(tmp_path: Path, monkeypatch: pytest.Mon
     assert found["alps/leaderboard leads nowhere"].fix
 
 
-def test_unreadable_samples_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nowhere(data: str, split: str | None) -> None:
+def test_unreadable_samples_are_bad(monkeypatch):
+    def nowhere(data, split):
         raise alps.errors.UsageError("no such folder")
 
     monkeypatch.setattr(doctor, "open_split", nowhere)
@@ -155,9 +146,7 @@ def test_unreadable_samples_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "samples for extraction can't be read: no such folder" in text
 
 
-def test_the_samples_of_every_task_are_counted_and_a_missing_track_is_bad(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_samples_of_every_task_are_counted_and_a_missing_track_is_bad(tmp_path, monkeypatch):
     rows = [target_row(f"t{n}", queries=("Why?", "How?")[: 1 + (n == 5)]) for n in range(6)]
     for number in range(1, 6):
         write_ability(tmp_path, number, rows[number])
@@ -173,7 +162,7 @@ def test_the_samples_of_every_task_are_counted_and_a_missing_track_is_bad(
     assert "samples for utilization can't be read" in examined()[1]
 
 
-def test_ways_to_look_stay_light() -> None:
+def test_ways_to_look_stay_light():
     names = ", ".join(
         f"alps.{name}"
         for name in (

@@ -175,6 +175,7 @@ def test_a_shard_of_a_lost_worker_goes_on_where_it_was(dask):
     is_the_same(folder / "divided", folder / "whole")
 
 
+@pytest.mark.release
 def test_a_scheduler_that_restarts_without_workers_is_awaited_for_the_patience(tmp_path):
     """Its workers end with their connection, and nobody need start others."""
     (tmp_path / "mine.py").write_text(SYSTEMS)

@@ -115,7 +115,7 @@ def test_shards_asked_over_http_and_killed_are_the_undivided_run(tmp_path):
         known = 2 * DRAWN
         assert ours["calls"]["http"] == theirs["calls"]["http"] + (COUNT - 1) * known
     told = run(tmp_path, "merge", "merged", "s3", "s1", "s2")
-    assert told.stderr.endswith("there is something already; choose another folder\n")
+    assert told.stderr.endswith("already exists; choose another folder\n")
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def shards(tmp_path_factory):
     ("names", "said"),
     [
         (["s1"], "of 2 shards these are missing: 2"),
-        (["s1", "s2", "twin"], "twin: shard 1/2 is there twice, in "),
+        (["s1", "s2", "twin"], "twin: shard 1/2 appears twice, also in "),
         (["s1", "other"], "other: no shard of the same run as "),
         (["s1", "of-three"], "one of 3 shards, and "),
         (["s1", "whole"], "whole: not a shard, because it was run without shard="),

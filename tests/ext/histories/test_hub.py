@@ -64,7 +64,7 @@ def test_beam_is_read_at_a_commit_and_says_what_its_folders_say(tmp_path, hub):
 def test_a_table_that_is_none_is_refused_in_a_line(tmp_path, hub):
     commit = hub.push({"data/100K-0.parquet": b"no table"}, repository="Mohammadta/BEAM")
     done = asked(tmp_path, hub, "task=beam", f"data=hub@{commit}", "out=run")
-    assert "no Parquet file" in one_line(done)
+    assert "not a Parquet file" in one_line(done)
 
 
 def test_questions_that_are_no_literal_are_refused_in_a_line(tmp_path, hub):
@@ -72,7 +72,7 @@ def test_questions_that_are_no_literal_are_refused_in_a_line(tmp_path, hub):
     files = {"data/100K-0.parquet": table(tmp_path, [row], "x.parquet")}
     commit = hub.push(files, repository="Mohammadta/BEAM")
     done = asked(tmp_path, hub, "task=beam", f"data=hub@{commit}", "out=run")
-    assert "no literal of Python" in one_line(done)
+    assert "not a Python literal" in one_line(done)
 
 
 FILES = {

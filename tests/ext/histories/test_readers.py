@@ -103,7 +103,7 @@ def test_events_at_or_after_a_question_are_hidden_and_what_is_ranked_or_written_
     seen = [one.sessions for one in samples_of("personamem_v3")][:2]
     said = [" ".join(m.text for one in sessions for m in one.messages) for sessions in seen]
     assert ["sold the kayak" in text for text in said] == [False, True]
-    assert early.question.points[1].startswith("must not be so: ")
+    assert early.question.points[1].startswith("must not be true: ")
     assert early.question.at > seen[0][-1].at
 
 

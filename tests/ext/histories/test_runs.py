@@ -1,12 +1,12 @@
 """Runs on sets: offline, behind memories, by a judge that is scripted, and their audit."""
 
 import json
-import time
 
 import pytest
 
 from alps.run.opened import open_run
 from tests.desk import QUIET_LITELLM
+from tests.endtoend import write_rows
 from tests.ext.histories.sets import SETS, Script, book
 from tests.loopback import serve
 from tests.tracks import alps_here, track_of
@@ -23,10 +23,8 @@ def run(folder, name, *words, **variables):
 @pytest.fixture(scope="module")
 def locomo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("locomo") / "out"
-    began = time.monotonic()
     done = run(folder, "locomo")
     assert done.code == 0, done.err
-    assert time.monotonic() - began < 20
     return folder, done.out
 
 
@@ -54,9 +52,10 @@ def test_no_memory_all_of_it_bm25_and_the_evidence_are_compared(locomo):
     assert rows["none"]["tokens"] == 0
 
 
+# What it is that a system is behind is no matter here: the whole history takes no admission.
 @pytest.mark.parametrize("name", SETS)
 def test_every_set_runs_offline_and_its_records_are_shown(tmp_path, name):
-    done = run(tmp_path / "out", name, "memory=oracle" if name == "beam" else "memory=bm25")
+    done = run(tmp_path / "out", name, "memory=oracle" if name == "beam" else "memory=full")
     assert done.code == 0, done.err
     entry = book(name).entries[0]
     shown = alps_here("show", str(tmp_path / "out"), entry.question.id)
@@ -125,8 +124,7 @@ def planted(folder, change):
         files[name] = [json.loads(line) for line in lines]
     change(files["histories"], files["questions"])
     for name, rows in files.items():
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+        write_rows(folder / f"{name}.jsonl", rows)
 
 
 def again(sessions, questions):
@@ -213,8 +211,7 @@ def imported(folder, opened, name, right):
         row |= {"question": question.text, "gold": question.answer, "answer": "Anything"}
         rows.append({**row, "score": None if place == 0 else float(place % right == 0)})
     folder.mkdir()
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "answers.jsonl").write_text(text, encoding="utf-8")
+    write_rows(folder / "answers.jsonl", rows)
     return [row["score"] for row in rows]
 
 
@@ -279,8 +276,7 @@ def test_answers_that_can_not_be_put_to_questions_are_refused(tmp_path, folder, 
     rows = {"other": [row], "two": [row, {**row, "system": "b"}]}
     for name, own in rows.items():
         (tmp_path / name).mkdir()
-        text = "".join(json.dumps(one) + "\n" for one in own)
-        (tmp_path / name / "answers.jsonl").write_text(text, encoding="utf-8")
+        write_rows(tmp_path / name / "answers.jsonl", own)
     made = (f"imported={tmp_path / folder}", f"out={tmp_path / 'theirs'}")
     done = alps_here("data", "answers", "task=locomo", *made, *words)
     assert (done.code, why in " ".join(done.err.split())) == (2, True), done.err

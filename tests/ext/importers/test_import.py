@@ -228,7 +228,7 @@ def test_amb_is_read_packed_and_its_own_accuracy_is_checked(tmp_path):
     assert {answer["conversation"] for answer in answers} == {"0", "1"}
     write(tmp_path / "wrong.json", amb(0.9))
     shown, _, _ = imported(tmp_path, "amb", "wrong.json", out="wrong")
-    assert "wrong.json: says an accuracy of 90.00%, and its rows give 75.00%" in shown
+    assert "wrong.json: states an accuracy of 90.00%, and its rows give 75.00%" in shown
 
 
 def test_amb_and_locomo_call_a_category_by_one_name(tmp_path):

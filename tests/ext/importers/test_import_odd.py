@@ -22,6 +22,7 @@ from tests.ext.importers.test_import import (
     omnimemeval,
     write,
 )
+from tests.few import few
 from tests.tracks import alps_here
 
 LABEL = {"model": "gpt-9", "label": True}
@@ -346,7 +347,7 @@ def test_a_log_of_inspect_that_ended_early_is_in_doubt(tmp_path):
     found = imported(tmp_path, "inspect", path)
     assert overall(found) == (1.0, 1, 1)
     assert found.flags == [
-        "log.eval: its evaluation did not end well (error)",
+        "log.eval: its evaluation did not succeed (error)",
         "log.eval: 2 answers of 5 that were planned",
         "log.eval: 1 of 2 answers ended in an error, unscored",
     ]
@@ -393,16 +394,21 @@ main()
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its memory")
 @pytest.mark.parametrize(
     ("form", "content", "told"),
-    [
-        ("mem0", b'{"0": [' + b"[]," * 4_000_000 + b"[]]}", ": more than 4,000,000 values"),
-        ("mem0", b'{"0": [' + WRONG + b"]}", ", 0.0.question: is missing"),
-        (
-            "halumem",
-            b'{"question_answering_records": [' + WRONG + b"]}",
-            ", question_answering_records.0.uuid: is missing",
-        ),
-    ],
-    ids=["values", "rows", "rows-within"],
+    few(
+        {
+            "rows": ("mem0", b'{"0": [' + WRONG + b"]}", ", 0.0.question: is missing"),
+            "values": (
+                "mem0",
+                b'{"0": [' + b"[]," * 4_000_000 + b"[]]}",
+                ": more than 4,000,000 values",
+            ),
+            "rows-within": (
+                "halumem",
+                b'{"question_answering_records": [' + WRONG + b"]}",
+                ", question_answering_records.0.uuid: is missing",
+            ),
+        }
+    ),
 )
 def test_a_small_file_of_millions_of_values_takes_no_gigabytes(tmp_path, form, content, told):
     path = tmp_path / "f.json.gz"

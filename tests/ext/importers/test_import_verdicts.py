@@ -1,10 +1,12 @@
 """Verdicts in imported files under names that their format does not know: none is dropped."""
 
+import itertools
 import json
 from typing import Any
 
 import pytest
 
+from tests.few import few
 from tests.tracks import Ran, alps_here
 
 Row = dict[str, Any]
@@ -97,8 +99,13 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("form", ROWS)
-@pytest.mark.parametrize("case", VERDICTS)
+# Every kind of verdict in one format, and one kind in every other.
+ASKED = [("mem0", case) for case in VERDICTS] + [(form, "within an object") for form in ROWS]
+ASKED = list(dict.fromkeys(ASKED))
+REST = [pair for pair in itertools.product(ROWS, VERDICTS) if pair not in ASKED]
+
+
+@pytest.mark.parametrize(("form", "case"), few([*ASKED, *REST], len(ASKED)))
 def test_a_field_that_looks_like_a_verdict_is_asked_about_and_then_read(tmp_path, form, case):
     name, fields = VERDICTS[case]
     written(tmp_path, form, *fields)
@@ -258,7 +265,7 @@ def test_a_verdict_of_another_kind_is_asked_about_and_then_read(
         (of("grade", "A", "D", "F", "A"), "grade", "verdict=grade:A=1,D=0,… says what they mean"),
         (of("grade", "A", "D", "F", "A"), "grade:A=1,D=0", 'answer 3: "F" is no verdict'),
         (of("rating", 1, 5, 3, 2), "rating:1..4", "answer 2: 5 is no verdict"),
-        (of("grade", "A", "B", "A", "B"), "grade:A=2,B=0", "'A=2' says no score"),
+        (of("grade", "A", "B", "A", "B"), "grade:A=2,B=0", "'A=2' gives no score"),
         (of("grade", "A", "B", "A", "B"), "grades:A=1,B=0", "these look like one: grade"),
         (of("judge", *(f"So it is, {n}" for n in range(4))), "judge", "is no verdict (4 such:"),
     ],
@@ -325,8 +332,10 @@ ORDINARY = {
 
 
 @pytest.mark.parametrize("form", ROWS)
-@pytest.mark.parametrize("fields", ORDINARY.values(), ids=ORDINARY)
-def test_ordinary_fields_are_no_verdicts(tmp_path, form, fields):
+def test_ordinary_fields_are_no_verdicts(tmp_path, form):
+    def fields(number):
+        return {name: value for own in ORDINARY.values() for name, value in own(number).items()}
+
     written(tmp_path, form, *map(fields, range(4)))
     done = imported(tmp_path, form)
     assert done.code == 0, done.err
@@ -377,38 +386,36 @@ ERRORS = (
 )
 
 
-@pytest.mark.parametrize("error", ERRORS)
-def test_a_judgement_that_is_an_error_of_the_judge_has_no_score(tmp_path, error):
-    failed = {"llm_score": 1, "judge_reason": error}
-    written(tmp_path, "mem0", *[failed] * 4)
+def test_judgements_that_are_errors_of_the_judge_have_no_score(tmp_path):
+    written(tmp_path, "mem0", *({"llm_score": 1, "judge_reason": error} for error in ERRORS))
     done = imported(tmp_path, "mem0")
     assert done.code == 0, done.err
-    assert scores(tmp_path) == [None] * 4
+    missed = dict(zip(ERRORS, scores(tmp_path), strict=True))
+    assert missed == dict.fromkeys(ERRORS)
     said = " ".join(done.out.split())
-    assert "4 judgements are errors of the judge, and unscored" in said
+    assert f"{len(ERRORS)} judgements are errors of the judge, and unscored" in said
     summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
     assert {figure["score"]["value"] for figure in summary["figures"]} == {None}
 
 
-@pytest.mark.parametrize(
-    "reason",
-    [
-        "The answer repeats the error of the user.",
-        "Failed to name the lake.",
-        "Error in the date, which is no part of the question.",
-        "Correct.",
-        "",
-        None,
-        "No response mentions the lake.",
-        "429 is the number of the boat, as in the gold.",
-        "Could not be read from the gold, but it is right.",
-        "Time out of mind is no date.",
-    ],
-)
-def test_a_reason_that_speaks_of_the_answer_is_no_error_of_the_judge(tmp_path, reason):
-    written(tmp_path, "mem0", *[{"llm_score": 1, "judge_reason": reason}] * 4)
+REASONS = [
+    "The answer repeats the error of the user.",
+    "Failed to name the lake.",
+    "Error in the date, which is no part of the question.",
+    "Correct.",
+    "",
+    None,
+    "No response mentions the lake.",
+    "429 is the number of the boat, as in the gold.",
+    "Could not be read from the gold, but it is right.",
+    "Time out of mind is no date.",
+]
+
+
+def test_reasons_that_speak_of_the_answer_are_no_errors_of_the_judge(tmp_path):
+    written(tmp_path, "mem0", *({"llm_score": 1, "judge_reason": reason} for reason in REASONS))
     assert imported(tmp_path, "mem0").code == 0
-    assert scores(tmp_path) == [1] * 4
+    assert dict(zip(REASONS, scores(tmp_path), strict=True)) == dict.fromkeys(REASONS, 1)
 
 
 FAILED = "Error code: 429 - slow down"

@@ -116,4 +116,4 @@ def test_a_folder_with_something_else_in_it_takes_no_anchors(here):
     assert sorted(path.name for path in (here.folder / "mine").iterdir()) == ["notes.txt"]
     refused = here.drift("old", "new", "anchors=now", "draws=2").one_line
     assert "draws=2 would change nothing" not in refused
-    assert "draws= would change nothing beside anchors=now" in refused
+    assert "draws= would change nothing with anchors=now" in refused

@@ -3,13 +3,12 @@ as strict as their name and their system message say.
 """
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.desk import QUIET_LITELLM
+from tests.few import few
 from tests.loopback import Answer, LoopbackServer, serve
 from tests.pages import Page, browser, look
 from tests.tracks import Ran, alps_here, met, payload_of, target_row, write_ability
@@ -33,13 +32,13 @@ def judge(body: dict[str, Any]) -> Answer:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[LoopbackServer]:
+def server():
     with serve(judge) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def observed(server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def observed(server, tmp_path_factory):
     """Two runs over eight records from eight sessions, and one wording; the current folder."""
     folder = tmp_path_factory.mktemp("observed")
     rows = (target_row(f"r{n}", session_id=f"s{n}") for n in range(8))
@@ -167,7 +166,7 @@ def test_the_page_shows_what_the_tables_show(page, server):
     assert page.read_bytes() == first
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (768, "light"), (1280, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), few([(375, "dark"), (768, "light"), (1280, "dark")]))
 def test_the_page_fits_and_follows_the_colour_scheme(page, browser, width, scheme):
     look(browser, page, width=width, scheme=scheme)
 

@@ -4,7 +4,7 @@ message says.
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from statistics import stdev
@@ -22,7 +22,7 @@ from alps.prompts import read_prompt
 from tests.builders import memories
 from tests.core.test_cli import HEAVY, modules_after
 from tests.desk import QUIET_LITELLM
-from tests.endtoend import rows
+from tests.endtoend import rows, write_rows
 from tests.loopback import Answer, LoopbackServer, serve
 from tests.recorded_requests import requests_of
 from tests.tracks import (
@@ -83,9 +83,7 @@ def predict(folder: Path, name: str, answers: tuple[str, ...]) -> None:
 
 
 def run(folder: Path, name: str, predicted: Iterable[dict[str, Any]], task: str) -> None:
-    (folder / f"{name}.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in predicted), encoding="utf-8"
-    )
+    write_rows(folder / f"{name}.jsonl", predicted)
     ran = alps_here(
         "run", task, "ability=pa", "data=data", f"model=predictions:{name}.jsonl", f"out={name}"
     )
@@ -93,7 +91,7 @@ def run(folder: Path, name: str, predicted: Iterable[dict[str, Any]], task: str)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """Three runs over six records from three sessions, and two wordings."""
     folder = tmp_path_factory.mktemp("made")
     write_ability(
@@ -109,7 +107,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(made, tmp_path, monkeypatch):
     """A copy of these, to be changed at will; the current folder. No reply is cached."""
     shutil.copytree(made, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
@@ -119,7 +117,7 @@ def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def server() -> Iterator[LoopbackServer]:
+def server():
     with serve(judge) as running:
         yield running
 
@@ -228,7 +226,7 @@ def test_what_broken_connections_may_have_cost_is_not_left_to_the_next_wording(
         "alps.llm.retries._FAILURES", 10**9
     )  # an outage is asked about once a minute
 
-    def breaking(body: dict[str, Any]) -> Answer:
+    def breaking(body):
         return Answer(drop=True) if body["messages"][0]["content"] == HARSH else judge(body)
 
     with serve(breaking) as server:
@@ -289,7 +287,7 @@ def mine(text: str) -> Any:
 
 
 def test_fingerprints_differ_by_the_words_of_the_rubrics_that_are_asked():
-    def of(words: dict[str, str], name: str = "pa", draws: int = 1) -> str:
+    def of(words, name="pa", draws=1):
         said = {rubric_name: mine(text) for rubric_name, text in words.items()}
         judges = [LlmJudge("openai/x", client=None, repeat=n, wording=said) for n in range(draws)]
         one = judges[0] if draws == 1 else RepeatedJudge(judges)
@@ -342,14 +340,14 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
         (
             {"harsh/paa.md": "<!-- id: a/1 -->\nx"},
             (),
-            "no rubric is called 'paa' — did you mean 'pa'?",
+            "no rubric has the name 'paa' — did you mean 'pa'?",
         ),
         (
             {"harsh/cf.md": "<!-- id: a/1 -->\nx"},
             (),
             "new/harsh: none of its rubrics is asked here",
         ),
-        ({"same.md": OURS.read_bytes()}, (), "new/same.md: says pa as ours does, byte by byte"),
+        ({"same.md": OURS.read_bytes()}, (), "new/same.md: equals our pa byte for byte"),
         ({"harsh.md": "Be harsh."}, (), "new/harsh.md, line 1: must be an id line"),
         ({"harsh.md": "<!-- id: a/1 -->\n"}, (), "new/harsh.md: no text below the id line"),
         ({"harsh.md": b"<!-- id: a/1 -->\n\xff"}, (), "new/harsh.md: not UTF-8 text"),
@@ -362,7 +360,7 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
         (
             {"a.md": "<!-- id: a/1 -->\nx", "a/pa.md": "<!-- id: a/1 -->\ny"},
             (),
-            "two wordings are called 'a'",
+            "two prompts have the name 'a'",
         ),
         ({}, ("judge=lexical",), "prompts=new would change nothing: no judge is a litellm model"),
         (

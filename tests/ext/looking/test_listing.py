@@ -16,7 +16,7 @@ from tests.report_runs import make_hard_run, make_samples_run
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("listing")
     make_samples_run(folder)
     make_hard_run(folder)
@@ -24,7 +24,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def runs(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runs(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = Path("runs")
     for name in ("samples-run", "hard-run"):
@@ -56,7 +56,7 @@ def edit(path: Path, change: Callable[[dict], None]) -> None:
     path.write_text(json.dumps(value), encoding="utf-8")
 
 
-def test_the_newest_run_comes_first(runs: Path) -> None:
+def test_the_newest_run_comes_first(runs):
     set_age(runs / "hard-run", 3 * 86_400)
     text = listed(runs)
     assert text.index("samples-run") < text.index("hard-run")
@@ -65,13 +65,13 @@ def test_the_newest_run_comes_first(runs: Path) -> None:
     assert listed(runs).index("hard-run") < listed(runs).index("samples-run")
 
 
-def test_an_unfinished_run_tells_how_far_it_is(runs: Path) -> None:
+def test_an_unfinished_run_tells_how_far_it_is(runs):
     (runs / "hard-run" / "summary.json").unlink()
     text = folded(listed(runs))
     assert "17 of 17 answered, 14 scored unfinished –" in text
 
 
-def test_an_unknown_cost_is_a_dash_and_a_known_one_is_shown(runs: Path) -> None:
+def test_an_unknown_cost_is_a_dash_and_a_known_one_is_shown(runs):
     edit(
         runs / "samples-run" / "summary.json",
         lambda value: value["calls"].update(http=3, cost=None),
@@ -88,7 +88,7 @@ def test_an_unknown_cost_is_a_dash_and_a_known_one_is_shown(runs: Path) -> None:
 @pytest.mark.parametrize(
     "broken", ["not JSON", "[]", '{"settings": {}}', '{"settings": 1, "data": 2, "judge": 3}']
 )
-def test_an_unreadable_run_is_named_at_the_end(runs: Path, broken: str) -> None:
+def test_an_unreadable_run_is_named_at_the_end(runs, broken):
     (runs / "hard-run" / "manifest.json").write_text(broken)
     text = listed(runs)
     assert text.index("samples-run") < text.index("Unreadable: ")
@@ -102,19 +102,17 @@ def test_an_unreadable_run_is_named_at_the_end(runs: Path, broken: str) -> None:
         (lambda value: value["settings"].pop("task"), "unknown task"),
     ],
 )
-def test_a_run_of_another_task_is_unreadable(
-    runs: Path, change: Callable[[dict], None], reason: str
-) -> None:
+def test_a_run_of_another_task_is_unreadable(runs, change, reason):
     edit(runs / "hard-run" / "manifest.json", change)
     assert reason in folded(listed(runs)).partition("Unreadable: ")[2]
 
 
-def test_a_summary_of_no_track_is_unreadable(runs: Path) -> None:
+def test_a_summary_of_no_track_is_unreadable(runs):
     edit(runs / "hard-run" / "summary.json", lambda value: value.update(tracks={}))
     assert "not a run of this alps" in folded(listed(runs))
 
 
-def test_journals_without_a_manifest_are_unreadable_and_other_folders_are_named(runs: Path) -> None:
+def test_journals_without_a_manifest_are_unreadable_and_other_folders_are_named(runs):
     (runs / "hard-run" / "manifest.json").unlink()
     for number_ in range(12):
         (runs / f"other-{number_:02}").mkdir()
@@ -124,28 +122,26 @@ def test_journals_without_a_manifest_are_unreadable_and_other_folders_are_named(
     assert "and 2 more" in text
 
 
-def test_a_run_folder_itself_can_be_listed(runs: Path) -> None:
+def test_a_run_folder_itself_can_be_listed(runs):
     text = listed(runs / "samples-run")
     assert "samples-run" in text
     assert "hard-run" not in text
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_no_runs_yet_says_how_to_make_one(
-    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_runs_yet_says_how_to_make_one(there, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if there:
         (tmp_path / "runs").mkdir()
     assert "alps run task=extraction model=rules data=samples" in listed(Path("runs"))
 
 
-def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path):
     with pytest.raises(UsageError, match="no such folder"):
         listed(tmp_path / "nowhere")
 
 
-def test_a_long_name_is_folded_and_hostile_names_steer_nothing(runs: Path) -> None:
+def test_a_long_name_is_folded_and_hostile_names_steer_nothing(runs):
     name = "extraction-" + "x" * 120
     shutil.copytree(runs / "samples-run", runs / name)
     edit(
@@ -172,5 +168,5 @@ def test_a_long_name_is_folded_and_hostile_names_steer_nothing(runs: Path) -> No
         (800 * 86_400, "2 years ago"),
     ],
 )
-def test_ages_are_put_in_words(seconds: float, words: str) -> None:
+def test_ages_are_put_in_words(seconds, words):
     assert age(seconds) == words

@@ -9,21 +9,21 @@ from rich.console import Console
 
 from alps.data.release import read_samples
 from alps.errors import RunFolderError, UsageError
+from alps.ext.looking.dialogue import Span, excerpt, locate
+from alps.ext.looking.record import build_view, explain
 from alps.ext.looking.record_text import show_record
 from alps.run.opened import AnswerKey, find_run, open_run, read_keys
-from alps.show.dialogue import Span, excerpt, locate
 from alps.show.formatting import duration, visible
-from alps.show.record import build_view, explain
 from alps.show.record_text import pick
 from alps.tasks import load_task
 from alps.tasks.record_parts import AnsweredRecord
 from tests.builders import extraction_sample, memories, memory
-from tests.endtoend import rows
+from tests.endtoend import rows, write_rows
 from tests.report_runs import RECORDS, make_hard_run, make_samples_run
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("show")
     make_samples_run(folder)
     make_hard_run(folder)
@@ -31,24 +31,22 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def hard_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hard_run(place, monkeypatch):
     monkeypatch.chdir(place)
     return place / "hard-run"
 
 
 @pytest.fixture
-def samples_run(place: Path) -> Path:
+def samples_run(place):
     return place / "samples-run"
 
 
 @pytest.fixture
-def copied_run(hard_run: Path, tmp_path: Path) -> Path:
+def copied_run(hard_run, tmp_path):
     return Path(shutil.copytree(hard_run, tmp_path / "copy"))
 
 
-def shown(
-    run: Path, name: str, *, full: bool = False, width: int = 80, colour: bool = False
-) -> str:
+def shown(run, name, *, full=False, width=80, colour=False):
     out = io.StringIO()
     console = Console(
         file=out, width=width, force_terminal=colour, color_system="truecolor" if colour else None
@@ -63,9 +61,7 @@ def folded(text: str) -> str:
 
 @pytest.mark.parametrize("name", RECORDS)
 @pytest.mark.parametrize("colour", [False, True])
-def test_every_record_fits_eighty_columns_and_steers_no_terminal(
-    hard_run: Path, name: str, colour: bool
-) -> None:
+def test_every_record_fits_eighty_columns_and_steers_no_terminal(hard_run, name, colour):
     text = shown(hard_run, name)
     assert max(cell_len(line) for line in text.splitlines()) <= 80
     assert all(character == "\n" or character >= " " for character in text)
@@ -73,19 +69,18 @@ def test_every_record_fits_eighty_columns_and_steers_no_terminal(
     assert "\x1b[2J" not in shown(hard_run, name, colour=colour)
 
 
-def test_every_sample_can_be_shown(samples_run: Path) -> None:
+def test_every_sample_can_be_shown(samples_run):
     for name in [row["benchmark_id"] for row in rows(samples_run / "scores.jsonl")]:
         text = shown(samples_run, name)
         assert text.startswith(name)
         assert "Dialogue" in text
+    assert "turns (--full" not in shown(samples_run, name, full=True)
 
 
 @pytest.mark.parametrize(
     ("word", "name"), [("3", "steering"), ("mend", "mended"), ("long", "long"), ("17", "unheard")]
 )
-def test_a_record_is_named_by_number_or_by_its_beginning(
-    hard_run: Path, word: str, name: str
-) -> None:
+def test_a_record_is_named_by_number_or_by_its_beginning(hard_run, word, name):
     assert shown(hard_run, word) == shown(hard_run, name)
 
 
@@ -103,12 +98,12 @@ def test_a_record_is_named_by_number_or_by_its_beginning(
         ("perfect#" + "9" * 5_000, "no such record"),
     ],
 )
-def test_an_unknown_record_is_a_usage_error(hard_run: Path, word: str, message: str) -> None:
+def test_an_unknown_record_is_a_usage_error(hard_run, word, message):
     with pytest.raises(UsageError, match=message):
         shown(hard_run, word)
 
 
-def test_an_answer_is_named_by_its_number_where_there_are_several() -> None:
+def test_an_answer_is_named_by_its_number_where_there_are_several():
     keys = [AnswerKey("task1", "a"), AnswerKey("task1", "b"), AnswerKey("task1", "c#1")]
     assert pick("b#2", keys, repeats=3, where="run") == AnswerKey("task1", "b", 1)
     assert pick("b", keys, repeats=3, where="run") == AnswerKey("task1", "b", 0)
@@ -140,7 +135,7 @@ TWO_TRACKS = [
         ("7", AnswerKey("task2", "7")),
     ],
 )
-def test_a_record_of_several_tracks_is_found(word: str, key: AnswerKey) -> None:
+def test_a_record_of_several_tracks_is_found(word, key):
     assert pick(word, TWO_TRACKS, where="run") == key
 
 
@@ -154,25 +149,21 @@ def test_a_record_of_several_tracks_is_found(word: str, key: AnswerKey) -> None:
         ("s", "'s' begins 2 ids of run"),
     ],
 )
-def test_what_means_several_records_asks_for_the_track(word: str, message: str) -> None:
+def test_what_means_several_records_asks_for_the_track(word, message):
     with pytest.raises(UsageError, match=message):
         pick(word, TWO_TRACKS, where="run")
 
 
-def test_without_its_data_the_rest_is_shown(
-    hard_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_data_the_rest_is_shown(hard_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = shown(hard_run, "relations")
-    assert "the data was not found again: data=data: no such folder" in folded(text)
+    assert "the data was not found: data=data: no such folder" in folded(text)
     assert "g1 Runs 10 km" in text
     assert "g3 (its text is in the data)" in text
     assert "Dialogue" not in text
 
 
-def test_changed_data_is_not_shown(
-    hard_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_data_is_not_shown(hard_run, tmp_path, monkeypatch):
     shutil.copytree(hard_run.parent / "data", tmp_path / "data")
     with (tmp_path / "data" / "dev" / "task1" / "model_input.jsonl").open("a") as file:
         file.write("\n")
@@ -180,7 +171,7 @@ def test_changed_data_is_not_shown(
     assert "has changed since this run" in folded(shown(hard_run, "relations"))
 
 
-def test_records_of_an_unfinished_run_can_be_shown(copied_run: Path) -> None:
+def test_records_of_an_unfinished_run_can_be_shown(copied_run):
     (copied_run / "summary.json").unlink()
     kept = (copied_run / "scores.jsonl").read_bytes().splitlines(True)
     (copied_run / "scores.jsonl").write_bytes(b"".join(kept[:3]) + kept[3][:20])
@@ -189,13 +180,13 @@ def test_records_of_an_unfinished_run_can_be_shown(copied_run: Path) -> None:
     assert "⊂" not in shown(copied_run, "relations")
 
 
-def test_a_folder_without_a_run_is_said(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_said(tmp_path):
     with pytest.raises(UsageError, match=r"no run here \(manifest.json is missing\)"):
         shown(tmp_path, "1")
 
 
 @pytest.mark.parametrize("text", ["not JSON", "[]", "{}", '{"settings": {}}'])
-def test_a_broken_manifest_is_said(copied_run: Path, text: str) -> None:
+def test_a_broken_manifest_is_said(copied_run, text):
     (copied_run / "manifest.json").write_text(text)
     with pytest.raises(RunFolderError, match=r"manifest\.json"):
         shown(copied_run, "1")
@@ -205,9 +196,7 @@ def test_a_broken_manifest_is_said(copied_run: Path, text: str) -> None:
     ("part", "name", "value"),
     [("settings", "repeats", "²"), ("settings", "repeats", [1]), ("data", "x", {})],
 )
-def test_an_edited_manifest_is_one_line(
-    copied_run: Path, part: str, name: str, value: object
-) -> None:
+def test_an_edited_manifest_is_one_line(copied_run, part, name, value):
     path = copied_run / "manifest.json"
     manifest = json.loads(path.read_text())
     kept = {} if part == "data" else manifest[part]
@@ -219,13 +208,11 @@ def test_an_edited_manifest_is_one_line(
 @pytest.mark.parametrize(
     "broken", [{"prediction": ["x"]}, {"prediction": {"memory_items": 3}}, {"notes": 3}]
 )
-def test_a_row_of_another_shape_is_named(copied_run: Path, broken: dict[str, object]) -> None:
+def test_a_row_of_another_shape_is_named(copied_run, broken):
     path = copied_run / "predictions.jsonl"
     given = rows(path)
     first = next(row for row in given if row["prediction"])
-    path.write_text(
-        "".join(json.dumps(row | (broken if row is first else {})) + "\n" for row in given)
-    )
+    write_rows(path, (row | (broken if row is first else {}) for row in given))
     with pytest.raises(
         RunFolderError,
         match=rf"{first['benchmark_id']}.*predictions\.jsonl.*run again with another out",
@@ -233,9 +220,7 @@ def test_a_row_of_another_shape_is_named(copied_run: Path, broken: dict[str, obj
         shown(copied_run, first["benchmark_id"])
 
 
-def test_a_run_is_found_by_path_or_by_name(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_found_by_path_or_by_name(place, tmp_path, monkeypatch):
     shutil.copytree(place / "samples-run", tmp_path / "runs" / "one-run")
     monkeypatch.chdir(tmp_path)
     assert find_run("one-run") == find_run("runs/one-run") == Path("runs/one-run")
@@ -245,7 +230,7 @@ def test_a_run_is_found_by_path_or_by_name(
         find_run("runs")
 
 
-def test_the_support_of_an_extra_prediction_is_told() -> None:
+def test_the_support_of_an_extra_prediction_is_told():
     sample = extraction_sample(memories("Lives in Graz"), "I live in Graz and I have a cat")
     items = [item.model_dump() for item in memories("Lives in Graz", "Has a cat", "Has a dog")]
     verdict = {
@@ -294,9 +279,7 @@ def test_the_support_of_an_extra_prediction_is_told() -> None:
         ("", []),
     ],
 )
-def test_a_quote_is_found_though_it_was_shortened_or_mistyped(
-    quote: str, marked: list[str]
-) -> None:
+def test_a_quote_is_found_though_it_was_shortened_or_mistyped(quote, marked):
     evidence = {"session_id": None, "utterance_index": 2, "text": quote}
     sample = extraction_sample(
         [memory("x", evidence=evidence)], "Hello", "I live in Graz and keep two bees."
@@ -308,14 +291,14 @@ def test_a_quote_is_found_though_it_was_shortened_or_mistyped(
     assert found.pointed == {2: ["g1"]}
 
 
-def test_a_quote_is_also_found_in_a_turn_that_was_not_named() -> None:
+def test_a_quote_is_also_found_in_a_turn_that_was_not_named():
     evidence = {"session_id": None, "utterance_index": 99, "text": "I keep bees"}
     sample = extraction_sample([memory("x", evidence=evidence)], "Hello", "Yes, I keep bees.")
     assert locate({"g1": sample.gold[0]}, sample.dialogue).spans == {2: [Span(5, 16, ("g1",))]}
 
 
-def test_overlapping_quotes_are_marked_once_with_both_names() -> None:
-    def quoting(text: str) -> dict[str, object]:
+def test_overlapping_quotes_are_marked_once_with_both_names():
+    def quoting(text):
         return {"session_id": None, "utterance_index": 0, "text": text}
 
     gold = [
@@ -330,7 +313,7 @@ def test_overlapping_quotes_are_marked_once_with_both_names() -> None:
 
 @pytest.mark.parametrize("length", [10, 200, 1_000])
 @pytest.mark.parametrize("limit", [50, 400])
-def test_an_excerpt_accounts_for_every_character(length: int, limit: int) -> None:
+def test_an_excerpt_accounts_for_every_character(length, limit):
     text = "".join(chr(0x4E00 + n) for n in range(length))
     span = Span(length // 2, length // 2 + 5, ("g1",))
     pieces = excerpt(text, [span], limit=limit, context=20)
@@ -338,7 +321,7 @@ def test_an_excerpt_accounts_for_every_character(length: int, limit: int) -> Non
     assert [piece.text for piece in pieces if piece.gold] == [text[span.start : span.end]]
 
 
-def test_a_short_text_is_kept_whole_around_its_quotes() -> None:
+def test_a_short_text_is_kept_whole_around_its_quotes():
     spans = [Span(1, 3, ("g1",)), Span(3, 5, ("g2",)), Span(6, 8, ("g1",))]
     pieces = excerpt("abcdefghij", spans, limit=50)
     assert [(piece.text, piece.gold) for piece in pieces] == [
@@ -352,7 +335,7 @@ def test_a_short_text_is_kept_whole_around_its_quotes() -> None:
 
 
 @pytest.mark.real
-def test_nearly_every_quote_of_real_gold_is_found(sample: Path) -> None:
+def test_nearly_every_quote_of_real_gold_is_found(sample):
     folder = sample / "benchmark_data" / "dev" / "task1"
     total = found = 0
     for record in read_samples(folder, load_task("extraction").read_sample):
@@ -369,7 +352,7 @@ def test_nearly_every_quote_of_real_gold_is_found(sample: Path) -> None:
     assert found / total > 0.98
 
 
-def test_control_characters_become_visible() -> None:
+def test_control_characters_become_visible():
     assert visible("a\x00b\x1b[0m\x7f\x85\ud800\u202ec\r\nd\te") == "a␀b␛[0m␡\ufffd\ufffdc\nd\te"
     assert visible("naïve 日本語 עברית") == "naïve 日本語 עברית"
 
@@ -378,12 +361,12 @@ def test_control_characters_become_visible() -> None:
     "state",
     ["ok", "repaired", "unfinished", "refused", "transport", "judge:empty", "judge:no_gold"],
 )
-def test_every_state_is_put_in_words(state: str) -> None:
+def test_every_state_is_put_in_words(state):
     assert "?" not in explain(state)
     assert "unknown" not in explain(state)
 
 
-def test_rows_of_the_journals_are_read_as_far_as_they_can_be(copied_run: Path) -> None:
+def test_rows_of_the_journals_are_read_as_far_as_they_can_be(copied_run):
     with (copied_run / "scores.jsonl").open("a", encoding="utf-8") as file:
         file.write(
             "garbage\n" + json.dumps({"benchmark_id": "perfect", "repeat": 1, "scores": {}}) + "\n"

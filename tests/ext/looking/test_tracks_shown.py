@@ -4,7 +4,7 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,18 @@ from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
 from alps.ext.looking.record_text import show_record
 from alps.ext.looking.report_page import SCRIPT, write_report
+from alps.ext.looking.report_sections import draw_actions
 from alps.rows import Score
 from alps.run.opened import AnswerKey, open_run, read_keys, read_wanted
 from alps.run.source import options_of
 from alps.show import charts
 from alps.show.charts import ChartLine, recall_curve
 from alps.show.formatting import number
-from alps.show.report_sections import draw_actions
 from alps.show.svg import Axis, axis_labels
 from alps.tasks import TaskOptions, load_task
 from alps.tasks.registry import track_title
-from tests.endtoend import run, summary
+from tests.endtoend import run, summary, write_rows
+from tests.few import few
 from tests.pages import Page, browser, look
 from tests.report_runs import choose, make_tracks_run
 from tests.visitors import memory_items
@@ -36,32 +37,32 @@ SIZES = ("d100", "d300", "d500", "d700", "d1000")
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tracks")
     make_tracks_run(folder)
     return folder
 
 
 @pytest.fixture
-def tracks_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tracks_run(place, monkeypatch):
     monkeypatch.chdir(place)
     return place / "tracks-run"
 
 
 @pytest.fixture(scope="module")
-def page_file(place: Path) -> Iterator[Path]:
+def page_file(place):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         yield write_report([place / "tracks-run"], place / "tracks.html")
 
 
 @pytest.fixture
-def page(page_file: Path) -> Page:
+def page(page_file):
     return Page(page_file.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
-def copied_run(tracks_run: Path, tmp_path: Path) -> Path:
+def copied_run(tracks_run, tmp_path):
     return Path(shutil.copytree(tracks_run, tmp_path / "copy"))
 
 
@@ -81,7 +82,7 @@ def folded(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_every_record_of_every_track_fits_and_steers_no_terminal(tracks_run: Path) -> None:
+def test_every_record_of_every_track_fits_and_steers_no_terminal(tracks_run):
     keys = read_keys(open_run(tracks_run))
     assert len(keys) == 2 + 5 * 2 + 4 + 2
     for key in keys:
@@ -92,36 +93,32 @@ def test_every_record_of_every_track_fits_and_steers_no_terminal(tracks_run: Pat
         assert all(character == "\n" or character >= " " for character in text)
 
 
-def test_a_rule_that_overruled_the_judge_is_told(copied_run: Path) -> None:
+def test_a_rule_that_overruled_the_judge_is_told(copied_run):
     lines = (copied_run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     for row in rows:
         if row["track"] == "task4_ability1":
             row.update(marks={"met": 0}, enforced="the response says nothing")
-    (copied_run / "verdicts.jsonl").write_text(
-        "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
-    )
+    write_rows(copied_run / "verdicts.jsonl", rows)
     text = folded(shown(copied_run, "ability1"))
     assert "verdict not met overruled the judge disagreed" in text
     assert "the response says nothing" in text
 
 
-def test_a_failed_side_verdict_leaves_the_record_scored_and_is_told(copied_run: Path) -> None:
+def test_a_failed_side_verdict_leaves_the_record_scored_and_is_told(copied_run):
     lines = (copied_run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     for row in rows:
         if row.get("used"):
             row["used"] = {**row["used"], "outcome": "refused", "marks": {}, "error": "no, thanks"}
-    (copied_run / "verdicts.jsonl").write_text(
-        "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
-    )
+    write_rows(copied_run / "verdicts.jsonl", rows)
     text = folded(shown(copied_run, "task3_d100/anna"))
     assert "ok: answered and judged" in text
     assert "memory used judging failed (refused)" in text
     assert "The judgement failed: no, thanks" in text
 
 
-def test_an_id_of_several_tracks_asks_for_one(tracks_run: Path) -> None:
+def test_an_id_of_several_tracks_asks_for_one(tracks_run):
     with pytest.raises(
         UsageError, match=r"'anna' is in 6 tasks of .*; write update/anna or retrieval@100/anna"
     ):
@@ -129,9 +126,7 @@ def test_an_id_of_several_tracks_asks_for_one(tracks_run: Path) -> None:
     assert shown(tracks_run, "bert") == shown(tracks_run, "task2/2")
 
 
-def test_without_the_data_what_the_journals_hold_is_shown(
-    tracks_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_data_what_the_journals_hold_is_shown(tracks_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for word, words in {
         "bert": "old Lives in Graz",
@@ -139,11 +134,11 @@ def test_without_the_data_what_the_journals_hold_is_shown(
         "ability1": "Target memory",
     }.items():
         text = folded(shown(tracks_run, word))
-        assert "the data was not found again" in text
+        assert "the data was not found" in text
         assert words in text
 
 
-def test_an_unfinished_run_knows_its_records(copied_run: Path) -> None:
+def test_an_unfinished_run_knows_its_records(copied_run):
     before = read_keys(open_run(copied_run))
     (copied_run / "summary.json").unlink()
     (copied_run / "scores.jsonl").write_bytes(b"")
@@ -151,8 +146,8 @@ def test_an_unfinished_run_knows_its_records(copied_run: Path) -> None:
     assert before[-1] == AnswerKey("task4_ability5", "ability5:1")
 
 
-def test_a_manifest_without_the_newer_settings_means_the_defaults(copied_run: Path) -> None:
-    def age(value: dict[str, Any]) -> None:
+def test_a_manifest_without_the_newer_settings_means_the_defaults(copied_run):
+    def age(value):
         for name in ("distractors", "ability", "condition", "scoring", "window"):
             del value["settings"][name]
         tracks = value["data"]["tracks"]
@@ -163,17 +158,15 @@ def test_a_manifest_without_the_newer_settings_means_the_defaults(copied_run: Pa
     assert "Old memories" in shown(copied_run, "bert")
 
 
-def test_a_track_that_the_settings_do_not_give_is_said(copied_run: Path) -> None:
+def test_a_track_that_the_settings_do_not_give_is_said(copied_run):
     edit(copied_run / "manifest.json", lambda value: value["settings"].update(distractors="100"))
     with pytest.raises(
-        RunFolderError, match=r"manifest\.json: its settings give no track 'task3_d300'"
+        RunFolderError, match=r"manifest\.json: its settings name no task 'task3_d300'"
     ):
         shown(copied_run, "bert")
 
 
-def test_a_record_of_a_task_of_ones_own_shows_its_prediction(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_of_a_task_of_ones_own_shows_its_prediction(place, monkeypatch):
     monkeypatch.chdir(place)
     own = (
         "from dataclasses import replace\nfrom alps.tasks.retrieval import tracks as known\n"
@@ -189,9 +182,7 @@ def test_a_record_of_a_task_of_ones_own_shows_its_prediction(
     assert "recall@1" in Page((place / "own.html").read_text(encoding="utf-8")).text
 
 
-def test_the_page_has_a_section_a_track_and_every_number_of_the_summary(
-    page: Page, tracks_run: Path
-) -> None:
+def test_the_page_has_a_section_a_track_and_every_number_of_the_summary(page, tracks_run):
     tracks = summary(tracks_run)["tracks"]
     sections = [section["id"] for section in page.all("section") if section.get("class") == "run"]
     assert sections == [f"run-a-{track}" for track in tracks]
@@ -203,7 +194,7 @@ def test_the_page_has_a_section_a_track_and_every_number_of_the_summary(
     assert len(ids) == len(set(ids))
 
 
-def test_the_page_draws_matrix_curve_and_abilities(page: Page, tracks_run: Path) -> None:
+def test_the_page_draws_matrix_curve_and_abilities(page, tracks_run):
     charts_ = [attributes for attributes in page.all("svg") if "aria-label" in attributes]
     (matrix,) = (chart["aria-label"] for chart in charts_ if chart["class"] == "matrix")
     assert "gold modify, predicted not found: 2 of 2" in matrix
@@ -228,7 +219,7 @@ def test_the_page_draws_matrix_curve_and_abilities(page: Page, tracks_run: Path)
     assert "Precision and recall of what changed" in page.text
 
 
-def test_hostile_texts_of_every_task_stay_text(page: Page) -> None:
+def test_hostile_texts_of_every_task_stay_text(page):
     assert page.scripts == SCRIPT
     assert page.all("img") == []
     assert not [
@@ -238,9 +229,7 @@ def test_hostile_texts_of_every_task_stay_text(page: Page) -> None:
     assert page.text.count("<script>document.title = 'owned'</script>") > 5
 
 
-def test_the_page_says_which_figures_no_judge_has_a_part_in(
-    copied_run: Path, tmp_path: Path
-) -> None:
+def test_the_page_says_which_figures_no_judge_has_a_part_in(copied_run, tmp_path):
     edit(copied_run / "summary.json", lambda value: value.update(comparable=False))
     text = write_report([copied_run], tmp_path / "out.html").read_text(encoding="utf-8")
     _, *facts = text.partition('id="provenance"')[2].split("<dt>task</dt>")
@@ -251,7 +240,7 @@ def test_the_page_says_which_figures_no_judge_has_a_part_in(
     assert "not comparable" in update
 
 
-def test_the_instructive_records_of_update_begin_with_what_was_kept(tracks_run: Path) -> None:
+def test_the_instructive_records_of_update_begin_with_what_was_kept(tracks_run):
     rows = open_run(tracks_run).rows("scores")
     update = {key: row for key, row in rows.items() if key.track == "task2"}
     ((group, keys),) = choose(load_task("update").shown.highlights, update, {})
@@ -275,7 +264,7 @@ def _of(rows: dict[AnswerKey, Any], track: str) -> dict[AnswerKey, Any]:
     return {key: row for key, row in rows.items() if key.track == track}
 
 
-def test_a_matrix_counts_every_cell_and_shades_by_the_row() -> None:
+def test_a_matrix_counts_every_cell_and_shades_by_the_row():
     drawn = draw_actions(
         {"cell_retain_retain": 3, "cell_retain_none": 1, "cell_none_add": 2, "gold": 4}
     )
@@ -285,8 +274,8 @@ def test_a_matrix_counts_every_cell_and_shades_by_the_row() -> None:
     assert draw_actions({"gold": 4}) == ""
 
 
-def test_a_curve_begins_at_zero_and_needs_two_sizes() -> None:
-    def score(value: float) -> Score:
+def test_a_curve_begins_at_zero_and_needs_two_sizes():
+    def score(value):
         return Score(value=value, low=value, high=value, n=1)
 
     line = ChartLine("<m>", "A", "colour-0", [(500, score(1.0)), (1000, score(0.0))])
@@ -296,7 +285,7 @@ def test_a_curve_begins_at_zero_and_needs_two_sizes() -> None:
     assert recall_curve([ChartLine("m", "A", "colour-0", [(100, score(0.5))])], name="recall") == ""
 
 
-def test_letters_at_one_place_are_moved_apart() -> None:
+def test_letters_at_one_place_are_moved_apart():
     score = Score(value=0.5, low=None, high=None, n=1)
     same = [(100, score), (300, score)]
     drawn = recall_curve([ChartLine(name, name, "colour-0", same) for name in "AB"], name="recall")
@@ -306,7 +295,7 @@ def test_letters_at_one_place_are_moved_apart() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.9, 1.0])
 @pytest.mark.parametrize("count", [12, 40])
-def test_letters_of_many_lines_stay_within_the_drawing(share: float, count: int) -> None:
+def test_letters_of_many_lines_stay_within_the_drawing(share, count):
     score = Score(value=share, low=None, high=None, n=1)
     same = [(100, score), (300, score)]
     lines = [ChartLine(f"m{n}", f"L{n}", "colour-0", same) for n in range(count)]
@@ -315,7 +304,7 @@ def test_letters_of_many_lines_stay_within_the_drawing(share: float, count: int)
     assert all(14 <= height <= 270 for height in heights)
 
 
-def test_bars_and_whiskers_lie_on_a_scale_of_their_own() -> None:
+def test_bars_and_whiskers_lie_on_a_scale_of_their_own():
     score = Score(value=4.0, low=3.0, high=5.0, n=1)
     assert 'cx="75%"' in charts.whisker(score, name="EI", axis=Axis(1, 5))
     assert 'width="75%"' in charts.bar(score, name="EI", axis=Axis(1, 5))
@@ -326,9 +315,7 @@ def test_bars_and_whiskers_lie_on_a_scale_of_their_own() -> None:
     ] == list("12345")
 
 
-def test_pools_that_were_built_are_built_again_and_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pools_that_were_built_are_built_again_and_checked(tmp_path, monkeypatch):
     pytest.importorskip("alps.data.pools", reason="pools can't be built here")
     monkeypatch.chdir(tmp_path)
     _write_bank(tmp_path / "data" / "dev")
@@ -370,8 +357,8 @@ def _write_bank(split: Path) -> None:
     write_track(split / "task3", (query(n) for n in range(2)))
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (375, "light")])
-def test_a_browser_shows_it_whole_and_asks_for_nothing(
-    browser: Any, page_file: Path, width: int, scheme: str
-) -> None:
+@pytest.mark.parametrize(
+    ("width", "scheme"), few([(375, "dark"), (1280, "light"), (1280, "dark"), (375, "light")])
+)
+def test_a_browser_shows_it_whole_and_asks_for_nothing(browser, page_file, width, scheme):
     look(browser, page_file, width=width, scheme=scheme)

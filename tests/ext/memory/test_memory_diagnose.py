@@ -175,7 +175,7 @@ def test_a_run_without_a_scored_answer_is_not_diagnosed(tmp_path):
 def test_code_that_a_run_names_is_run_only_where_it_is_typed_again(planted, monkeypatch):
     folder, _ = planted
     ran = run_of(folder, monkeypatch, Planted(), name="typed", limit=2)
-    with pytest.raises(UsageError, match="type model=… behind the run"):
+    with pytest.raises(UsageError, match="add model=… to the command"):
         diagnose(ran, typed={"model": None, "memory": None})
     with pytest.raises(UsageError, match=r"model=rules: .* has model=python:"):
         diagnose(ran, typed={"model": "rules"})

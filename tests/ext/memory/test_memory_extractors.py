@@ -14,6 +14,7 @@ from alps.ext.memory.connection import ClassConnection
 from alps.ext.memory.extractor import PROMPT, LlmMemory
 from alps.ext.memory.protocol import MeteredEndpoint, Opening, Session, SpokenTurn
 from alps.ext.memory.rules import statements
+from tests.endtoend import write_rows
 from tests.loopback import Answer, serve
 
 DIALOGUE = [
@@ -28,7 +29,7 @@ def session(turns, name="s1"):
 
 
 def written(path, *rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows(path, rows)
     return path
 
 
@@ -190,7 +191,7 @@ def test_a_reply_without_a_list_is_a_failure(system, tmp_path):
     with serve(lambda body: Answer("I can't help with that.")) as server:
         endpoint = MeteredEndpoint(server.url, "key", "scripted")
         system.open(Opening(tmp_path, endpoint, endpoint, 0, {}))
-        with pytest.raises(ValueError, match="the LLM returned no list: \"I can't"):
+        with pytest.raises(ValueError, match="the LLM did not return a list: \"I can't"):
             system.ingest("u1", session(DIALOGUE))
 
 

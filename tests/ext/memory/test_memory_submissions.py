@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from alps.errors import UsageError
 from alps.ext.memory.board_setup import band_of
 from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack
-from alps.leaderboard.ranking import Board, build_boards
+from alps.leaderboard.ranking import build_boards
 from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
@@ -27,13 +26,13 @@ DIARY, LEDGER = "memory-0/memory", "memory-0/memory_calls"
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     """Return a folder with questions and histories."""
     return write_questions(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
-def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(data, tmp_path_factory):
     """Return a folder of runs."""
     folder = tmp_path_factory.mktemp("made")
     for name in RUNS:
@@ -42,7 +41,7 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def packed(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def packed(made, tmp_path_factory):
     """Return a folder of submissions."""
     folder = tmp_path_factory.mktemp("packed")
     for name in RUNS:
@@ -54,7 +53,7 @@ def packed(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def boards(packed: Path) -> dict[str, Board]:
+def boards(packed):
     """Return the boards of the headline by the systems on each."""
     found = {}
     for board in build_boards(load(packed), read_references()):
@@ -64,13 +63,13 @@ def boards(packed: Path) -> dict[str, Board]:
 
 
 @pytest.fixture(scope="module")
-def site(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(packed, tmp_path_factory):
     """Return a built site."""
     return build(packed, tmp_path_factory.mktemp("site") / "site").out
 
 
 @pytest.fixture
-def copy(packed: Path, tmp_path: Path) -> Path:
+def copy(packed, tmp_path):
     """Return a submission that may be spoiled."""
     copied = Path(shutil.copytree(packed / "embedding", tmp_path / "embedding"))
     (copied / REVIEW).unlink()
@@ -78,18 +77,14 @@ def copy(packed: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["embedding", "swallows"])
-def test_what_is_packed_of_a_memory_system_is_recomputed(
-    packed: Path, data: Path, name: str
-) -> None:
+def test_what_is_packed_of_a_memory_system_is_recomputed(packed, data, name):
     found = verify(packed / name, Options(data=str(data)))
     assert not found.serious, found.findings
     assert found.consistent
     assert found.recomputed == (TRACK,)
 
 
-def test_hits_ledger_admission_versions_and_rows_are_in_the_bundle(
-    packed: Path, made: Path
-) -> None:
+def test_hits_ledger_admission_versions_and_rows_are_in_the_bundle(packed, made):
     card = card_of(packed / "embedding")
     memory, summary = card["memory"][0], json.loads((made / "embedding/summary.json").read_text())
     assert card["system"]["kind"] == "memory"
@@ -108,14 +103,14 @@ def test_hits_ledger_admission_versions_and_rows_are_in_the_bundle(
     assert rows(packed / f"embedding/{LEDGER}.jsonl") == rows(made / "embedding/memory_calls.jsonl")
 
 
-def test_the_secret_that_users_are_called_after_stays_here(packed: Path, made: Path) -> None:
+def test_the_secret_that_users_are_called_after_stays_here(packed, made):
     secret = rows(made / "embedding/memory.jsonl")[0]["secret"]
     files = [path.read_text() for path in (packed / "embedding").rglob("*.json*")]
     assert files
     assert not [text for text in files if secret in text]
 
 
-def test_a_failed_check_of_admission_leaves_no_score_and_its_name(packed: Path) -> None:
+def test_a_failed_check_of_admission_leaves_no_score_and_its_name(packed):
     card = card_of(packed / "swallows")
     assert card["memory"][0]["withheld"] == "k is kept (before the run)"
     scores = card["tracks"][TRACK]["scores"]
@@ -129,9 +124,7 @@ def test_a_failed_check_of_admission_leaves_no_score_and_its_name(packed: Path) 
     assert any(faults)
 
 
-def test_a_run_that_is_not_finished_for_another_reason_is_not_packed(
-    made: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_is_not_finished_for_another_reason_is_not_packed(made, tmp_path):
     half = Path(shutil.copytree(made / "embedding", tmp_path / "half"))
     (half / "summary.json").unlink()
     with pytest.raises(UsageError, match="not finished"):
@@ -194,14 +187,7 @@ def halved(found: list[dict[str, Any]]) -> None:
         (DIARY, changed("1.session", "x" * (1 << 20)), "row", "line 2: longer than"),
     ],
 )
-def test_a_changed_row_is_refused_though_all_hashes_fit(
-    copy: Path,
-    data: Path,
-    name: str,
-    change: Callable[[list[dict[str, Any]]], object],
-    code: str,
-    words: str,
-) -> None:
+def test_a_changed_row_is_refused_though_all_hashes_fit(copy, data, name, change, code, words):
     forge_rows(copy, name, change)
     refused(verify(copy, Options(data=str(data))), code, words)
 
@@ -222,28 +208,24 @@ CARDS = [
 
 
 @pytest.mark.parametrize(("path", "value", "code", "words"), CARDS)
-def test_a_changed_card_is_refused_though_its_checksum_fits(
-    copy: Path, data: Path, path: str, value: Any, code: str, words: str
-) -> None:
+def test_a_changed_card_is_refused_though_its_checksum_fits(copy, data, path, value, code, words):
     forge(copy, changed(path, value))
     refused(verify(copy, Options(data=str(data))), code, words)
 
 
-def test_a_hit_that_is_changed_after_packing_is_refused_by_its_hash(copy: Path) -> None:
+def test_a_hit_that_is_changed_after_packing_is_refused_by_its_hash(copy):
     path = copy / f"{DIARY}.jsonl"
     path.write_text(path.read_text().replace('"score":', '"score": ', 1))
     refused(verify(copy, Options()), "hash", "memory-0/memory.jsonl: bytes")
 
 
-def test_a_failed_check_can_neither_be_taken_out_nor_be_scored(
-    packed: Path, data: Path, tmp_path: Path
-) -> None:
+def test_a_failed_check_can_neither_be_taken_out_nor_be_scored(packed, data, tmp_path):
     folder = Path(shutil.copytree(packed / "swallows", tmp_path / "swallows"))
 
-    def drop(checks: list[dict[str, Any]]) -> None:
+    def drop(checks):
         checks[:] = [check for check in checks if not check["fault"]]
 
-    def admitted(card: dict[str, Any]) -> None:
+    def admitted(card):
         drop(card["memory"][0]["admission"]["before"])
         del card["memory"][0]["withheld"]
 
@@ -251,7 +233,7 @@ def test_a_failed_check_can_neither_be_taken_out_nor_be_scored(
     forge_rows(folder, DIARY, lambda found: drop(found[0]["checks"]))
     refused(verify(folder, Options(data=str(data))), "admission", "the check «k is kept» before")
 
-    def scored(card: dict[str, Any]) -> None:
+    def scored(card):
         card["tracks"][TRACK]["scores"]["accuracy"].update(value=0.9, n=14)
 
     folder = Path(shutil.copytree(packed / "swallows", tmp_path / "again" / "swallows"))
@@ -259,14 +241,14 @@ def test_a_failed_check_can_neither_be_taken_out_nor_be_scored(
     refused(verify(folder, Options(data=str(data))), "admission", "has scores, but was not")
 
 
-def test_answers_that_are_the_memory_itself_follow_from_the_hits(tmp_path: Path) -> None:
+def test_answers_that_are_the_memory_itself_follow_from_the_hits(tmp_path):
     run = make_run(tmp_path / "run", "task=extraction", "model=memory:rules")
     folder = pack(
         [run], SubmitterDetails(name="Direct", submitted="2026-01-31"), out=tmp_path / "direct"
     )
     assert verify(folder.folder).consistent
 
-    def other(found: list[dict[str, Any]]) -> None:
+    def other(found):
         row = next(row for row in found if row["phase"] == "memories" and row["hits"])
         row["hits"][0]["text"] = "Owns a lighthouse"
 
@@ -274,7 +256,7 @@ def test_answers_that_are_the_memory_itself_follow_from_the_hits(tmp_path: Path)
     refused(verify(folder.folder), "hits", "(another answer)")
 
 
-def test_a_system_of_a_host_is_published_without_its_address(made: Path, tmp_path: Path) -> None:
+def test_a_system_of_a_host_is_published_without_its_address(made, tmp_path):
     run = Path(shutil.copytree(made / "embedding", tmp_path / "run"))
     shutil.rmtree(run / "beside")
     manifest = json.loads((run / "manifest.json").read_text())
@@ -289,9 +271,7 @@ def test_a_system_of_a_host_is_published_without_its_address(made: Path, tmp_pat
     assert done.card.system.model == "memory:http"
 
 
-def test_systems_that_were_run_otherwise_are_never_ranked_together(
-    boards: dict[str, Board],
-) -> None:
+def test_systems_that_were_run_otherwise_are_never_ranked_together(boards):
     # What was not admitted has no scores, and nothing that was measured of what it showed.
     assert set(boards) == {"tfidf bm25", "alone", "swallows", "two", "embedding"}
     setups = {name: json.loads(board.key.setup) for name, board in boards.items()}
@@ -308,15 +288,11 @@ def test_systems_that_were_run_otherwise_are_never_ranked_together(
     ("tokens", "band"),
     [(0, "0"), (1, "1"), (2, "2–2"), (128, "65–128"), (129, "129–256"), (30_895, "16385–32768")],
 )
-def test_systems_that_showed_as_much_are_those_between_the_same_powers_of_two(
-    tokens: int, band: str
-) -> None:
+def test_systems_that_showed_as_much_are_those_between_the_same_powers_of_two(tokens, band):
     assert band_of(tokens) == band
 
 
-def test_a_board_sorts_by_the_difference_from_no_memory_and_says_who_has_none(
-    boards: dict[str, Board],
-) -> None:
+def test_a_board_sorts_by_the_difference_from_no_memory_and_says_who_has_none(boards):
     board = boards["tfidf bm25"]
     first, second = board.standings
     (alone,), (swallows,) = boards["alone"].standings, boards["swallows"].standings
@@ -331,12 +307,12 @@ def test_a_board_sorts_by_the_difference_from_no_memory_and_says_who_has_none(
     assert {row.memory for row in board.beside} == {"none", "placebo"}
 
 
-def test_pages_name_differences_baselines_and_failed_checks(site: Path) -> None:
+def test_pages_name_differences_baselines_and_failed_checks(site):
     board = (site / "personamem.html").read_text()
     for words in (
         "Δ from no memory",
         "not admitted: <bdi>k is kept (before the run)</bdi>",
-        "not ranked: <bdi>no run without memory beside it</bdi>",
+        "not ranked: <bdi>no comparison run without memory</bdi>",
         "as much of another user&#39;s history (placebo)",
         "reader rules, k 5, max_context_tokens none, median tokens shown ",
         "tokens shown (median)",
@@ -347,7 +323,7 @@ def test_pages_name_differences_baselines_and_failed_checks(site: Path) -> None:
     assert "requests to models" in (site / "systems/embedding.html").read_text()
 
 
-def test_every_figure_of_a_memory_system_stands_in_its_card(site: Path, packed: Path) -> None:
+def test_every_figure_of_a_memory_system_stands_in_its_card(site, packed):
     pages = [site / "personamem.html", site / "systems/embedding.html", site / "systems/bm25.html"]
     seen = 0
     for page in pages:
@@ -366,7 +342,7 @@ def test_every_figure_of_a_memory_system_stands_in_its_card(site: Path, packed: 
     assert seen > 50
 
 
-def test_downloads_have_the_difference_and_how_systems_were_run(site: Path) -> None:
+def test_downloads_have_the_difference_and_how_systems_were_run(site):
     index = json.loads((site / "data/boards.json").read_text())["boards"]
     about = next(one for one in index if one.get("memory_setup", {}).get("k") == 2)
     rows_of = json.loads((site / f"data/{about['id']}.json").read_text())["rows"]
@@ -375,7 +351,7 @@ def test_downloads_have_the_difference_and_how_systems_were_run(site: Path) -> N
     assert rows_of[0]["ahead_n"] == about["n"]
 
 
-def test_hits_stand_on_the_pages_of_records(tmp_path: Path) -> None:
+def test_hits_stand_on_the_pages_of_records(tmp_path):
     run = make_run(tmp_path / "run", "task=extraction", "model=memory:rules")
     pack(
         [run],

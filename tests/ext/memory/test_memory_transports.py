@@ -27,6 +27,7 @@ from alps.settings import DoctorSettings, RunSettings
 from tests import memory_served
 from tests.conftest import ROOT
 from tests.endtoend import finish, run, start, wait_until
+from tests.few import few
 from tests.memory_data import write_data
 from tests.memory_served import Kept
 from tests.memory_ways import WAYS, Told, served
@@ -103,7 +104,7 @@ def test_what_is_sent_names_no_task_no_record_no_gold_and_no_option(ran, data, w
         assert word not in sent.replace(str(ran[way]), "").lower(), word
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", few(WAYS[1:] + WAYS[:1]))
 def test_a_run_killed_again_and_again_ends_the_same_and_tells_nothing_settled_twice(
     ran, data, tmp_path, way
 ):
@@ -274,7 +275,7 @@ class Lacks:
             "Lacks has no method 'ingest'",
         ),
         (["memory=program:no-such-program"], "no-such-program: command not found"),
-        (["memory=http://a:b@c/"], "an address must hold no user, password or query"),
+        (["memory=http://a:b@c/"], "an address must not contain a user, password or query"),
         (["memory=http://c", "memory.size=3"], "memory.size: a server takes memory.headers.NAME"),
         (["memory=none", "memory.size=3"], "memory.size: memory=none takes no options"),
         (["memory=bm26"], "memory=bm26: unknown — did you mean 'bm25'?"),

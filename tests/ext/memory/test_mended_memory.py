@@ -16,6 +16,7 @@ from tests import memory_served
 from tests.conftest import ROOT
 from tests.core.test_edited_code import MEMORY, RECALL
 from tests.endtoend import Finished, one_line, rows, run
+from tests.few import few
 from tests.loopback import running
 
 BOTH = "both roles are ingested"
@@ -123,7 +124,7 @@ def asked(folder: Path, memory: str, *words: str) -> Finished:
     return run(folder, "run", *RECALL, f"memory={memory}", "out=out", *words)
 
 
-@pytest.mark.parametrize("way", HOW)
+@pytest.mark.parametrize("way", few(list(HOW)))
 @pytest.mark.parametrize("declared", [False, True], ids=["mended", "declared"])
 def test_what_keeps_facts_of_users_alone_learns_the_way_out_and_is_admitted_by_the_same_command(
     way, declared, tmp_path
@@ -132,7 +133,7 @@ def test_what_keeps_facts_of_users_alone_learns_the_way_out_and_is_admitted_by_t
         refused = one_line(asked(tmp_path, memory))
         assert f"{BOTH}: the assistant's turn is not found; a system that " in refused
         assert (
-            f"keeps what users say alone declares it: {HOW[way]}; for all checks: alps doctor"
+            f"stores only what users say declares it: {HOW[way]}; for all checks: alps doctor"
             in refused
         )
         (declare if declared else mend)()

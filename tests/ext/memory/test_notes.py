@@ -15,6 +15,8 @@ from alps.ext.memory.protocol import MeteredEndpoint, Opening, Session, SpokenTu
 from alps.parsing import parse_settings
 from alps.run.start import run
 from alps.settings import RunSettings
+from tests.endtoend import rows
+from tests.few import few
 from tests.loopback import Answer, serve
 from tests.note_keeper import NoteKeeper, calling
 
@@ -27,6 +29,7 @@ TASKS = {
     "personamem": "personamem_32k",
     "locomo": "locomo",
 }
+TASKS_FIRST = ["update", "locomo", *(task for task in TASKS if task not in ("update", "locomo"))]
 AT = "2026-01-05T09:00:00+00:00"
 
 
@@ -35,11 +38,7 @@ def carried_out(out, **words):
     return run(parse_settings(given, RunSettings))
 
 
-def rows(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", few(TASKS_FIRST))
 def test_a_model_keeps_notes_in_every_task_and_its_tokens_are_counted(task, tmp_path):
     keeper = NoteKeeper()
     more = {"ability": "pa"} if task == "utilization" else {}
@@ -62,7 +61,7 @@ def test_a_model_keeps_notes_in_every_task_and_its_tokens_are_counted(task, tmp_
     assert all(path.read_text().startswith("# Notes\n- ") for path in notes)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", few(TASKS_FIRST, 2))
 def test_notes_are_kept_in_every_task_without_a_model(task, tmp_path):
     more = {"ability": "pa"} if task == "utilization" else {}
     done = carried_out(tmp_path, task=task, memory="notes", **more)

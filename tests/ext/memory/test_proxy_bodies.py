@@ -88,15 +88,15 @@ EMBEDDINGS = {
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, httpx.Response]:
+def answers(tmp_path_factory):
     """The answers to every odd request, all through one proxy; nothing reached the model."""
     found: dict[str, httpx.Response] = {}
 
-    def work(theirs: Any) -> None:
+    def work(theirs):
         right = {"Authorization": f"Bearer {theirs.api_key}"}
         with httpx.Client(base_url=str(theirs.base_url), timeout=120) as client:
 
-            def ask(name: str, path: str, body: str | bytes, **headers: str | bytes) -> None:
+            def ask(name, path, body, **headers):
                 found[name] = client.post(path, content=body, headers={**right, **headers})
 
             for name, (body, _) in BODIES.items():
@@ -144,7 +144,7 @@ def test_what_is_refused_unread_is_refused_as_by_an_api(answers, name, status):
 
 
 def test_what_is_packed_well_is_passed_on(tmp_path):
-    def work(theirs: Any) -> list[int]:
+    def work(theirs):
         headers = {"Authorization": f"Bearer {theirs.api_key}", "Content-Encoding": "gzip"}
         whole = chat(messages=[TURN, {**CALL_TURN}, RESULT, TURN], temperature=0, seed=3)
         answer = httpx.post(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau, spearmanr
 
-from alps.stats.agreement import (
+from alps.ext.calibration.agreement import (
     LabelScale,
     disagreement,
     encode,
@@ -139,7 +139,7 @@ def test_published_alphas_of_three_raters_are_reproduced():
 
 @pytest.mark.parametrize("metric", DISTANCES)
 @given(rows)
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 def test_alpha_is_what_its_definition_says(metric, ratings):
     expected = alpha_by_hand(ratings, DISTANCES[metric])
     found = krippendorff(ratings, LabelScale(metric, FIVE.values))

@@ -10,6 +10,7 @@ import pytest
 
 from alps.ext.people.annotate.journal import read_journal
 from tests.annotate_work import NEEDED, made, opened, rated_run, related_run, served
+from tests.few import few
 from tests.pages import browser
 
 __all__ = ["browser"]  # a fixture
@@ -93,7 +94,7 @@ def said(folder, person="anna"):
     return [*read_journal(folder / f"journal-{person}.jsonl")]
 
 
-@pytest.mark.parametrize(("job", "label"), [("rate", 1), ("match", "same")])
+@pytest.mark.parametrize(("job", "label"), few([("match", "same"), ("rate", 1)]))
 def test_a_label_is_two_keys_and_the_end_is_told(browser, work, job, label):
     folder = work(job)
     with opened(folder) as address, tab(browser, address) as page:
@@ -242,7 +243,7 @@ def test_two_tabs_of_one_person_drop_no_label(browser, work):
     assert first[0] != first[1] == first[2]
 
 
-@pytest.mark.parametrize("job", ["rate", "match", "gold", "queries"])
+@pytest.mark.parametrize("job", few(["rate", "match", "gold", "queries"]))
 def test_on_a_dark_phone_no_barrier_is_found(browser, work, job):
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"

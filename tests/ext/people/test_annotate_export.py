@@ -10,13 +10,13 @@ import pytest
 
 from alps.data.release import write_track
 from alps.errors import UsageError
+from alps.ext.calibration.labels import read_labels
 from alps.ext.people.annotate.assignment import order_for
 from alps.ext.people.annotate.export import export
 from alps.ext.people.annotate.figures import standing_of
 from alps.ext.people.annotate.items import open_work
 from alps.ext.people.annotate.page import as_form
 from alps.ext.people.annotate.seat import Seat
-from alps.judges.labels import read_labels
 from tests.annotate_work import NEEDED, label_all, made, plain_work, related_run
 from tests.endtoend import rows
 from tests.tracks import alps_here
@@ -208,7 +208,7 @@ def test_an_export_of_labels_writes_below_its_folder_alone(tmp_path, track):
     (folder / "records.jsonl").write_text(text)
     done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
     assert "records.jsonl, line 1, track: " in done.one_line
-    assert "can't be the name of a folder" in done.one_line
+    assert "is not a valid folder name" in done.one_line
 
 
 def test_a_run_without_gold_can_become_gold(tmp_path):

@@ -14,7 +14,7 @@ REAL = ROOT.parent / "shared" / "alpsbench_full"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return write_annotations(tmp_path_factory.mktemp("release"))
 
 
@@ -29,7 +29,7 @@ def measured(*words: object) -> dict:
 
 
 @pytest.fixture(scope="module")
-def row(folder: Path) -> dict:
+def row(folder):
     return measured(folder)
 
 
@@ -227,7 +227,7 @@ def test_other_words_are_refused(folder, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def real() -> dict:
+def real():
     if not (REAL / "annotations").is_dir():
         pytest.skip("the real annotations are not here: they lie beside the checkout")
     return measured(REAL / "annotations")

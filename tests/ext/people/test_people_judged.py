@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,19 +9,17 @@ import pytest
 from tests.annotated import write_annotations
 from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, serve
-from tests.tracks import JUDGE, Ran, alps_here, payload_of
+from tests.tracks import JUDGE, alps_here, payload_of
 
 pytestmark = QUIET_LITELLM
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return write_annotations(tmp_path_factory.mktemp("release"))
 
 
-def agreement(
-    folder: Path, script: Callable[[dict[str, Any]], Answer], *words: str
-) -> tuple[Ran, int]:
+def agreement(folder, script, *words):
     """Return what the command said, and how often the judge was asked."""
     with pytest.MonkeyPatch.context() as patch, serve(script) as server:
         patch.setenv("OPENAI_API_KEY", "none")
@@ -57,7 +53,7 @@ def test_a_judge_is_asked_where_texts_differ_and_its_matches_count(folder):
 def test_lists_that_the_judge_said_nothing_of_are_in_no_figure(folder):
     ran, _ = agreement(folder, lambda body: Answer("no verdict at all"))
     assert ran.code == 1  # six of the lists: more than max_failures
-    assert "Not matched, left out of all figures: unparsable 6." in ran.out
+    assert "Not matched, left out of all metrics: unparsable 6." in ran.out
     assert re.search(r"set F1 \(mean over sessions\) .* 2  sessions", ran.out)
 
 

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ PUBLIC = ROOT.parent / "shared" / "human_labels"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Write labels of two people, and of a third on the last item alone."""
     table = [(0, 0)] * 15 + [(0, 1)] * 10 + [(1, 0)] * 5 + [(1, 1)] * 20
     rows = [("pa", {"anna": first, "ben": second}, 1) for first, second in table]
@@ -27,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rubrics(folder: Path) -> dict:
+def rubrics(folder):
     ran = alps_here("annotate", "agreement", folder, "format=json")
     assert ran.code == 0, ran.err
     return json.loads(ran.out)["rubrics"]

@@ -27,7 +27,8 @@ from alps.show.formatting import number
 from alps.stats.bootstrap import clustered_mean
 from alps.stats.curves import Spot, area_under, area_weights, front_of, rival_of
 from tests.conftest import ROOT
-from tests.endtoend import JOURNALS, finish, start, wait_until
+from tests.endtoend import JOURNALS, finish, rows, start, wait_until, write_rows
+from tests.few import few
 from tests.loopback import Answer, serve
 
 SIZES = (256, 1024, 4096)
@@ -55,10 +56,6 @@ def untimed_curve(folder):
     for point in curve["points"]:
         point["seconds"] = point["cost"] = None
     return curve
-
-
-def rows(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +110,7 @@ def test_the_interval_of_an_area_takes_a_record_with_its_values_at_all_sizes():
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.98])
-@pytest.mark.parametrize("sessions", [20, 40])
+@pytest.mark.parametrize("sessions", few([20, 40]))
 def test_the_interval_of_an_area_near_an_end_holds_the_truth(rate, sessions):
     held, draws = 0, 200
     for seed in range(draws):
@@ -124,6 +121,7 @@ def test_the_interval_of_an_area_near_an_end_holds_the_truth(rate, sessions):
     assert held >= 0.93 * draws
 
 
+@pytest.mark.release
 def test_an_area_near_an_end_allows_for_records_that_fail_at_every_size():
     """Those that were seen failed at one size of five, and say little of the others."""
     sizes = [1, 2, 4, 8, 16]
@@ -245,7 +243,7 @@ def with_scores(folder, score):
         whole = rows(inside / "scores.jsonl")
         for place, row in enumerate(whole):
             row["scores"]["accuracy"] = score(inside.name, place)
-        (inside / "scores.jsonl").write_text("".join(json.dumps(row) + "\n" for row in whole))
+        write_rows(inside / "scores.jsonl", whole)
     return folder
 
 

@@ -50,7 +50,7 @@ class Provider:
 
 
 @pytest.fixture
-def ledgers(tmp_path: Path) -> Any:
+def ledgers(tmp_path):
     opened = [Ledger(tmp_path / f"{name}.jsonl") for name in ("first", "second")]
     yield opened
     for ledger in opened:
@@ -65,8 +65,8 @@ def two_clients(ledgers: list[Ledger], provider: Provider) -> list[Client]:
     ]
 
 
-def test_two_runs_ask_the_same_question_once(ledgers: list[Ledger]) -> None:
-    async def ask() -> None:
+def test_two_runs_ask_the_same_question_once(ledgers):
+    async def ask():
         provider = Provider()
         both = [
             asyncio.ensure_future(client.complete(QUESTION))
@@ -83,8 +83,8 @@ def test_two_runs_ask_the_same_question_once(ledgers: list[Ledger]) -> None:
     assert [ledger.totals.cached for ledger in ledgers] == [0, 1]
 
 
-def test_a_run_that_ends_early_loses_no_answer_of_another(ledgers: list[Ledger]) -> None:
-    async def ask() -> None:
+def test_a_run_that_ends_early_loses_no_answer_of_another(ledgers):
+    async def ask():
         provider = Provider()
         first, second = two_clients(ledgers, provider)
         lost = asyncio.ensure_future(first.complete(QUESTION))
@@ -101,14 +101,14 @@ def test_a_run_that_ends_early_loses_no_answer_of_another(ledgers: list[Ledger])
     assert ledgers[1].totals.calls == 1
 
 
-def test_thirty_runs_use_one_limit_a_minute_together_and_hardly_pass_it() -> None:
+def test_thirty_runs_use_one_limit_a_minute_together_and_hardly_pass_it():
     server, latency = Windows(most=600, seconds=60.0), random.Random(0)
     sent: list[tuple[float, bool]] = []
 
-    async def ask() -> None:
+    async def ask():
         endpoint, loop = Endpoint.of(concurrency=None, patience=1800.0), asyncio.get_running_loop()
 
-        async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        async def send(request, messages):
             verdict = server(loop.time())
             sent.append((loop.time(), verdict is None))
             if verdict is not None:
@@ -119,7 +119,7 @@ def test_thirty_runs_use_one_limit_a_minute_together_and_hardly_pass_it() -> Non
             endpoint.limiter.told(server.most - server.taken, 60.0 - loop.time() % 60.0)
             return Reply("Yes.")
 
-        async def judge(client: Client, number: int) -> None:
+        async def judge(client, number):
             question = {"role": "user", "content": str(number)}
             asked = Request[None]("openai/judge", (question,), None)
             assert (await client.complete(asked)).outcome == "ok"
@@ -152,7 +152,7 @@ def swept(path: Path, **words: Any) -> Swept:
     return sweep(read_plan(path), board=SweepProgress(), **words)
 
 
-def test_every_fault_of_a_plan_is_a_line_with_its_file_and_key(tmp_path: Path) -> None:
+def test_every_fault_of_a_plan_is_a_line_with_its_file_and_key(tmp_path):
     written(tmp_path, "sed = 1\n", "base.toml")
     plan = """
         extends = "base.toml"
@@ -173,7 +173,7 @@ def test_every_fault_of_a_plan_is_a_line_with_its_file_and_key(tmp_path: Path) -
         assert any(f"plan.toml, {key}: " in fault for fault in faults), key
 
 
-def test_a_fault_of_many_runs_is_told_once_and_before_any_of_them_runs(tmp_path: Path) -> None:
+def test_a_fault_of_many_runs_is_told_once_and_before_any_of_them_runs(tmp_path):
     plan = """
         [matrix]
         model = ["rules", "bm25"]
@@ -193,27 +193,25 @@ def test_a_fault_of_many_runs_is_told_once_and_before_any_of_them_runs(tmp_path:
 @pytest.mark.parametrize(
     ("more", "fault"),
     [
-        ('[[exclude]]\nmodel = "bm25"', "exclude[1]: no run of the matrix is like it"),
+        ('[[exclude]]\nmodel = "bm25"', "exclude[1]: no run of the matrix matches it"),
         ('[[exclude]]\nmodel = "rules"', "no run is left"),
-        ('[[task]]\nname = "retrieval"', 'task "retrieval": no run of the matrix is of it'),
+        ('[[task]]\nname = "retrieval"', 'task "retrieval": no run of the matrix has this task'),
         ('[[model]]\nname = "memory:full"', "are the same run"),
         ('[[exclude]]\ntask = "x', "not TOML"),
-        ('[[model]]\nname = "oracle"\n' * 2, 'model[2].name: "oracle" stands there twice'),
+        ('[[model]]\nname = "oracle"\n' * 2, 'model[2].name: "oracle" appears twice'),
         ('[model]\nname = "rules"', "model: it takes tables, [[model]]"),
-        ("repeats = [2, 2]", "matrix.repeats: 2 stands there twice"),
+        ("repeats = [2, 2]", "matrix.repeats: 2 appears twice"),
         ("epochs = 2", "matrix.epochs: unknown key; write repeats="),
         ("[matrx]", "matrx: unknown key — did you mean 'matrix'?"),
     ],
 )
-def test_a_plan_that_says_nothing_or_something_twice_is_refused(
-    more: str, fault: str, tmp_path: Path
-) -> None:
+def test_a_plan_that_says_nothing_or_something_twice_is_refused(more, fault, tmp_path):
     plan = '[matrix]\nmodel = ["rules"]\ntask = ["extraction"]\n'
     (told,) = faults_of(written(tmp_path, plan + more))
     assert fault in told
 
 
-def test_what_is_said_of_all_runs_holds_where_it_changes_something(tmp_path: Path) -> None:
+def test_what_is_said_of_all_runs_holds_where_it_changes_something(tmp_path):
     common = 'temperature = 0.5\njudge_api_base = "http://127.0.0.1:9/v1"\n'
     judges = ("lexical", "openai/judge")
     plan = written(
@@ -239,24 +237,24 @@ def test_what_is_said_of_all_runs_holds_where_it_changes_something(tmp_path: Pat
     ],
 )
 def test_what_changes_nothing_anywhere_or_where_it_is_said_is_refused(
-    tmp_path: Path, common: str, models: list[str], own: str
-) -> None:
+    tmp_path, common, models, own
+):
     matrix = f'[matrix]\ntask = ["extraction"]\nmodel = {models}'
     faults = faults_of(written(tmp_path, f"{common}\n{matrix}\n{own}\n"))
     assert "temperature=0.5 would change nothing: model=rules" in faults[0]
 
 
-def test_a_plan_that_extends_itself_is_refused(tmp_path: Path) -> None:
+def test_a_plan_that_extends_itself_is_refused(tmp_path):
     (told,) = faults_of(written(tmp_path, 'extends = "plan.toml"\n'))
     assert told == f"{tmp_path}/plan.toml, extends: a plan can't extend itself"
 
 
-def test_a_plan_that_is_extended_and_not_there_is_told_with_the_key(tmp_path: Path) -> None:
+def test_a_plan_that_is_extended_and_not_there_is_told_with_the_key(tmp_path):
     (told,) = faults_of(written(tmp_path, 'extends = "nope.toml"\n'))
     assert told == f"{tmp_path}/plan.toml, extends: {tmp_path}/nope.toml: No such file or directory"
 
 
-def test_a_plan_has_the_runs_of_its_matrix_less_the_excluded_ones(tmp_path: Path) -> None:
+def test_a_plan_has_the_runs_of_its_matrix_less_the_excluded_ones(tmp_path):
     written(tmp_path, 'limit = 2\n[matrix]\nmodel = ["rules"]\ntask = ["update"]', "base.toml")
     plan = """
         extends = "base.toml"
@@ -303,9 +301,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in names}
 
 
-def test_each_run_of_a_sweep_is_what_it_is_alone_and_is_not_run_twice(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_run_of_a_sweep_is_what_it_is_alone_and_is_not_run_twice(tmp_path, capsys):
     plan = f"""
         out = "{tmp_path}/all"
         limit = 4
@@ -339,9 +335,7 @@ def test_each_run_of_a_sweep_is_what_it_is_alone_and_is_not_run_twice(
     assert all(one.folder.name in page for one in again.ended)
 
 
-def test_models_with_commas_are_runs_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_with_commas_are_runs_of_their_own(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert (
         guarded(
@@ -375,17 +369,17 @@ def plan_of_servers(folder: Path, url: str, models: str, more: str = "") -> Path
 
 
 @pytest.fixture
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def keys(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.setenv("ALPS_CACHE", "off")
 
 
 @QUIET_LITELLM
 @pytest.mark.usefixtures("keys")
-def test_a_model_that_fails_stops_no_other_and_is_run_again_alone(tmp_path: Path) -> None:
+def test_a_model_that_fails_stops_no_other_and_is_run_again_alone(tmp_path):
     refused = {"bad"}
 
-    def answer(body: dict[str, Any]) -> Answer:
+    def answer(body):
         return Answer(status=401) if body["model"] in refused else Answer(MEMORY)
 
     with serve(answer) as server:
@@ -405,7 +399,7 @@ def test_a_model_that_fails_stops_no_other_and_is_run_again_alone(tmp_path: Path
 
 @QUIET_LITELLM
 @pytest.mark.usefixtures("keys")
-def test_a_model_without_a_price_is_neither_free_nor_on_the_front(tmp_path: Path) -> None:
+def test_a_model_without_a_price_is_neither_free_nor_on_the_front(tmp_path):
     with serve(lambda body: Answer(MEMORY)) as server:
         ended = swept(plan_of_servers(tmp_path, server.url, '"openai/nobodys", "rules"'))
     report = reported(ended)
@@ -418,7 +412,7 @@ def test_a_model_without_a_price_is_neither_free_nor_on_the_front(tmp_path: Path
 
 @QUIET_LITELLM
 @pytest.mark.usefixtures("keys")
-def test_all_runs_keep_one_limit_of_their_endpoint_and_one_budget(tmp_path: Path) -> None:
+def test_all_runs_keep_one_limit_of_their_endpoint_and_one_budget(tmp_path):
     with serve(lambda body: Answer(MEMORY, delay=0.02)) as server:
         models = '"openai/a", "openai/b", "openai/c"'
         swept(plan_of_servers(tmp_path, server.url, models, "concurrency = 3"))
@@ -459,9 +453,7 @@ SOME_RUN = parse_words(["task=extraction", "model=rules"], RunSettings)
 
 @pytest.mark.parametrize(("systems", "tasks"), [(3, 2), (30, 13), (60, 13)])
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40)])
-def test_the_table_fits_the_screen_and_counts_what_finds_no_line(
-    systems: int, tasks: int, width: int, height: int
-) -> None:
+def test_the_table_fits_the_screen_and_counts_what_finds_no_line(systems, tasks, width, height):
     console = Console(width=width, height=height, record=True, file=io.StringIO())
     console.print(table_of(rows_of(systems, tasks), width, height, now=4.0))
     lines = console.export_text().splitlines()
@@ -480,3 +472,9 @@ def test_the_table_fits_the_screen_and_counts_what_finds_no_line(
     (sums,) = [line.split() for line in lines if line.startswith("all ")]
     ended = min(5, systems) * tasks
     assert sums[1:4] == [f"{ended}/{systems * tasks}", f"{10 * ended}/{10 * systems * tasks}", "0"]
+
+
+@pytest.mark.parametrize(("done", "sign"), [(0, "0"), (4, "4"), (10, "9")])
+def test_a_run_that_goes_on_has_its_tenths_as_a_sign(done, sign):
+    cell = SweepCell("openai/x", "extraction", SOME_RUN)
+    assert SweepRow(cell, 10, done=done, began=0.0).sign == sign

@@ -1,6 +1,5 @@
 """The page of all records: from its files in Chromium, and served while a run goes on."""
 
-import json
 import shutil
 import threading
 from collections.abc import Iterator
@@ -10,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from alps.loopback import HOST, listen, server_of
-from tests.endtoend import rows, run
+from alps.ext.view.loopback import HOST, listen, server_of
+from tests.endtoend import rows, run, write_rows
+from tests.few import few
 from tests.pages import browser
 from tests.report_runs import RECORDS, make_hard_run, make_samples_run
 from tests.tracks import alps_here
@@ -21,7 +21,7 @@ TOKEN = "a-token-of-the-tests"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("view")
     make_samples_run(folder)
     make_hard_run(folder)
@@ -51,7 +51,7 @@ def ids(page: Any) -> list[str]:
     return [line.inner_text() for line in page.query_selector_all("#list .id")]
 
 
-def test_records_are_searched_filtered_and_ordered_without_a_server(browser, place: Path) -> None:
+def test_records_are_searched_filtered_and_ordered_without_a_server(browser, place):
     with opened(browser, (place / "hard" / "index.html").as_uri()) as page:
         assert len(ids(page)) == len(RECORDS)
         page.select_option("#outcome", "refused")
@@ -66,7 +66,7 @@ def test_records_are_searched_filtered_and_ordered_without_a_server(browser, pla
         assert "perfect" not in ids(page)[:2]
 
 
-def test_a_record_is_shown_whole_and_hostile_text_stays_text(browser, place: Path) -> None:
+def test_a_record_is_shown_whole_and_hostile_text_stays_text(browser, place):
     with opened(browser, (place / "hard" / "index.html").as_uri()) as page:
         for _ in RECORDS:
             page.keyboard.press("j")
@@ -82,8 +82,8 @@ def test_a_record_is_shown_whole_and_hostile_text_stays_text(browser, place: Pat
         page.wait_for_selector("#shown h2:has-text('perfect')")
 
 
-@pytest.mark.parametrize("width", [375, 1280])
-def test_two_runs_stand_side_by_side(browser, place: Path, width: int) -> None:
+@pytest.mark.parametrize("width", few([375, 1280]))
+def test_two_runs_stand_side_by_side(browser, place, width):
     with opened(browser, (place / "both" / "index.html").as_uri(), width=width) as page:
         page.select_option("#order", "apart")
         page.click("#list button")
@@ -95,7 +95,7 @@ def test_two_runs_stand_side_by_side(browser, place: Path, width: int) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_served_page_follows_a_run_that_goes_on(browser, place: Path, tmp_path: Path) -> None:
+def test_a_served_page_follows_a_run_that_goes_on(browser, place, tmp_path):
     from alps.ext.view.server import application
 
     folder = Path(shutil.copytree(place / "hard-run", tmp_path / "going-on"))
@@ -126,7 +126,7 @@ def test_a_served_page_follows_a_run_that_goes_on(browser, place: Path, tmp_path
         bound.close()
 
 
-def test_the_first_record_is_open_and_rows_begin_with_its_words(browser, place: Path) -> None:
+def test_the_first_record_is_open_and_rows_begin_with_its_words(browser, place):
     with opened(browser, (place / "both" / "index.html").as_uri()) as page:
         page.wait_for_selector("#shown details[open]")
         first = page.locator("#list button").first
@@ -140,7 +140,7 @@ def test_the_first_record_is_open_and_rows_begin_with_its_words(browser, place: 
         assert page.inner_text("#count").startswith("1 of ")
 
 
-def test_an_empty_search_offers_to_clear_the_filters(browser, place: Path) -> None:
+def test_an_empty_search_offers_to_clear_the_filters(browser, place):
     with opened(browser, (place / "hard" / "index.html").as_uri()) as page:
         assert not page.is_visible("#clear")
         page.fill("#search", "no such words")
@@ -150,7 +150,7 @@ def test_an_empty_search_offers_to_clear_the_filters(browser, place: Path) -> No
         assert not page.is_visible("#clear")
 
 
-def test_a_folder_that_holds_something_else_is_left_alone(place: Path, tmp_path: Path) -> None:
+def test_a_folder_that_holds_something_else_is_left_alone(place, tmp_path):
     assert alps_here("view", str(place / "hard-run"), f"out={place / 'hard'}").code == 0
     theirs = tmp_path / "theirs"
     theirs.mkdir()
@@ -161,7 +161,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(place: Path, tmp_path:
     assert [path.name for path in theirs.iterdir()] == ["thesis.txt"]
 
 
-def test_the_list_is_printed_whole_and_a_chosen_record_alone(browser, place: Path) -> None:
+def test_the_list_is_printed_whole_and_a_chosen_record_alone(browser, place):
     with opened(browser, (place / "hard" / "index.html").as_uri()) as page:
         page.emulate_media(media="print")
         section = page.locator(".columns > section").first
@@ -175,7 +175,7 @@ def test_the_list_is_printed_whole_and_a_chosen_record_alone(browser, place: Pat
         assert page.locator("#shown h2").is_visible()
 
 
-def test_every_memory_of_an_answer_is_found_by_its_words(browser, place: Path) -> None:
+def test_every_memory_of_an_answer_is_found_by_its_words(browser, place):
     wanted = {}
     for row in rows(place / "samples-run" / "predictions.jsonl"):
         for item in (row["prediction"] or {}).get("memory_items", ()):
@@ -190,21 +190,19 @@ def test_every_memory_of_an_answer_is_found_by_its_words(browser, place: Path) -
         assert ids(page) == []
 
 
-def test_an_answer_in_another_form_ends_no_export(place: Path, tmp_path: Path) -> None:
+def test_an_answer_in_another_form_ends_no_export(place, tmp_path):
     pytest.importorskip("inspect_ai", reason="pip install 'alps-eval[inspect]'")
     folder = Path(shutil.copytree(place / "samples-run", tmp_path / "odd"))
     path = folder / "predictions.jsonl"
     first, *others = rows(path)
     first["prediction"] = {"memory_items": "boo"}
-    path.write_text("".join(json.dumps(row) + "\n" for row in (first, *others)), "utf-8")
+    write_rows(path, (first, *others))
     done = alps_here("export", folder, "format=inspect", f"out={tmp_path / 'logs'}")
     assert (done.code, done.err) == (0, "")
 
 
 @pytest.mark.parametrize("words", [("port=8099",), ("serve=yes", "out=elsewhere")])
-def test_a_setting_that_would_change_nothing_is_refused(
-    place: Path, words: tuple[str, ...]
-) -> None:
+def test_a_setting_that_would_change_nothing_is_refused(place, words):
     refused = alps_here("view", str(place / "hard-run"), *words)
     assert (refused.code, len(refused.err.splitlines())) == (2, 1)
     assert "it changes nothing with serve=" in refused.err

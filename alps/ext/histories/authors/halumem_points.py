@@ -75,18 +75,18 @@ EXTRACTION = (
     ),
     _ratio("recall", "  recall", "covered", "points"),
     _ratio("weighted_recall", "  recall by importance", "weighted", "weights"),
-    _ratio("target_accuracy", "  accuracy of what points are about", "included_right", "included"),
-    _ratio("accuracy", "  accuracy of all that is stored", "stored_right", "stored"),
+    _ratio("target_accuracy", "  accuracy, annotated memories only", "included_right", "included"),
+    _ratio("accuracy", "  accuracy, all stored memories", "stored_right", "stored"),
     _ratio("resistance", "  false memories left out (FMR)", "left_out", "wrong"),
 )
 UPDATE = (
-    Metric("correct", "changes that are held rightly", headline=True, inference=_HEADLINE),
+    Metric("correct", "changes stored correctly", headline=True, inference=_HEADLINE),
     Metric("hallucination", "  hallucinated", lower_is_better=True, inference=_RESAMPLED),
     Metric("omission", "  omitted", lower_is_better=True, inference=_RESAMPLED),
     Metric("other", "  other", lower_is_better=True, inference=_RESAMPLED),
     Metric(
         "correct_found",
-        "authors' rate: of those with anything found",
+        "authors' rate, where anything was found",
         optional=True,
         inference=_RESAMPLED,
     ),

@@ -1,1 +1,1 @@
-"""Agreement of people with each other: on gold, and on the labels of label folders."""
+"""Agreement of between people: on gold, and on the labels of label folders."""

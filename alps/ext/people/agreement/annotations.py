@@ -201,7 +201,7 @@ def read_annotations(path: Path) -> dict[str, AnnotatedSession]:
         with slips.leaving_out():
             read = read_model(_SessionRow, row, slips, line)
             if read.session_id in sessions:
-                twice = f"{shown(read.session_id)} stands twice: keep one of them"
+                twice = f"{shown(read.session_id)} appears twice: keep one of them"
                 raise DataError(twice, path=path, line=line, field="session_id")
             sessions[read.session_id] = _session(read)
     slips.settle()

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from alps.errors import UsageError
+from alps.ext.calibration.agreement import rater_estimates
+from alps.ext.calibration.labels import LabelSet, Verdict, Verdicts
 from alps.ext.calibration.matrix import LabelMatrix, label_matrix, mean_kappa, pair_figures
 from alps.ext.people.agreement.rows import (
     AgreementFigure,
@@ -11,8 +13,6 @@ from alps.ext.people.agreement.rows import (
     LabelledRow,
     PairOfPeople,
 )
-from alps.judges.labels import LabelSet, Verdict, Verdicts
-from alps.stats.agreement import rater_estimates
 from alps.stats.bootstrap import DRAWS
 
 PAIRS = 15

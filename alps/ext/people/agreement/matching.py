@@ -136,7 +136,7 @@ class JudgeRule:
         self._judge = judge
         fingerprint = judge.fingerprint_for(RUBRICS)
         self.row: Mapping[str, Any] = {"rule": judge.name, "judge": fingerprint_id(fingerprint)}
-        self.title = f"{judge.name}, as it matches the memories of a run"
+        self.title = f"{judge.name} with the matching of a run"
 
     async def match(
         self, first: Sequence[AnnotatedMemory], second: Sequence[AnnotatedMemory], *, about: str

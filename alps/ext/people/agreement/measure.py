@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 from alps.errors import UsageError, closest
 from alps.event_loop import run_loop
+from alps.ext.calibration.labels import ITEMS, LABELS, SCALE, read_labels
 from alps.ext.people.agreement.annotations import (
     TITLES,
     TwoPeople,
@@ -21,7 +22,6 @@ from alps.ext.people.agreement.labelled import label_agreement
 from alps.ext.people.agreement.matching import PUBLISHERS, JudgeRule, PublishersRule
 from alps.ext.people.agreement.rows import GoldAgreement, LabelAgreement
 from alps.ext.people.agreement.settings import AgreementSettings
-from alps.judges.labels import ITEMS, LABELS, SCALE, read_labels
 from alps.judges.resolve import EMBEDDED_JUDGES
 from alps.llm.ledger import Ledger
 from alps.rows import Calls

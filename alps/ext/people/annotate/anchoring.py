@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from alps.ext.calibration.agreement import LabelScale
 from alps.ext.people.annotate.items import LabelItem
 from alps.ext.people.annotate.journal import GivenLabel, before_shown, by_item
-from alps.stats.agreement import LabelScale
 from alps.stats.bootstrap import Estimate, clustered_mean
 
 # All fields together, where there are several.

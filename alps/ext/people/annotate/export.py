@@ -9,6 +9,9 @@ from typing import Any
 
 from alps.data.release import write_track
 from alps.errors import DataError, UsageError
+from alps.ext.audits import SAMPLE
+from alps.ext.calibration.judge_of_run import JUDGE, read_judge_of_run
+from alps.ext.calibration.labels import ITEMS, LABELS, PEOPLE, SCALE, VERDICTS, read_scales
 from alps.ext.calibration.next_steps import after_export
 from alps.ext.people.annotate.anchoring import Anchoring, anchoring
 from alps.ext.people.annotate.decided import Decided, Which, decided
@@ -17,8 +20,6 @@ from alps.ext.people.annotate.items import RECORDS, SHOWN, Work, open_work, read
 from alps.ext.people.annotate.journal import GivenLabel, people_in
 from alps.folders import path_fault, refuse_full, same_file
 from alps.jsonl import Row, dump, parse_json
-from alps.judges.judge_of_run import JUDGE, read_judge_of_run
-from alps.judges.labels import ITEMS, LABELS, PEOPLE, SAMPLE, SCALE, VERDICTS, read_scales
 from alps.run.folder import write_json, write_whole
 
 ADJUDICATED = "adjudicated"
@@ -196,7 +197,7 @@ def _records(work: Work) -> list[Row]:
     """Read the records that memories come from.
 
     Raises:
-        DataError: If a line is no object, or its track can't be the name of a folder.
+        DataError: If a line is no object, or its track is not a valid folder name.
     """
     path, folders = work.folder / RECORDS, dict[str, str]()
     records = read_lines(path)

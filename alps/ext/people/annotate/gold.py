@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from alps.data.audit_records import conversation
+from alps.ext.datasets.audit_records import conversation
 from alps.ext.people.annotate.added import Added
 from alps.ext.people.annotate.decided import Decided, Ruling
 from alps.ext.people.annotate.items import Answer

@@ -18,9 +18,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.ext.calibration.labels import ITEMS
 from alps.ext.people.annotate.settings import Job
 from alps.jsonl import Row, parse_json, scan
-from alps.judges.labels import ITEMS
 from alps.run.folder import write_json
 from alps.schema import FrozenRow
 from alps.slips import refuse_form_of
@@ -101,7 +101,7 @@ def open_work(folder: Path) -> Work:
     try:
         plan = LabelPlan.model_validate(parse_json(path.read_bytes()))
     except (ValueError, ValidationError) as error:
-        raise DataError("is not the plan of a folder to annotate", path=path) from error
+        raise DataError("is not the plan of an annotation folder", path=path) from error
     shown: dict[str, Row] = {}
     for row in read_lines(folder / SHOWN):
         shown[str(row.get("item_id"))] = row

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from alps.errors import UsageError
 from alps.ext.calibration.correct_again import judge_of_run
+from alps.ext.calibration.judge_of_run import JUDGE
 from alps.ext.calibration.judge_questions import JudgeCall, asked_in
+from alps.ext.calibration.labels import ITEMS
 from alps.ext.calibration.sample import draw_audit, draw_labels
 from alps.ext.people.annotate.items import PLAN, RECORDS, SHOWN, LabelPlan, open_work, write_plan
 from alps.ext.people.annotate.memories import Memories, memories_of
 from alps.ext.people.annotate.settings import JOBS, Job, Settings
 from alps.jsonl import Row, dump, scan
-from alps.judges.judge_of_run import JUDGE
-from alps.judges.labels import ITEMS
 from alps.judges.matching import UNRELATED, MatchQuestion
 from alps.run.folder import write_json, write_whole
 from alps.run.opened import AnswerKey, find_run, open_run, read_rows

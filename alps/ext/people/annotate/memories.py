@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.data.audit_records import at, conversation, dicts_at, text_at, track_folders
 from alps.data.release import open_split, read_track
 from alps.errors import UsageError
 from alps.ext.calibration.sample import rank
+from alps.ext.datasets.audit_records import at, conversation, dicts_at, text_at, track_folders
 from alps.jsonl import Row
 from alps.run.opened import MANIFEST, RUNS, AnswerKey, find_run, open_run, read_rows
 from alps.run.source import open_again

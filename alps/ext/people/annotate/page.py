@@ -7,12 +7,12 @@ from secrets import token_hex
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from alps.ext.calibration.labels import SCALE
 from alps.ext.people.annotate.figures import WorkProgress
 from alps.ext.people.annotate.items import Answer, LabelItem
 from alps.ext.people.annotate.questions import LabelForm
 from alps.ext.people.annotate.seat import Seat, Step
 from alps.judges.calibration_file import rubric_of
-from alps.judges.labels import SCALE
 from alps.show.html import page_environment
 
 if TYPE_CHECKING:

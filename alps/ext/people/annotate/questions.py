@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
+from alps.ext.calibration.agreement import LabelScale
 from alps.ext.people.annotate.items import Answer, LabelItem
 from alps.judges.rubric import labelled_as
 from alps.schema import CANONICAL_LABELS, UNMAPPED
 from alps.slips import read_toml
-from alps.stats.agreement import LabelScale
 from alps.text import fold
 
 KEEP, EDIT, REJECT, ADD, NOTHING = "keep", "edit", "reject", "add", "nothing"

@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from alps.errors import UsageError
+from alps.ext.calibration.agreement import LabelScale
+from alps.ext.calibration.label_rows import Value
+from alps.ext.calibration.labels import SCALE, read_scales
 from alps.ext.people.annotate.assignment import order_for
 from alps.ext.people.annotate.differences import LabelDifference, differing
 from alps.ext.people.annotate.items import Answer, LabelItem, Work, open_work
@@ -19,9 +22,6 @@ from alps.ext.people.annotate.journal import (
     people_in,
 )
 from alps.ext.people.annotate.questions import ADD, LabelForm, form_of, read_answer
-from alps.judges.label_rows import Value
-from alps.judges.labels import SCALE, read_scales
-from alps.stats.agreement import LabelScale
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from alps.errors import UsageError
 from alps.ext.people.annotate.figures import WorkProgress, standing_of
 from alps.ext.people.annotate.page import environment, render
 from alps.ext.people.annotate.seat import Seat
-from alps.loopback import application_of
+from alps.ext.view.loopback import application_of
 from alps.text import whole_number
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ JOBS: tuple[Job, ...] = get_args(Job)
 def _name(value: str) -> str:
     # It becomes part of the name of a file.
     if not value.isprintable() or not value.replace("-", "").replace("_", "").isalnum():
-        raise ValueError("a name has letters, digits, - and _ alone")
+        raise ValueError("use only letters, digits, - and _ in names")
     return value
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
+from alps.ext.calibration.labels import ITEMS
 from alps.ext.people.annotate.export import ANNOTATIONS, Exported
-from alps.judges.labels import ITEMS
 from alps.show.formatting import counted
 from alps.show.table import Table, named, printed, row_of, scored, ungrouped, with_interval
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError, closest, shown
+from alps.ext.calibration.agreement import LabelScale
 from alps.jsonl import NoNumberError, TwiceError, parse_json, parse_strict
 from alps.slips import HEAD, Slips, refuse_encoding, refuse_form
-from alps.stats.agreement import LabelScale
 
 Value = int | float | str
 _ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
@@ -216,7 +216,7 @@ def _decode(raw: bytes, path: Path, line: int | None) -> dict[str, Any]:
         field = _field_of(raw)
         raise DataError(f"{error}: write null", path=path, line=line, field=field) from error
     except TwiceError as error:
-        fault = "stands twice in one object: keep one of them"
+        fault = "appears twice in one object: keep one of them"
         raise DataError(fault, path=path, line=line, field=error.key) from error
     except (ValueError, RecursionError) as error:
         at = error.lineno if line is None and isinstance(error, json.JSONDecodeError) else line

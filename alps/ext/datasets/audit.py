@@ -45,7 +45,10 @@ from alps.data.audit_findings import (
     shifted,
     shorten,
 )
-from alps.data.audit_records import (
+from alps.data.hub import HubSplit
+from alps.data.pools import BANK
+from alps.data.release import Row, open_split, read_rows
+from alps.ext.datasets.audit_records import (
     MISALIGNED,
     SplitOverlap,
     UpdateAudit,
@@ -64,11 +67,10 @@ from alps.data.audit_records import (
     text_at,
     track_folders,
 )
-from alps.data.hub import HubSplit
-from alps.data.pools import BANK
-from alps.data.release import Row, open_split, read_rows
+from alps.extension import brought_tasks
 from alps.rejection import shown_value
 from alps.similarity import BOILERPLATE_WEIGHT, THRESHOLD, features, similarity
+from alps.tasks import TASKS, load_task
 from alps.text import fold, fold_loosely
 
 _PLACES = ("the first candidate", "the last candidate")
@@ -117,7 +119,7 @@ class PoolAudit:
         candidates = dicts_at(row, "input", "candidate_memories")
         if not candidates:
             if self._bank is None and not self._known:
-                what = f"neither candidates nor {BANK} nor memories of other tracks"
+                what = f"neither candidates nor {BANK} nor memories of other tasks"
                 self._tally.find("empty-row", "serious", "no candidates", name, what)
             elif self._bank is not None and gold is not None:
                 self._look_at_bank(name, row, gold)
@@ -169,9 +171,9 @@ class PoolAudit:
             return
         twin = gold is not None and gold in again
         severity: Severity = "serious" if twin else "warning"
-        detail = "the gold's value stands twice" if twin else "distractors have equal values"
+        detail = "the gold's value appears twice" if twin else "distractors have equal values"
         value = gold if twin and gold else max(again, key=lambda value: again[value])
-        spare = f"{sum(again.values())} of {len(candidates)} candidates are spare"
+        spare = f"{sum(again.values())} of {len(candidates)} candidates are surplus"
         what = f"{spare}; {again[value] + 1} times «{value}»"
         self._tally.find("duplicate-candidate", severity, detail, name, what, unit="pools")
 
@@ -294,7 +296,7 @@ class PoolAudit:
         if uneven := far_from_uniform(self._places):
             distance, p = uneven
             figures = f"distance {distance:.2f}, p {_p(p)} (Kolmogorov-Smirnov)"
-            detail, n = f"places are far from uniform: {figures}", len(self._places)
+            detail, n = f"positions are far from uniform: {figures}", len(self._places)
             return self._tally.finding("position-cue", "serious", (n, n), "pools", detail)
         return None
 
@@ -400,6 +402,25 @@ __all__ = ["AuditReport", "DataFinding", "FoundPlace", "TrackLooked", "audit"]
 Known = defaultdict[str, set[str]]
 
 
+def audit_data(data: str, split: str | None, task: str | None = None) -> AuditReport:
+    """Audit data in a layout that a task has to itself, `task` if given, or else the release's.
+
+    Raises:
+        UsageError: If there is no such data set or split, or the split must be named.
+        DataError: If a file can't be read.
+    """
+    # Tasks that extensions bring have samples of their own: `task=` names whose.
+    brought = () if data == "samples" else brought_tasks()
+    for name in (*TASKS, *brought) if task is None else (task,):
+        own = load_task(name).data.audit
+        report = None if own is None else own(data, split)
+        if report is not None:
+            return report
+    from alps.ext.datasets.audit import audit
+
+    return audit(data, split)
+
+
 def audit(data: str, split: str | None) -> AuditReport:
     """Audit every track of one split; `data` and `split` are what `alps run` takes.
 
@@ -417,7 +438,7 @@ def audit(data: str, split: str | None) -> AuditReport:
     else:
         overlap = SplitOverlap(opened)
         if not overlap.splits:
-            unchecked.append("split-overlap: there is no other split beside this one")
+            unchecked.append("split-overlap: there is no other split")
     looked: list[TrackLooked] = []
     findings: list[DataFinding] = []
     # What the other tracks say of a user is known before the pools are looked at, and to nobody
@@ -431,9 +452,7 @@ def audit(data: str, split: str | None) -> AuditReport:
         findings += of_track
         looked.append(rows)
         if not rows.with_gold:
-            unchecked.append(
-                f"{track}: its gold is withheld, so nothing about gold could be looked at"
-            )
+            unchecked.append(f"{track}: its gold is withheld, so gold was not checked")
     looked.sort(key=lambda rows: order_of(rows.track))
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), order_of(f.track), f.code, -f.count))
     return AuditReport(data, opened.name, tuple(looked), tuple(findings), tuple(unchecked))

@@ -10,9 +10,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from alps.ext.calibration.label_rows import Value
+from alps.ext.calibration.labels import LabelSet, pair_payload, rated_payload, read_labels
 from alps.judges.base import EmbeddedJudge
-from alps.judges.label_rows import Value
-from alps.judges.labels import LabelSet, pair_payload, rated_payload, read_labels
 from alps.judges.matching import RELATIONS, UNRELATED, Judgement, MatchQuestion, Pair, Relation
 from alps.judges.question import Question
 from alps.judges.rubric import MATCHING, Rating, RubricQuestion

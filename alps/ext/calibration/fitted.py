@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.ext.calibration import FITTED
 from alps.judges.base import EmbeddedJudge
 from alps.judges.matching import Item, Judgement, MatchQuestion, Pair, Relation
 from alps.judges.question import Question
-from alps.judges.resolve import FITTED
 from alps.similarity import Features, features, similarity_matrix
 
 # Raised with every change of a feature: a file of another version is refused.
@@ -124,6 +124,7 @@ class FittedJudge(EmbeddedJudge):
     def __init__(self, path: Path) -> None:
         self._fitted = read_fitted(path)
         self.name = f"{FITTED}{path}"
+        self.agreement = self._fitted.agreement
         self.fingerprint: Mapping[str, Any] = {
             "judge": "fitted",
             "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),

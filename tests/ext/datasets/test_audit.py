@@ -3,9 +3,9 @@ import random
 
 import pytest
 
-from alps.data.audit import audit, near
 from alps.data.release import GOLD, INPUT, write_track
 from alps.errors import UsageError
+from alps.ext.datasets.audit import audit, near
 from alps.similarity import THRESHOLD, similarity
 from tests.audit_sets import (
     POOLS,
@@ -128,7 +128,7 @@ def test_what_gives_the_gold_of_a_pool_away_is_found(tmp_path, change, code, sev
         assert len(finding.examples) == 5
         assert finding.examples[0].benchmark_id == "r0"
     if change.get("change") is equal_others:
-        spare = f"1 of {SIZE} candidates are spare; 2 times"
+        spare = f"1 of {SIZE} candidates are surplus; 2 times"
         assert finding.examples[0].what.startswith(spare)
     assert [clue for clue in CLUES if clue != code and found(report, clue)] == []
 
@@ -240,8 +240,8 @@ def test_a_quote_of_the_user_is_found_though_it_is_not_literal(tmp_path, quote):
 @pytest.mark.parametrize(
     ("quote", "detail"),
     [
-        ("prefer lavender and thyme", "the quote stands in assistant's turns only"),
-        ("My sister collects antique clocks", "the quote stands in no turn"),
+        ("prefer lavender and thyme", "the quote is in assistant's turns only"),
+        ("My sister collects antique clocks", "the quote is in no turn"),
     ],
 )
 def test_a_quote_that_the_user_did_not_say_is_found(tmp_path, quote, detail):
@@ -296,7 +296,7 @@ def test_rows_that_do_not_join_are_reported_and_the_others_still_looked_at(tmp_p
         ("the gold row has no input row", "orphan"),
         ("the input row has no gold row", "lonely"),
         ("the line is not a JSON object", f"{INPUT} line 3"),
-        ("the benchmark_id stands twice in a file", "lonely"),
+        ("a benchmark_id appears twice in a file", "lonely"),
     }
     assert only(report, "rejected-gold").of == 2
 
@@ -364,7 +364,7 @@ def test_what_stands_in_two_splits_is_found(tmp_path, change, kind):
     )
     overlap = only(report, "split-overlap")
     assert (overlap.severity, overlap.count, overlap.of) == ("serious", 1, 2)
-    assert overlap.detail == f"the {kind} stands in another split"
+    assert overlap.detail == f"the {kind} is in another split"
     assert overlap.examples[0].benchmark_id == "a"
 
 
@@ -382,5 +382,5 @@ def test_a_query_of_two_splits_is_found_but_an_instruction_is_none(tmp_path):
     overlap = only(audit(str(tmp_path), "dev"), "split-overlap")
     assert (overlap.track, overlap.detail) == (
         "task4_ability1",
-        "the query stands in another split",
+        "the query is in another split",
     )

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from alps.ext.adapters.user_class import attribute, declared_settings, instantiate, plain
+from alps.ext.adapters.user_code import Caller, end_of
 from alps.llm.secrets import masked
 from alps.schema import Outcome, Prediction
-from alps.systems.base import Tracebacks, described, one_line, understood
-from alps.systems.user_class import attribute, declared_settings, instantiate, plain
-from alps.systems.user_code import Caller, end_of
+from alps.systems.base import Place, Tracebacks, described, one_line, understood
 from alps.tasks import Task
 
 # Seconds; a class that hangs in `close` must not keep a finished run from ending
@@ -128,3 +128,8 @@ def _as_text(node: Any) -> str:
         return json.dumps(node, ensure_ascii=False)
     except (TypeError, ValueError):
         return repr(node)
+
+
+def system_of(path: str, place: Place) -> PythonSystem:
+    """Return an object of the class `MODULE:CLASS`."""
+    return PythonSystem(path, timeout=place.timeout, tracebacks=place.tracebacks)

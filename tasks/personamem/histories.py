@@ -160,7 +160,7 @@ def _scan(path: Path) -> dict[str, _Place]:
                     text = raw.decode()
                     for name, place in _histories_of(text, offset):
                         if name in places:
-                            raise ValueError(f"history '{name}' stands twice")
+                            raise ValueError(f"history '{name}' appears twice")
                         places[name] = place
                 except (ValueError, RecursionError) as error:
                     raise DataError(f"not a history ({error})", path=path, line=line) from error
@@ -197,7 +197,7 @@ def _histories_of(text: str, offset: int) -> Iterator[tuple[str, _Place]]:
             break
         at = _after(text, at, ",")
     if text[at + 1 :].strip():
-        raise ValueError("something stands behind the histories")
+        raise ValueError("unexpected text after the histories")
 
 
 def _check(message: Any, history: str, place: int) -> None:

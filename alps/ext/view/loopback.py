@@ -89,7 +89,7 @@ def server_of(application: "Starlette") -> Any:
     """Return the server of an application; its `run` serves sockets until it is interrupted."""
     import uvicorn
 
-    from alps.loopback_connections import BACKLOG, TimedConnection
+    from alps.ext.view.loopback_connections import BACKLOG, TimedConnection
 
     config = uvicorn.Config(
         application,

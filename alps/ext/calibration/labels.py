@@ -33,18 +33,16 @@ from statistics import median
 from typing import Any, get_args
 
 from alps.errors import DataError, UsageError, closest, shown
+from alps.ext.calibration.agreement import Kind, LabelScale
+from alps.ext.calibration.label_rows import LabelRow, Value, on_scale, read_object, read_rows
 from alps.judges.calibration_file import rubric_of
-from alps.judges.label_rows import LabelRow, Value, on_scale, read_object, read_rows
 from alps.judges.matching import Item as Memory
 from alps.judges.rubric import Rubric, RubricQuestion, rubric
 from alps.schema import Outcome
 from alps.slips import Slips
-from alps.stats.agreement import Kind, LabelScale
 
 ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
 VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
-# How the items were drawn from a run, where they were.
-SAMPLE = "sample.json"
 STRESS, KNOWN = "stress", "known"
 # The largest number on a scale: squares of distances, and their sums, have to stay numbers.
 LARGEST = 1_000_000_000
@@ -85,7 +83,7 @@ class LabelSet:
 
     Attributes:
         labels: By item, then by annotator.
-        sha256: Of the items, labels, scales and people, byte by byte.
+        sha256: Of the items, labels, scales and people, byte for byte.
         positive: The values that count as accepted, for the rubrics where any are declared.
         crowd: Means of many people, by annotator and item.
         own: Rubrics of the people's own, whose instructions lie in the folder.
@@ -304,7 +302,7 @@ def read_scales(path: Path) -> tuple[dict[str, LabelScale], dict[str, frozenset[
     """
     row = read_object(path)
     if not row.values:
-        raise DataError('holds no scale: write {RUBRIC: {"kind": …, "values": […]}}', path=path)
+        raise DataError('has no scale: write {RUBRIC: {"kind": …, "values": […]}}', path=path)
     # All scales are read before any positive value: what is wrong with a scale is reported first.
     scales = {name: _scale(row.part(name)) for name in row.values}
     positive: dict[str, frozenset[Value]] = {}
@@ -367,7 +365,7 @@ def _fault(value: object, before: Sequence[object]) -> str | None:
         bounds = f"between {-LARGEST:,} and {LARGEST:,}"
         return f"numbers of a scale lie {bounds}, got {shown(value)}: choose a unit"
     if value in before:
-        return f"{shown(value)} stands twice: a scale declares each value once"
+        return f"{shown(value)} appears twice: a scale declares each value once"
     return None
 
 
@@ -383,7 +381,7 @@ def _read_items(
         with slips.leaving_out():
             item = _item(row, scales, slips)
             if item.item_id in items:
-                message = f"{shown(item.item_id)} stands twice: give each item an id of its own"
+                message = f"{shown(item.item_id)} appears twice: give each item an id of its own"
                 raise row.wrong("item_id", message)
             items[item.item_id] = item
     return items, frozenset(named - items.keys())

@@ -13,7 +13,7 @@ from typing import Any
 
 from rapidfuzz import fuzz
 
-from alps.data.audit_findings import ALPHA, DataFinding, FoundPlace, Tally, shorten
+from alps.data.audit_findings import ALPHA, SHORTEST_INSIDE, DataFinding, FoundPlace, Tally, shorten
 from alps.data.hub import HubSplit
 from alps.data.release import GOLD, INPUT, JoinError, Row, Split, read_track
 from alps.rejection import is_rejected
@@ -131,7 +131,7 @@ def joined(
         if fault.path == folder / INPUT or fault.kind == "orphan":
             tally.look("rows")
         if fault.kind == "twice":
-            detail = "the benchmark_id stands twice in a file"
+            detail = "a benchmark_id appears twice in a file"
             tally.find(MISALIGNED, "serious", detail, fault.name, fault.place)
         else:
             detail, what = _DETAILS[fault.kind]
@@ -220,9 +220,6 @@ FUZZY = 80.0
 # Characters from which a part of a quote is looked for fuzzily, not exactly.
 SHORTEST_FUZZY = 8
 
-# Characters from which a gold value that stands within a longer text gives itself away.
-SHORTEST_INSIDE = 12
-
 _OMISSION = re.compile(r"\.{3,}|…|\[…\]|\n")
 _LISTS = (("input", "memory"), ("input", "candidate_memories"), *DIALOGUES)
 _NAMES = ("benchmark_id", "session_id", "canonical_id", "stratum", "task", "ability")
@@ -261,7 +258,7 @@ def check_evidence(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
             continue
         by_assistant = _is_said(quote, _voice(turns, user=False))
         where = "assistant's turns only" if by_assistant else "no turn"
-        detail, what = f"the quote stands in {where}", f"«{quote}»"
+        detail, what = f"the quote is in {where}", f"«{quote}»"
         tally.find("evidence-not-in-user-turn", "warning", detail, name, what, unit="quotes")
 
 
@@ -284,7 +281,7 @@ def _is_said(quote: str, voice: str) -> bool:
 def check_labels(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
     """Count input rows that give their gold away: `label-in-input`.
 
-    Serious: the value or the id of the gold memory stands in the input outside of memory lists,
+    Serious: the value or the id of the gold memory is in the input outside of memory lists,
     candidates and dialogues. A value that is also said in the dialogue only counts where a field
     holds it and nothing else. Note: `stratum` is the label of the gold memory, or `audit_context`
     repeats the dialogue; no system may be shown either.
@@ -292,7 +289,7 @@ def check_labels(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
     if gold is None:
         return
     if (what := _given_away(row, gold)) is not None:
-        detail = "the gold memory stands in the input"
+        detail = "the gold memory is in the input"
         tally.find("label-in-input", "serious", detail, name, what)
     _note_labels(name, row, gold, tally)
 
@@ -507,7 +504,7 @@ class SplitOverlap:
         for kind, text, digest in _traces(row, tally.track):
             if kind not in shared and digest in self._known:
                 shared.add(kind)
-                detail = f"the {kind} stands in another split"
+                detail = f"the {kind} is in another split"
                 what = f"{self._known[digest]}: {text}"
                 tally.find("split-overlap", "serious", detail, name, what)
 

@@ -17,10 +17,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from alps.stats.bootstrap import Estimate, Floats, cluster_sums
+from alps.stats.bootstrap import UNIT, Estimate, Floats, cluster_sums
 from alps.stats.bounded import LEVEL, interval_by_variance
 from alps.stats.grouped import RARE, RARE_DIFFERENCE, few_differ, grouped_interval
 from alps.stats.intervals import Confusion, Z, clustered_variance, wilson
+from alps.stats.paired import Difference, detectable, t_tests
 
 Method = Literal["rogan_gladen", "ppi"]
 Interval = Literal["score", "normal", "bounded", "difference"]
@@ -477,3 +478,35 @@ def _check(
         raise ValueError("labels and verdicts must be finite: leave out what was not given")
     if interval == "score" and not np.isin(people, (0, 1)).all():
         raise ValueError("a score interval needs labels of 0 and 1: use interval='normal'")
+
+
+def powered_difference(
+    people: Floats,
+    judge: Floats,
+    others: Floats,
+    clusters: tuple[Sequence[Hashable], Sequence[Hashable]],
+    *,
+    bounds: tuple[float, float] = UNIT,
+) -> Difference:
+    """Compare two systems on the same records, of which few are judged well.
+
+    PPI++ on the differences of records: those under the better judge, and those under a cheap one
+    of all records. `p` is that of a t test whose variance is one between clusters; there is none
+    where too few of the audited records differ, and the interval is then `grouped_interval`.
+
+    Args:
+        people: First less second under the better judge; shape (audited,).
+        judge: The same under the cheap judge, of the same records.
+        others: The same of the records that were not audited.
+        clusters: What the audited records and the others belong to.
+        bounds: Of the scores.
+    """
+    span = bounds[1] - bounds[0]
+    found = ppi(people, judge, others, clusters, interval="difference", bounds=(-span, span))
+    n, units = len(people) + len(others), len(set(clusters[0]))
+    estimate = Estimate(found.value, found.low, found.high, n, found.reason)
+    few = len(people) > 0 and few_differ(people, clusters[0], commonest=0.0, rare=RARE_DIFFERENCE)
+    if found.value is None or found.error is None or few:
+        return Difference(estimate, None, None)
+    p = t_tests(np.array(found.value), np.array(found.error), np.array(float(units)))
+    return Difference(estimate, float(p), detectable(found.error, units))

@@ -6,9 +6,10 @@ from operator import itemgetter
 from typing import Any
 
 from alps.errors import RunFolderError
+from alps.ext.looking.dialogue import DialogueView, Piece, dialogue_view, excerpt
 from alps.run.opened import AnswerKey, RunFolder, Samples, read_wanted
+from alps.run.stored import state_of
 from alps.schema import FAILURES, UNHEARD
-from alps.show.dialogue import DialogueView, Piece, dialogue_view, excerpt
 from alps.show.formatting import MEANINGS
 from alps.tasks import Task
 from alps.tasks.record_parts import (
@@ -24,6 +25,7 @@ from alps.tasks.record_parts import (
     Row,
     ScoredAnswer,
 )
+from alps.tasks.registry import track_title
 
 LIMIT = 20
 FOLDED_TURN = 280
@@ -32,7 +34,7 @@ _OPENING = 80
 ShownPart = DialogueView | Listed | Paired | Passage | Facts
 
 _EFFECTS = {
-    **dict.fromkeys(FAILURES, "an invalid response, scored as the worst"),
+    **dict.fromkeys(FAILURES, "an invalid response, scored as the minimum"),
     **dict.fromkeys((*UNHEARD, "unrated"), "unscored"),
 }
 
@@ -93,24 +95,6 @@ class RecordView:
         )
 
 
-def state_of(score: Row | None, prediction: Row | None) -> str:
-    """Return what became of a record in one word.
-
-    `ok`, `repaired`, a kind of failed prediction, `judge:KIND` for a failed judgement, `unrated`
-    for an answer that its judge could not rate by its rubric, or `unfinished`.
-    """
-    if score is None:
-        return "unfinished"
-    if score.get("stage") == "judge":
-        return f"judge:{score['outcome']}"
-    if score.get("stage") == "generate":
-        return str(score["outcome"])
-    # A judge that rates nothing leaves the name of the rubric and no score.
-    if score.get("rubric") and not score.get("scores"):
-        return "unrated"
-    return "repaired" if prediction is not None and prediction.get("repaired") else "ok"
-
-
 def explain(state: str) -> str:
     """Say in a sentence what became of a record."""
     if state == "ok":
@@ -146,7 +130,7 @@ def build_view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         journals = "predictions.jsonl, verdicts.jsonl or scores.jsonl"
         raise RunFolderError(
-            f"{key.track}/{key.id}: its row in {journals} can't be read; "
+            f"{track_title(key.track)}/{key.id}: its row in {journals} can't be read; "
             "run again with another out="
         ) from error
 

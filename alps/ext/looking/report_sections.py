@@ -9,18 +9,18 @@ from itertools import groupby
 from markupsafe import Markup
 
 from alps.errors import RunFolderError
+from alps.ext.looking.distributions import Bin, curve_of_bins, histogram
+from alps.ext.looking.record import Highlights, RecordCard, cards, rule
 from alps.jsonl import Row
 from alps.rows import BreakdownRow, Floor, GroupRow, Interval, Score, Summary, TrackSummary
 from alps.run.opened import AnswerKey, RunFolder, Samples
-from alps.run.stored import stored_rows
+from alps.run.stored import state_of, stored_rows
 from alps.schema import FAILURES, UNHEARD
 from alps.show import charts
 from alps.show.caveats import Below, baselines_title, below_baseline
 from alps.show.charts import colour_of
-from alps.show.distributions import Bin, curve_of_bins, histogram
 from alps.show.formatting import MEANINGS, letter_of, served_lines
-from alps.show.parts import shown_parts
-from alps.show.record import Highlights, RecordCard, cards, rule, state_of
+from alps.show.parts import ChartedTrack, shown_parts
 from alps.show.run_tables import has_floors, notes_of, undefined
 from alps.show.short_form import needs_rating_judge
 from alps.show.svg import axis_labels
@@ -117,7 +117,7 @@ def account(states: Counter[str]) -> list[AccountRow]:
         AccountRow("repaired", "repaired", states["repaired"], repaired),
     ]
     for kind in FAILURES:
-        meaning = f"{MEANINGS[kind]}: scored as the worst"
+        meaning = f"{MEANINGS[kind]}: scored as the minimum"
         rows.append(AccountRow(kind, f"failed {kind}", states[kind], meaning))
     for kind in UNHEARD:
         rows.append(AccountRow(kind, "unscored", states[kind], f"{MEANINGS[kind]}: unscored"))
@@ -135,16 +135,9 @@ def account(states: Counter[str]) -> list[AccountRow]:
 
 
 @dataclass(frozen=True)
-class TrackSection:
+class TrackSection(ChartedTrack):
     """One track of one run."""
 
-    letter: str
-    colour: int
-    run: RunFolder
-    summary: Summary
-    track: str
-    task: Task
-    found: TrackSummary
     headline: MetricRow
     scales: list[ScoreAxis]
     floors: list[FloorRow]
@@ -180,11 +173,6 @@ class TrackSection:
         )
 
     @property
-    def judged(self) -> bool:
-        """Whether the headline metric depends on a judge."""
-        return self.task.judged
-
-    @property
     def comparable(self) -> bool:
         """Whether its headline is comparable with those of LLM judges."""
         return self.summary.comparable or not self.judged
@@ -209,11 +197,6 @@ class TrackSection:
         return {name: sha256 for name, sha256 in prompts if name.partition("/")[0] not in others}
 
     @property
-    def fingerprint(self) -> str:
-        """The fingerprint of the judge on this track."""
-        return self.run.judge_fingerprint(self.track)
-
-    @property
     def paired_floors(self) -> bool:
         """Whether the differences to trivial baselines stand with each score."""
         return any(floor.differences for floor in self.found.floors.values())
@@ -227,20 +210,6 @@ class TrackSection:
     def baselines_title(self) -> str:
         """What its table of trivial baselines is called."""
         return baselines_title(floor.score for floor in self.floors)
-
-    @property
-    def comparable_with(self) -> tuple[str, ...]:
-        """Properties that two sections must share to be on one axis."""
-        return (
-            self.task.name,
-            self.track,
-            self.headline.metric.name,
-            self.fingerprint if self.judged else "",
-            str(self.run.tracks[self.track].sha256),
-            # As many records: with limit= a run has a part of the same data.
-            str(self.found.n),
-            str(sorted(self.task.conditions.items())),
-        )
 
 
 def anchor(run: RunFolder, letter: str, track: str) -> str:
@@ -338,6 +307,7 @@ def _build_section(
         track=track,
         task=task,
         found=found,
+        metric=lead,
         headline=next(row for row in metrics if row.metric == lead),
         scales=_scales(metrics),
         floors=floors,

@@ -9,10 +9,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from alps.errors import UsageError, closest
+from alps.ext.adapters.user_code import end_of
 from alps.llm.secrets import redact
 from alps.own_code import import_own
 from alps.systems.base import described
-from alps.systems.user_code import end_of
 
 
 def instantiate(path: str, key: str, methods: tuple[str, ...]) -> Any:
