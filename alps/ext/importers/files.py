@@ -29,6 +29,7 @@ from alps.folders import file_names, refuse_full
 from alps.jsonl import dump
 
 ANSWERS, SUMMARY, DATA, PREDICTIONS = "answers.jsonl", "summary.json", "data", "predictions"
+_OF_ANOTHER_SHAPE = ("is not a list", "is not an object", "is missing")
 _ENDINGS = re.compile(r"(\.eval-results-[^/]*|\.jsonl?|\.log|\.eval|\.gz)+\Z")
 _Read = Callable[[Path, str], tuple[list[ImportedAnswer], list[str]]]
 """Reads a file of a system; returns its answers, and what is in doubt about it."""
@@ -71,7 +72,9 @@ def import_files(form: FileFormat, paths: Sequence[Path], settings: ImportSettin
     try:
         answers, flags = _read(form, paths, settings)
     except DataError as error:
-        raise DataError(f"{error}; {form} is {FORMS[form]}") from error
+        other = form != "rows" and str(error).endswith(_OF_ANOTHER_SHAPE)
+        hint = " (rows reads other shapes)" if other else ""
+        raise DataError(f"{error}{hint}; {form} is {FORMS[form]}") from error
     figures = figures_of(answers)
     flags += flags_of(form, answers, figures, settings.reported)
     try:
