@@ -116,4 +116,4 @@ def _points(rubric: str) -> Iterator[str]:
     for mark, point in zip(marked[::2], marked[1::2], strict=True):
         # Most say themselves what an answer does not do: twice would be the opposite.
         is_said = mark == "+" or _FORBIDS.match(point)
-        yield point.strip() if is_said else f"must not be so: {point.strip()}"
+        yield point.strip() if is_said else f"must not be true: {point.strip()}"
