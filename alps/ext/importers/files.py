@@ -73,8 +73,8 @@ def import_files(form: FileFormat, paths: Sequence[Path], settings: ImportSettin
         answers, flags = _read(form, paths, settings)
     except DataError as error:
         other = form != "rows" and str(error).endswith(_OF_ANOTHER_SHAPE)
-        hint = " (rows reads other shapes)" if other else ""
-        raise DataError(f"{error}{hint}; {form} is {FORMS[form]}") from error
+        hint = "; the format rows reads other shapes" if other else ""
+        raise DataError(f"{error}; {form} is {FORMS[form]}{hint}") from error
     figures = figures_of(answers)
     flags += flags_of(form, answers, figures, settings.reported)
     try:
