@@ -72,7 +72,8 @@ def import_files(form: FileFormat, paths: Sequence[Path], settings: ImportSettin
     try:
         answers, flags = _read(form, paths, settings)
     except DataError as error:
-        other = form != "rows" and str(error).endswith(_OF_ANOTHER_SHAPE)
+        named = form != "rows" and error.field is not None
+        other = named and str(error).endswith(_OF_ANOTHER_SHAPE)
         hint = "; the format rows reads other shapes" if other else ""
         raise DataError(f"{error}; {form} is {FORMS[form]}{hint}") from error
     figures = figures_of(answers)
