@@ -98,7 +98,7 @@ def test_a_row_whose_reader_gives_up_on_its_depth_is_named(tmp_path: Path, field
         ),
         pytest.param(
             {"judge_output": review(severity=float("inf"))},
-            "judge_output: holds a number",
+            "judge_output: contains a number",
             id="infinity",
         ),
     ],

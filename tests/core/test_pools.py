@@ -394,8 +394,8 @@ def test_an_out_that_holds_pools_already_is_refused_before_anything_is_written(t
     words = ("data", "pools", "data=data", "out=pools")
     assert alps_here(*words, "distractors=300").code == 0
     before = tree(tmp_path / "pools")
-    assert "is there already" in alps_here(*words, "distractors=300", "seed=9").one_line
-    assert "is there already" in alps_here(*words, "distractors=all").one_line
+    assert "already exists" in alps_here(*words, "distractors=300", "seed=9").one_line
+    assert "already exists" in alps_here(*words, "distractors=all").one_line
     assert tree(tmp_path / "pools") == before
     assert alps_here(*words, "distractors=100").code == 0
 

@@ -18,9 +18,9 @@ from alps.ext.histories.files import SetChoice
 from alps.ext.histories.judging import OUTCOMES
 from alps.ext.histories.model import SetQuestion
 from alps.jsonl import Row, dump, scan
+from alps.keys import HomePath
 from alps.show.formatting import counted
 from alps.text import fold
-from alps.values import HomePath
 
 ANSWERS, VERDICTS = "answers.jsonl", "verdicts.jsonl"
 
