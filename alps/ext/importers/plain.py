@@ -32,7 +32,7 @@ _SAID = (
 _EITHER = "answer"
 _KINDS = ("category", "question_type", "type", "ability", "dim")
 _IDS = ("question_id", "query_id", "id", "question_index", "question_idx")
-_HISTORIES = ("sample_id", "conversation_id", "conv_id", "user_id", "uuid")
+_HISTORIES = ("sample_id", "conversation_id", "conv_id", "item_id", "user_id", "uuid")
 # What rows have that say of an id whether it was answered right, and nothing else.
 _BARE = ("passed", "correct", "is_correct", "success")
 _OUTCOMES = frozenset(("correct", "hallucination", "omission"))
@@ -186,6 +186,8 @@ def _objects(
                 yield from _objects(one, where, name, deep + 1)
     elif isinstance(node, dict):
         yield where, name, node
+        # What holds the rows of a conversation may name it.
+        name = _first(node, _HISTORIES) or name
         lists = sum(isinstance(one, list) for one in node.values())
         for key, one in node.items():
             own = key if isinstance(one, list) and lists > 1 else name
