@@ -22,12 +22,12 @@ from alps.ext.importers.rows import ImportedAnswer, Numbered
 _QUESTIONS = ("question", "query", "question_input", "question_text", "user_query", "q")
 _GOLDS = (
     *("golden_answer", "gold_answer", "gold", "ground_truth", "groundtruth", "expected_answer"),
-    *("expected", "expect", "reference_answer", "reference", "correct_answer"),
+    *("expected", "expect", "reference_answer", "reference", "correct_answer", "original_answer"),
 )
 _SAID = (
     *("response", "ai_response", "prediction", "predicted", "predicted_answer", "hypothesis"),
     *("generated_answer", "system_response", "system_answer", "model_answer", "model_response"),
-    *("llm_response", "llm_output", "model_output", "reply"),
+    *("llm_response", "llm_output", "model_output", "reply", "pred", "agent_answer"),
 )
 _EITHER = "answer"
 _KINDS = ("category", "question_type", "type", "ability", "dim")
@@ -37,6 +37,7 @@ _HISTORIES = ("sample_id", "conversation_id", "conv_id", "item_id", "user_id", "
 _BARE = ("passed", "correct", "is_correct", "success")
 _OUTCOMES = frozenset(("correct", "hallucination", "omission"))
 _NUMBER = re.compile(r"[\W_]*\d+\Z")
+_HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 _LOCOMO = {"single-hop", "multi-hop", "open-domain", "temporal", ADVERSARIAL}
 _OF_MEM0 = {"single-hop": "multi-hop", "multi-hop": "open-domain", "open-domain": "single-hop"}
 _DEEPEST = 8
@@ -49,7 +50,8 @@ def read_plain(path: Path, system: str) -> list[ImportedAnswer]:
         DataError: If there are no rows, or two fields of one may be the answer, or the gold.
     """
     answers, numbered = [], Numbered()
-    for conversation, row in _found(path, system):
+    for conversation, fields in _found(path, system):
+        row = _in_words(fields)
         said, gold = _answer_and_gold(row, path)
         question, kind = _first(row, _QUESTIONS), _first(row, _KINDS)
         history = _first(row, _HISTORIES) or conversation
@@ -66,7 +68,7 @@ def read_plain(path: Path, system: str) -> list[ImportedAnswer]:
                 gold=gold,
                 answer=said,
                 abstains=category == ADVERSARIAL or ABSTENTION in str(_first(row, _IDS)),
-                unread={key: value for key, value in row.items() if key not in used},
+                unread={key: one for key, one in fields.items() if _snake(key) not in used},
             )
         )
     return answers
@@ -194,7 +196,16 @@ def _objects(
             yield from _objects(one, f"{where}.{key}", own, deep + 1)
 
 
-def _is_row(node: Mapping[str, Any]) -> bool:
+def _snake(name: str) -> str:
+    return _HUMP.sub("_", name).casefold()
+
+
+def _in_words(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {_snake(name): value for name, value in fields.items()}
+
+
+def _is_row(fields: Mapping[str, Any]) -> bool:
+    node = _in_words(fields)
     asked = _first(node, (*_QUESTIONS, *_IDS)) is not None
     said = any(name in node for name in _SAID)
     said = said or any(isinstance(node.get(name), bool) for name in _BARE)

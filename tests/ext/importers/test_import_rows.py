@@ -79,6 +79,13 @@ SHAPES = {
             )
         ],
     },
+    "names in humps": {
+        "evaluations": [
+            {"questionId": f"q{n}", "question": ASKED[n], "groundTruth": "a", "hypothesis": "b"}
+            | {"questionType": c, "label": label}
+            for n, (c, label) in enumerate(((4, "correct"), (2, "partial"), (3, "incorrect")))
+        ]
+    },
     "lines": "".join(
         json.dumps(row(n, answer="gold", response="said", category=c, llm_score=s)) + "\n"
         for n, (c, s) in enumerate(((4, 1), (2, 0.5), (3, 0)))
