@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from alps.errors import DataError
@@ -36,6 +37,9 @@ _HISTORIES = ("sample_id", "conversation_id", "conv_id", "item_id", "user_id", "
 # What rows have that say of an id whether it was answered right, and nothing else.
 _BARE = ("passed", "correct", "is_correct", "success")
 _OUTCOMES = frozenset(("correct", "hallucination", "omission"))
+_CLAIMS = ("accuracy_percentage", "accuracy", "overall_accuracy", "mean_accuracy")
+_SLACK = 6e-4
+"""How far a claim may be from the rows: it may be rounded to a tenth of a percent."""
 _NUMBER = re.compile(r"[\W_]*\d+\Z")
 _HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 _LOCOMO = {"single-hop", "multi-hop", "open-domain", "temporal", ADVERSARIAL}
@@ -90,6 +94,19 @@ def the_verdict(answers: Sequence[ImportedAnswer]) -> str | None:
     if not looks or any(len(row) > 1 for row in known):
         return None
     return max(scores, key=lambda name: scores[name].count(None))
+
+
+def contradicted(path: Path, answers: Sequence[ImportedAnswer]) -> Iterator[str]:
+    """Hold the accuracy that a file says of itself at its top against the scores of its rows."""
+    tree = read_tree(path)
+    scores = [answer.score for answer in answers if answer.score is not None]
+    for name in _CLAIMS if isinstance(tree, dict) and scores else ():
+        said = tree.get(name)
+        if isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said <= 100:
+            share = said / 100 if said > 1 or name == _CLAIMS[0] else said
+            if abs(share - fmean(scores)) > _SLACK:
+                own = f"its rows give {fmean(scores):.2%}"
+                yield f"{path.name}: {name} says {share:.2%}, and {own}"
 
 
 def with_outcomes(answers: Sequence[ImportedAnswer], verdict: str) -> list[ImportedAnswer]:

@@ -142,6 +142,13 @@ def test_a_failure_of_the_judge_is_where_one_of_two_agreeing_fields_is_empty(tmp
     assert scores(imported(tmp_path, "rows", content))[""] == (0.5, 2, 1)
 
 
+@pytest.mark.parametrize(("said", "told"), [(0.5, ""), (50.0, ""), (0.9, "says 90.00%")])
+def test_the_accuracy_that_a_file_says_of_itself_is_held_against_its_rows(tmp_path, said, told):
+    rows = [row(n, answer="a", golden_answer="b", grade=not n) for n in range(2)]
+    flags = " ".join(imported(tmp_path, "rows", {"accuracy": said, "rows": rows}).flags)
+    assert (told in flags, "says" in flags) == (True, bool(told))
+
+
 def test_outcomes_of_halumem_are_kept_and_bare_marks_of_ids_are_read(tmp_path):
     words = ("Correct", "Hallucination", "Omission", "Correct")
     content = []
