@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from alps.llm.recording import Completes
 from alps.llm.secrets import masked, redact
-from alps.llm.types import EmptyAnswer
+from alps.llm.types import Completes, EmptyAnswer
 from alps.schema import Outcome, Prediction
 from alps.tasks import Task
 

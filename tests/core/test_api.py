@@ -53,7 +53,7 @@ def test_a_run_has_the_scores_and_the_folder_of_the_command(tmp_path):
     assert f1.n == 4
     assert 0 <= f1.low <= f1.value <= f1.high <= 1
     assert run.scores["task4_ability1"]["pa"].value is None
-    assert "rates no answers" in run.scores["task4_ability1"]["pa"].unscored
+    assert "cannot rate answers" in run.scores["task4_ability1"]["pa"].unscored
 
 
 def test_records_are_a_table_for_pandas_and_a_data_set():

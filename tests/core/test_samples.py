@@ -11,11 +11,10 @@ import pytest
 from alps.data.pools import PoolSource, generated_memories, read_bank
 from alps.data.release import GOLD, INPUT, read_samples, read_track
 from alps.errors import DataError
-from alps.rejection import is_rejected
 from alps.schema import CANONICAL_LABELS, UNMAPPED, ExtractionSample, Memory
 from alps.similarity import THRESHOLD, similarity, similarity_matrix
 from alps.tasks import load_task
-from alps.text import fold
+from alps.text import fold, is_rejected
 from tests.sample_rows import (
     SPLIT,
     alike,

@@ -81,9 +81,11 @@ def calibrate_list(folders: list[str], settings: "TrustSettings") -> None:
     """
     from datetime import date
 
-    from alps.ext.calibration.trust import find_calibrations, write_trust_page
+    from alps.ext.calibration.trust import answer_lines, find_calibrations, write_trust_page
 
     labels = None if settings.labels is None else Path(settings.labels)
     found = find_calibrations(folders)
     page = write_trust_page(found, labels, Path(settings.out), today=date.today())
+    for line in answer_lines(found, today=date.today()):
+        say(line)
     say(f"wrote {page}")

@@ -206,6 +206,15 @@ def find_calibrations(words: Sequence[str]) -> list[Calibration]:
     return found
 
 
+def answer_lines(calibrations: Sequence[Calibration], *, today: date) -> Iterator[str]:
+    """Yield in a line for each judge and rubric whether the judge may be trusted, and why."""
+    for calibration in calibrations:
+        for name in calibration.rubrics:
+            one = _answer(calibration, name, today)
+            why = next(iter(one.why), one.todo)
+            yield f"{one.judge} on {name}: {ANSWERS[one.answer][1]} ({why})"
+
+
 def write_trust_page(
     calibrations: Sequence[Calibration], labels: Path | None, out: Path, *, today: date
 ) -> Path:

@@ -96,10 +96,11 @@ def _head(run: RunFolder, view: RecordView, keys: Sequence[AnswerKey]) -> Iterat
     position = f"{on}record {names.index(view.key.id) + 1} of {len(names)}{answer}"
     judge = f"judged by {visible(judge_of(run))}"
     yield Text(f"{position} · {visible(run.model)} · {judge}", style="dim")
-    yield Text(
-        f"{view.state}: {view.explanation}",
-        style="" if view.state in ("ok", "repaired") else "bold red",
-    )
+    explanation, style = view.explanation, "" if view.state in ("ok", "repaired") else "bold red"
+    if style and (cause := view.error or view.judge_error):
+        # The cause itself, then what it does to the score.
+        explanation = f"{visible(cause)}; {explanation.rpartition(': ')[2]}"
+    yield Text(f"{view.state}: {explanation}", style=style)
     figures: list[str] = []
     scores = dict(view.scores)
     for metric in run.tasks[view.key.track].metrics:

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from alps.ext.adapters.user_class import attribute
-from alps.ext.adapters.user_code import Caller, end_of
+from alps.ext.adapters.python_class import Caller, attribute, end_of
 from alps.ext.memory.answers import read_answer
 from alps.ext.memory.protocol import MemorySystem, Opening
 from alps.schema import Outcome

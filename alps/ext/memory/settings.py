@@ -6,9 +6,18 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 
 from alps.extension import EVERYDAY
-from alps.keys import EnvNames, FrozenSettings, Keys, RunKeys, as_of
+from alps.keys import (
+    Address,
+    ContextSizes,
+    EnvNames,
+    Format,
+    FrozenSettings,
+    Keys,
+    RunKeys,
+    as_of,
+    largest_context,
+)
 from alps.llm.options import MemoryExtra
-from alps.values import Address, ContextSizes, Format, largest_context
 
 _MEMORY = "memory:"
 

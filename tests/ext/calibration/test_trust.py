@@ -60,6 +60,8 @@ def page(here):
         "calibrate", "list", here / "known-labels", f"labels={here / 'labels'}", f"out={out}"
     )
     assert done.code == 0, done.err
+    said = [line.partition(" (")[0] for line in done.out.splitlines()]
+    assert "poor on pa: no" in said, done.out
     return out
 
 

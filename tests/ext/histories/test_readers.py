@@ -128,7 +128,7 @@ V3 = {
         ("Why?",),
         (
             *("Says it; briefly.", "Don't push.", "Do NOT name it.", 'No "I know you".'),
-            "must not be so: Pushing it.",
+            "must not be true: Pushing it.",
         ),
     ),
     "the turns before a question are asked with it": (

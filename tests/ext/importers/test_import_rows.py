@@ -108,6 +108,28 @@ def test_files_of_one_conversation_each_are_one_system_whose_copies_count_once(t
     assert any("2 files without a common question" in flag for flag in found.flags)
 
 
+def test_a_failure_of_the_judge_is_where_one_of_two_agreeing_fields_is_empty(tmp_path):
+    content = []
+    for number, (label, score) in enumerate((("correct", 1), ("wrong", 0), ("", 0))):
+        own = row(number, prediction="a", ground_truth="b", judge_label=label, judge_score=score)
+        content.append(own)
+    assert scores(imported(tmp_path, "rows", content))[""] == (0.5, 2, 1)
+
+
+def test_outcomes_of_halumem_are_kept_and_bare_marks_of_ids_are_read(tmp_path):
+    words = ("Correct", "Hallucination", "Omission", "Correct")
+    content = []
+    for number, word in enumerate(words):
+        content.append(row(number, hypothesis="a", gold="b", judge_label=word, user_id="u"))
+    found = imported(tmp_path, "rows", content)
+    assert scores(found)[""] == (0.5, 4, 0)
+    lines = (found.folder / "answers.jsonl").read_text().splitlines()
+    assert [json.loads(line)["outcome"] for line in lines] == [word.lower() for word in words]
+    (tmp_path / "again").mkdir()
+    bare = {"tests": [{"id": f"t{n}", "passed": n != 1, "cost_usd": 0.5} for n in range(4)]}
+    assert scores(imported(tmp_path / "again", "rows", bare))[""] == (0.75, 4, 0)
+
+
 UNCLEAR = {
     "an answer of nobody": ([row(0, answer="Bo")], "may be the gold or the system's"),
     "two answers": (

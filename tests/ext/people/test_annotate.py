@@ -150,6 +150,11 @@ def test_a_number_of_any_form_breaks_no_page(work, field, number):
         assert desk.client.get(f"/item/{number}").status_code == 200
 
 
+def test_a_place_before_the_first_item_is_none(work):
+    with Desk(work) as desk:
+        assert desk.client.get("/item/0").text == desk.client.get("/item/none").text
+
+
 def test_a_form_without_end_is_given_up_and_not_kept(work):
     pieces, told = [], []
 
