@@ -311,7 +311,7 @@ def _fault_of_row(row: Mapping[str, Any], stage: str, task: Task) -> str:
     try:
         ROWS[stage].model_validate(row)
         if stage != "calls" and row["track"] != task.track:
-            return f"a row of the track {shown(row['track'], 40)}"
+            return f"a row of {shown(row['track'], 40)}"
         return _fault_of_prediction(row, task) if stage == "predictions" else ""
     except ValidationError as error:
         field, fault = faults_of(error)[0]

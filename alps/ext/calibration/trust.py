@@ -211,7 +211,8 @@ def answer_lines(calibrations: Sequence[Calibration], *, today: date) -> Iterato
     for calibration in calibrations:
         for name in calibration.rubrics:
             one = _answer(calibration, name, today)
-            yield f"{one.judge} on {name}: {ANSWERS[one.answer][1]} ({next(iter(one.why), one.todo)})"
+            why = next(iter(one.why), one.todo)
+            yield f"{one.judge} on {name}: {ANSWERS[one.answer][1]} ({why})"
 
 
 def write_trust_page(

@@ -142,7 +142,7 @@ def test_the_order_of_the_memories_changes_no_verdict(here):
     ("words", "said"),
     [
         (("labels=judged",), "out="),
-        (("labels=judged", "out=records.jsonl"), "is there already"),
+        (("labels=judged", "out=records.jsonl"), "already exists"),
         (("labels=judged", "judge=lexical", "out=x.json"), "leave judge= out"),
         (("labels=nowhere", "out=x.json"), "nowhere"),
     ],
