@@ -33,7 +33,8 @@ test: install
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not release" $(ARGS)
 
 SMOKE = tests/core/test_cli.py tests/core/test_engine.py tests/core/test_journal.py \
-	tests/core/test_matching.py "tests/core/test_goldens.py::test_every_file_is_written_as_before[embedded]"
+	tests/core/test_run.py tests/core/test_matching.py tests/core/test_settings.py \
+	"tests/core/test_goldens.py::test_every_file_is_written_as_before[embedded]"
 
 test-ext: install
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile -m "not release" $(SMOKE) tests/ext/$(NAME) $(ARGS)

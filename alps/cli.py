@@ -13,7 +13,7 @@ from alps.explained import ExplainedGroup
 COMMANDS = {
     "run": "alps.commands.running:run",
     "score": "alps.commands.running:score",
-    "compare": "alps.commands.looking:compare",
+    "compare": "alps.commands.running:compare",
 }
 """Where the commands of the spine lie; extensions name their own."""
 _FURTHER = "alps COMMAND --help lists settings; alps completion --help: Tab completion"

@@ -86,6 +86,10 @@ class Extension:
         doctor: The class of the keys that it adds to those of `alps doctor`.
         examine: What examines what they name, from the settings of `alps doctor` and a console to
             an exit code; None where they name nothing of it: `mine:examine`.
+        scorings: Where tasks are scored in other ways, by the values of `scoring=`:
+            `{"mine": "mine:rescored"}`, from tracks to tracks.
+        systems: Where the systems that it brings are made, by the beginnings of their names:
+            `{"mine:": "mine:system"}`, from the rest of the name and an `alps.systems.base.Place`.
         judges: Where the judges that it brings are made, by the beginnings of their names:
             `{"mine:": "mine:MyJudge"}`, from the path behind it to an `alps.judges.base.Judge`.
         operational: Those of its keys that say how a run is carried out, not what it measures: a
@@ -126,6 +130,8 @@ class Extension:
     settings: str = ""
     doctor: str = ""
     examine: str = ""
+    scorings: dict[str, str] = field(default_factory=dict)
+    systems: dict[str, str] = field(default_factory=dict)
     judges: dict[str, str] = field(default_factory=dict)
     operational: tuple[str, ...] = ()
     serves: Callable[[str], bool] = _none
@@ -178,6 +184,18 @@ def _lacks(extension: Extension, kept: Collection[str]) -> bool:
 def brought_tasks() -> dict[str, Extension]:
     """Return the extensions that bring tasks, by the names of these; of two alike ours counts."""
     return {name: one for one in extensions() for name in one.tasks}
+
+
+@cache
+def brought_scorings() -> dict[str, str]:
+    """Return where other ways of scoring that extensions bring are made, by their names."""
+    return {name: where for one in extensions() for name, where in one.scorings.items()}
+
+
+@cache
+def brought_systems() -> dict[str, str]:
+    """Return where the systems that extensions bring are made, by the beginnings of their names."""
+    return {start: where for one in extensions() for start, where in one.systems.items()}
 
 
 @cache

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from alps.extension import keys_of, operational_keys
-from alps.keys import FrozenSettings, JudgingKeys, RunKeys
+from alps.keys import Format, FrozenSettings, HomePath, JudgingKeys, RunKeys
 from alps.llm.secrets import redact
-from alps.values import Format, HomePath
 
 # Every manifest says these, given or not: older versions of the package read them so.
 _ALWAYS_SAID = frozenset(

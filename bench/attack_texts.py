@@ -13,7 +13,7 @@ import obedient
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from alps.rejection import shown_value
+from alps.text import shown_value
 
 Row = dict[str, Any]
 MOST_ITEMS = 40

@@ -4,11 +4,10 @@
     python bench/house.py budgets=yes
 
 The first prints a table with a row a FOLDER, whose modules are counted with those below it. Its
-first rows are this project: all of it, the spine, the tasks in folders of their own, and each
-extension; `project=FOLDER` names another checkout. A task in a folder of its own (`tasks/NAME/`)
-can be deleted, as an extension can, and is not counted as spine. Functions count with their
-methods and without nested ones, whose branches count for the outer one; their cyclomatic
-complexity is radon's.
+first rows are this project: all of it, the spine, the tasks in folders of their own (`tasks/NAME/`:
+they can be deleted, as an extension can, and are not of the spine), and each extension;
+`project=FOLDER` names another checkout. Functions count with their methods and without nested ones,
+whose branches count for the outer one; their cyclomatic complexity is radon's.
 
 `budgets=yes` prints what is bounded, and exits 1 where a budget is passed that holds for every
 change: the lines of the spine, the modules whose functions one plain run calls and those that it
@@ -33,8 +32,7 @@ from radon.visitors import ComplexityVisitor
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("alps", "tasks", "judges", "data", "leaderboard")
 SPINE = ("alps", "tasks", "judges", "data")
-EXTENSIONS = Path("alps") / "ext"
-START = Path("alps") / "run" / "start.py"
+EXTENSIONS, START = Path("alps") / "ext", Path("alps") / "run" / "start.py"
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 LONGEST, COMPLEX = 100, 10
 HEAD = ("", "modules", "lines", "comprehensions", "comments", "long lines", "CC > 10", "functions")
@@ -116,9 +114,8 @@ def of_project(project: Path) -> list[tuple[str, ...]]:
     rows = [count(project / room for room in ROOMS).row("alps")]
     inside = project / EXTENSIONS
     if inside.is_dir():
-        spine = _spine(project)
-        rows.append(spine.row("spine"))
-        rows.append(count(_tasks_in_folders(project)).row("tasks in folders"))
+        rows.append(_spine(project).row("spine"))
+        rows.append(_tasks_in_folders(project).row("tasks in folders"))
         found = [(count([folder]), folder.name) for folder in inside.iterdir() if folder.is_dir()]
         for counts, name in sorted(found, key=lambda one: (-one[0].lines, one[1])):
             if counts.modules:
@@ -127,8 +124,8 @@ def of_project(project: Path) -> list[tuple[str, ...]]:
     return rows
 
 
-def _tasks_in_folders(project: Path) -> list[Path]:
-    return [path.parent for path in sorted((project / "tasks").glob("*/__init__.py"))]
+def _tasks_in_folders(project: Path) -> Counts:
+    return count(path.parent for path in (project / "tasks").glob("*/__init__.py"))
 
 
 def _spine(project: Path) -> Counts:
@@ -136,14 +133,10 @@ def _spine(project: Path) -> Counts:
     folders = [path for path in (project / "alps").iterdir() if not path.is_symlink()]
     roots = [folder for folder in folders if folder.is_dir() and folder.name != "ext"]
     spine = count([*roots, *(project / room for room in SPINE[1:])])
-    alone = [path for path in folders if path.suffix == ".py"]
-    apart = count(_tasks_in_folders(project))
-    lines = sum(len(path.read_text("utf-8").splitlines()) for path in alone)
-    return replace(
-        spine,
-        modules=spine.modules + len(alone) - apart.modules,
-        lines=spine.lines + lines - apart.lines,
-    )
+    alone = [len(path.read_text("utf-8").splitlines()) for path in folders if path.suffix == ".py"]
+    apart = _tasks_in_folders(project)
+    modules, lines = spine.modules - apart.modules, spine.lines - apart.lines
+    return replace(spine, modules=modules + len(alone), lines=lines + sum(alone))
 
 
 @dataclass(frozen=True)
@@ -166,11 +159,11 @@ def budgets(project: Path) -> list[Budget]:
     run = plain_run(project)
     whole = count(project / room for room in ROOMS)
     return [
-        Budget("lines of the spine", 32_000, _spine(project).lines, 46_800),
-        Budget("modules that a plain run calls", 60, run["called"], 107),
-        Budget("modules of ours that it imports", 100, run["imported"], 140),
-        Budget(f"lines of {START}", 250, len(start.splitlines()), 250),
-        Budget(f"imports of {START}", 14, imports, 24),
+        Budget("lines of the spine", 32_000, _spine(project).lines, 36_200),
+        Budget("modules that a plain run calls", 60, run["called"], 100),
+        Budget("modules of ours that it imports", 100, run["imported"], 135),
+        Budget(f"lines of {START}", 250, len(start.splitlines()), 240),
+        Budget(f"imports of {START}", 14, imports, 22),
         Budget("modules that hold its settings before a sample", 14, run["holding"]),
         Budget("modules in all", 300, whole.modules),
         Budget("lines in all", 72_000, whole.lines),
@@ -184,7 +177,6 @@ TRACED = """
 import json, sys
 from alps.cli import main
 called, holding, importing, over = set(), set(), 0, False
-
 def note(frame):
     held = (type(value).__name__ for value in list(frame.f_locals.values()))
     if "RunSettings" in held:

@@ -31,8 +31,8 @@ from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.label_rows import LabelRow, Value, read_rows
 from alps.ext.calibration.labels import CROWD, ITEMS, LABELS, PEOPLE, SCALE, VERDICTS
 from alps.jsonl import dump
+from alps.keys import HomePath
 from alps.parsing import parse_words
-from alps.values import HomePath
 
 
 @dataclass(frozen=True)

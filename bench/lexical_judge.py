@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from alps.embeddings import DECIMALS, MINILM
 from alps.errors import UsageError
 from alps.judges.embedded import MINILM_THRESHOLD
-from alps.rejection import shown_value
 from alps.schema import read_memories
 from alps.similarity import THRESHOLD, similarity
+from alps.text import shown_value
 
 MATCHING = frozenset({"EQUIVALENT", "LABEL_WRONG", "TYPE_WRONG", "UNDERGENERAL", "OVERGENERAL"})
 OVERGENERAL = frozenset({"OVERGENERAL"})

@@ -27,11 +27,11 @@ from document import Bound, Section, finish
 from processes import taken
 from words import read_words, sample_folder, whole
 
+from alps.ext.published.authors_v1 import algorithm_score
 from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import assign
 from alps.judges.relate import match_memories
 from alps.schema import CANONICAL_LABELS, Memory, read_gold, read_memories
-from alps.tasks.authors_v1 import algorithm_score
 from alps.tasks.extraction import precision_recall_f1
 
 TIMES = 20.0

@@ -29,6 +29,7 @@ from alps.ext.people.agreement.settings import AgreementSettings
 from alps.ext.people.board import AgreementFile
 from alps.jsonl import dump
 from alps.judges.resolve import AGREEMENTS
+from alps.keys import HomePath
 from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.references import (
     REFERENCES,
@@ -50,7 +51,6 @@ from alps.run.start import run
 from alps.settings import RunSettings
 from alps.show.formatting import number, visible
 from alps.tasks import all_tracks
-from alps.values import HomePath
 from alps.waiting import tell
 
 RELEASE, INPUT = "benchmark_data", "model_input.jsonl"

@@ -37,7 +37,7 @@ def questions(data: str) -> Iterator[dict[str, Any]]:
     from alps.data.release import open_split, read_samples
     from alps.judges.llm import LlmJudge
     from alps.judges.matching import MatchQuestion, gold_items, predicted_items
-    from alps.llm.recording import Recorder
+    from alps.llm.types import Recorder
     from alps.schema import read_memories
     from alps.tasks import load_tracks
 

@@ -28,9 +28,8 @@ from alps.data.release import (
     write_track,
 )
 from alps.errors import DataError, UsageError
-from alps.rejection import is_rejected, shown_value
 from alps.similarity import THRESHOLD, features, similarity
-from alps.text import fold
+from alps.text import fold, is_rejected, shown_value
 
 # The folder of queries without pools, beside which a bank of memories may lie.
 QUERIES = "task3"

@@ -33,7 +33,7 @@ from alps.judges.rubric import MATCHING, OPTION, SUPPORT, Rubric, RubricQuestion
 from alps.schema import Outcome, Turn
 
 if TYPE_CHECKING:
-    from alps.llm.recording import Completes
+    from alps.llm.types import Completes
 
 DRAWN = 12
 """Known items that a judge is asked about a rubric."""

@@ -10,7 +10,7 @@ from alps.judges.question import Question
 from alps.judges.rubric import Rubric
 
 if TYPE_CHECKING:
-    from alps.llm.recording import Completes
+    from alps.llm.types import Completes
 
 V = TypeVar("V")
 

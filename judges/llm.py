@@ -44,10 +44,9 @@ from alps.judges.rubric import (
     rubric,
     support_answer,
 )
-from alps.llm.recording import Completes
 from alps.llm.repair import PARSER_VERSION
 from alps.llm.schemas import schema_of
-from alps.llm.types import AnswerType, Request, Structured
+from alps.llm.types import AnswerType, Completes, Request, Structured
 from alps.prompts import Prompt, asked_sha256, load_prompt
 
 T = TypeVar("T")

@@ -14,10 +14,9 @@ from itertools import combinations
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from alps.judges.question import Question
-from alps.rejection import shown_value
 from alps.schema import CANONICAL_LABELS, UNMAPPED, Memory, Outcome, Turn
 from alps.similarity import features
-from alps.text import fold_value
+from alps.text import fold_value, shown_value
 
 Relation = Literal["same", "narrower", "bundle", "broader", "conflicting", "related"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)

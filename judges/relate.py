@@ -38,10 +38,9 @@ from alps.judges.matching import (
     predicted_items,
 )
 from alps.judges.rubric import MATCHING, SUPPORT, rubric
-from alps.rejection import shown_value
 from alps.schema import LONGEST_VALUE, Memory
 from alps.similarity import features, numbers_of, similar_pairs
-from alps.text import fold, length_in_letters
+from alps.text import fold, length_in_letters, shown_value
 
 # Lexical similarity from which two predictions are one. Among the same 14,879 values 194 pairs
 # within an answer reach it, 190 of them word for word; from .9 down, pairs begin to differ in a

@@ -27,7 +27,7 @@ from alps.judges.matching import (
 from alps.judges.options import OptionQuestion, majority
 from alps.judges.question import Question
 from alps.judges.rubric import Rating, Rubric, agreement_of
-from alps.llm.recording import Completes
+from alps.llm.types import Completes
 
 _BY_FAVOUR = (*RELATIONS, UNRELATED)
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
+
 from alps.errors import DataError
 from alps.judges.copying import is_copied
 from alps.judges.matching import (
@@ -90,8 +92,12 @@ def _option(value: object) -> str:
     return folded
 
 
-Reason = Annotated[str, forgiving(_reason)]
+# Lengths are sent and not checked: a small model on a server of one's own ends no reason by itself,
+# and a long reason of a better model makes its verdict no worse.
+Reason = Annotated[str, forgiving(_reason), Field(json_schema_extra={"maxLength": 1_000})]
 """Why a judge says what it says; missing ones are forgiven."""
+Id = Annotated[str, Field(json_schema_extra={"maxLength": 80})]
+"""The id of an item that the payload holds."""
 Mark = Annotated[Literal[1, 2, 3, 4, 5], forgiving(_mark)]
 
 
@@ -100,8 +106,8 @@ class JudgedPair(ReplyModel):
 
     # The reason comes first, here and below, so that it is thought before the verdict is said.
     reason: Reason
-    gold: str
-    predicted: str
+    gold: Id
+    predicted: Id
     relation: Annotated[Relation, forgiving(_relation)]
 
 
@@ -115,7 +121,7 @@ class SupportedItem(ReplyModel):
     """One item of the reply."""
 
     reason: Reason
-    id: Annotated[str, forgiving(str)]
+    id: Annotated[Id, forgiving(str)]
     support: Annotated[Support, forgiving(_support)]
 
 

@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from alps.keys import HomePath, Share
 from alps.leaderboard.submission import Kind
 from alps.leaderboard.untrusted import Day, Slug
 from alps.settings import JudgeSettings
-from alps.values import HomePath, Share
 
 
 class SubmitSettings(BaseModel):

@@ -26,7 +26,6 @@ from alps.judges.relate import (
 )
 from alps.llm.types import AnswerType, OutputBudget, Read
 from alps.prompts import Prompt, load_prompt
-from alps.rejection import is_rejected, shown_value
 from alps.schema import (
     CANONICAL_LABELS,
     LONGEST_VALUE,
@@ -72,6 +71,7 @@ from alps.tasks.record_parts import (
     numbered_gold,
     predicted_sides,
 )
+from alps.text import is_rejected, shown_value
 
 # Precision first, as extra items cost precision; `prompt=recall` asks as the paper does, recall
 # first.

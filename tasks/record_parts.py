@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from alps.rejection import shown_value
 from alps.schema import FAILURES, Memory, Turn
+from alps.text import shown_value
 
 Row = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, one_line
-from alps.extension import brought_tasks, load
+from alps.extension import brought_scorings, brought_tasks, load
 from alps.llm.types import AnswerType
 from alps.prompts import Prompt
 from alps.tasks.base import DEFAULTS, OF_MEMORY, PARTS_OF_TASK, Task, TaskOptions
@@ -92,9 +92,10 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
     found = tuple(track for name in wanted for track in _tracks_of(name, options))
     if options.scoring == "alps":
         return found
-    from alps.tasks.authors_v1 import rescored
-
-    return rescored(found)
+    if options.scoring not in brought_scorings():
+        raise UsageError(f"scoring={options.scoring}: no extension brings it")
+    rescored: tuple[Task, ...] = load(brought_scorings()[options.scoring])(found)
+    return rescored
 
 
 @cache

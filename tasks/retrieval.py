@@ -14,7 +14,6 @@ from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion, rubric
 from alps.llm.types import A_CHOICE, AnswerType, Read
 from alps.prompts import load_prompt
-from alps.rejection import shown_value
 from alps.schema import Prediction, RetrievalAnswer, RetrievalSample, Turn
 from alps.tasks.base import (
     AGREEMENT,
@@ -54,7 +53,7 @@ from alps.tasks.record_parts import (
     Side,
     rating_rows,
 )
-from alps.text import fold_value
+from alps.text import fold_value, shown_value
 
 PROMPT = load_prompt("alps.tasks", "prompts", "retrieval")
 SIZES = (100, 300, 500, 700, 1000)

@@ -15,7 +15,6 @@ from alps.judges.base import Judge
 from alps.judges.relate import RUBRICS, in_other_words, relate
 from alps.llm.types import AnswerType, OutputBudget, Read
 from alps.prompts import load_prompt
-from alps.rejection import shown_value
 from alps.schema import (
     Action,
     FrozenRow,
@@ -76,7 +75,7 @@ from alps.tasks.update_scores import (
     predicted_lists,
     score,
 )
-from alps.text import fold
+from alps.text import fold, shown_value
 
 PROMPT = load_prompt("alps.tasks", "prompts", "update")
 # The old list again, and what the new dialogue adds: as much as is shown, and the form. None of 86
@@ -440,7 +439,7 @@ TASK = Task(
         unit="changed values are the gold's",
     ),
     systems={
-        "rules": "rule_answers:update",
+        "rules": "rules:update",
         "oracle": "baselines:oracle_update",
         "floor/no-op": "baselines:no_op",
         # In 609 of 638 public records the added memory was told in the second or third turn from

@@ -17,7 +17,6 @@ from alps.judges.copying import grounding
 from alps.judges.rubric import RubricQuestion, rubric
 from alps.llm.types import IN_WORDS, AnswerType, EmptyAnswer, Read
 from alps.prompts import load_prompt
-from alps.rejection import is_rejected, shown_value
 from alps.schema import (
     UNMAPPED,
     GoldNeeded,
@@ -61,7 +60,7 @@ from alps.tasks.record_parts import (
     Side,
     rating_rows,
 )
-from alps.text import length_in_letters
+from alps.text import is_rejected, length_in_letters, shown_value
 
 PROMPT = load_prompt("alps.tasks", "prompts", "utilization")
 EMOTIONAL = rubric("ei")
@@ -103,11 +102,11 @@ def _emotional(name: str, title: str, dimensions: Sequence[str] = EMOTIONAL.mark
 
 
 SYSTEMS = {
-    "rules": "rule_answers:quote",
+    "rules": "rules:quote",
     "floor/generic": "baselines:generic",
     # Where an ability did not have to be shown, a constant refusal met 28 of 28 records.
     "floor/refusal": "baselines:refusal",
-    "floor/parrot": "rule_answers:parrot",
+    "floor/parrot": "rules:parrot",
 }
 
 

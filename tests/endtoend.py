@@ -6,7 +6,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,12 @@ def wait_until(condition: Callable[[], bool], *, seconds: float = 300) -> None:
 def rows(path: Path) -> list[dict[str, Any]]:
     """Read a JSON Lines file, every line of which must be complete; a missing one is empty."""
     return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+
+
+def write_rows(path: Path, content: Iterable[Any]) -> Path:
+    """Write a JSON Lines file; return its path."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in content), encoding="utf-8")
+    return path
 
 
 def complete_rows(path: Path) -> list[dict[str, Any]]:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from alps.ext.adapters import process
+from alps.ext.adapters.program import ProgramSystem
 from alps.schema import ExtractionSample, Prediction
-from alps.systems import process
-from alps.systems.program import ProgramSystem
 from alps.tasks import load_task
 from tests.builders import extraction_sample, memory
 

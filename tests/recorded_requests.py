@@ -5,8 +5,7 @@ from typing import Any
 
 from alps.judges.base import Judge
 from alps.judges.question import Question
-from alps.llm.recording import Recorder
-from alps.llm.types import Request
+from alps.llm.types import Recorder, Request
 
 
 def requests_of(judge: Judge, question: Question[Any]) -> list[Request[Any]]:

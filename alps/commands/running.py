@@ -1,14 +1,14 @@
-"""Commands that run systems or go on from a run: `run`, `score`."""
+"""Commands that run systems, go on from a run, or compare runs: `run`, `score`, `compare`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alps.commands.common import command, show_finished, typed_settings
+from alps.commands.common import command, print_as, show_finished, typed_settings
 from alps.extension import extensions, load
 from alps.waiting import tell
 
 if TYPE_CHECKING:
-    from alps.settings import JudgeSettings
+    from alps.settings import CompareSettings, JudgeSettings
 
 
 @command("KEY=VALUE…", "alps.settings:RunSettings", raw=True)
@@ -77,3 +77,21 @@ def score(run: Path, settings: "JudgeSettings") -> None:
             again = load(extension.rescore)
     tell(f"{run}: judging its answers, loading", announced=True)
     show_finished(lambda: again(run, typed))
+
+
+@command("RUN… [seed=…] [format=json]", "alps.settings:CompareSettings", runs=True, own_task=True)
+def compare(runs: list[Path], settings: "CompareSettings") -> None:
+    """Compare runs on shared records: Δ, interval, p.
+
+    Only runs on the same data under the same judge are compared.
+
+    \b
+      alps compare runs/extraction-rules-samples runs/extraction-oracle-samples
+    """
+    from functools import partial
+
+    from alps.show.compare import compare_runs
+    from alps.show.compare_table import print_comparison
+
+    print_table = partial(print_comparison, whole=settings.metrics == "all")
+    print_as(compare_runs(runs, seed=settings.seed), settings.format, print_table)

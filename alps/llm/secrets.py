@@ -1,12 +1,15 @@
-"""Keys: they are looked for, asked for by name, and never written."""
+"""Keys: they are looked for, asked for by name, and never written, nor given to programs."""
 
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlsplit
+
+from alps.errors import UsageError
 
 _SECRET_NAME = re.compile(
     r"KEY(?!BOARD|MAP)|TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH(?!ORS?(?:_|$))"
@@ -24,6 +27,12 @@ _SECRET_SHAPE = re.compile(
     r"(?i:\bbearer\s+)[\w.~+/=-]{8,}|\b(?:(?:sk|pk|rk|hf|gsk|xai)[-_]|AIza)[\w-]{8,}"
 )
 _MASK = "[secret]"
+_NEEDED = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|TERM|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TMP|TEMP|XDG_\w+|PYTHON\w*"
+    r"|VIRTUAL_ENV|CONDA_\w+|NODE_PATH|JAVA_HOME|LD_LIBRARY_PATH|DYLD_\w+|CUDA_\w+|NVIDIA_\w+"
+    r"|OMP_\w+|MKL_\w+|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
+)
+_DUMPABLE = 4  # PR_SET_DUMPABLE: without it /proc/PID/environ and /proc/PID/mem are root's
 # Characters. From here on a value is masked wherever it stands, in the middle of words, too.
 _LONG = 8
 # Characters of what can be a secret at all: less is tried out in seconds, and stands in every
@@ -209,3 +218,32 @@ def check_address(url: str) -> None:
     if redact(url) != url:
         raise ValueError(f"an address must not contain a key; {instead}")
     _ = parts.port  # raises where it is no number
+
+
+def conceal() -> None:
+    """Keep programs of the same user from reading this process, whose environment holds keys.
+
+    On Linux alone; a program of root, or with CAP_SYS_PTRACE, reads everything all the same.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)
+
+
+def program_environment(passed: Sequence[str]) -> dict[str, str]:
+    """Return what a program needs of the environment, nothing secret, and what is passed by name.
+
+    From then on programs can't look up the rest of it in this process, see `conceal`.
+
+    Raises:
+        UsageError: If one of the names is not set.
+    """
+    conceal()
+    if missing := [name for name in passed if name not in os.environ]:
+        raise UsageError(f"env={','.join(passed)}: {missing[0]} is not set in the environment")
+    variables = {"PYTHONUNBUFFERED": "1"}  # else what a Python program prints stays in its buffer
+    for name, text in os.environ.items():
+        if name in passed or (_NEEDED.fullmatch(name) and not is_secret(name, text)):
+            variables[name] = text
+    return variables

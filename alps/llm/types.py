@@ -1,8 +1,9 @@
 """Types of what goes into a completion and what comes out of it."""
 
+import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, Field
@@ -267,3 +268,34 @@ class Sender(Protocol):
 
     async def aclose(self) -> None:
         """End what it started."""
+
+
+class Completes(Protocol):
+    """An object that answers requests: `alps.llm.client.Client` or a `Recorder`."""
+
+    async def complete(self, request: Request[T]) -> Completion[T]:
+        """Answer `request`."""
+        ...
+
+
+class Recorder:
+    """Notes requests, and gives each the answer that it takes for the likeliest.
+
+    Attributes:
+        requests: What it was asked, in this order. What was asked after an answer was given hangs
+            on that answer, so it is not `certain`.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[Request[Any]] = []
+        self._answered = False
+
+    async def complete(self, request: Request[T]) -> Completion[T]:
+        """Return the likeliest answer; a failure where the request knows none."""
+        self.requests.append(replace(request, certain=not self._answered))
+        # Requests that are made together must all be noted before one of them is answered.
+        await asyncio.sleep(0)
+        self._answered = True
+        if request.likely is None:
+            return Completion("empty", error="only noted")
+        return Completion("ok", request.likely())

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,13 +35,13 @@ from alps.run.source import RunData, TrackData
 from alps.run.summary import served_row
 from alps.settings import RunSettings
 from alps.systems import floor_systems, is_local
+from alps.systems.variants import in_variants
 from alps.tasks import Task
 from alps.tasks.base import JudgingOptions, rubrics_of
 
 if TYPE_CHECKING:
     from alps.llm.structured import Ladder
-    from alps.run.finished_predictions import Predictions
-
+    from alps.run.finished import Predictions
 
 STRUCTURED = "structured"
 
@@ -278,3 +278,20 @@ def _resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") 
         mode = kept.get(role) if isinstance(kept, dict) else None
         if mode in MODES:
             ladder.resume(model, api_base, mode)
+
+
+def wrapped(services: Services, data: RunData, folder: Path | None) -> Services:
+    """Return the services with their systems as the samples of `data` are asked.
+
+    `folder` is that of the run; None in a dry run.
+
+    Raises:
+        AlpsError: If the part of an extension can't be opened.
+    """
+    rows = []
+    for track, systems in zip(data.tracks, services.systems, strict=True):
+        rows.append(tuple(in_variants(system, track.task) for system in systems))
+    services = replace(services, systems=tuple(rows))
+    for part in services.parts:
+        services = part.open(services, data, folder)
+    return services

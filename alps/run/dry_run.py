@@ -10,9 +10,9 @@ from typing import Any
 
 from alps.event_loop import run_loop
 from alps.llm.ledger import Ledger
-from alps.run.course import track_plans
+from alps.run.course import track_plans, wrapped
 from alps.run.estimate import Round, Stage, estimate
-from alps.run.finished_predictions import judging_services
+from alps.run.finished import judging_services
 from alps.run.journal import Journal
 from alps.run.judge_check import requests_of_check
 from alps.run.opened import PREDICTIONS
@@ -20,7 +20,6 @@ from alps.run.parts import parts_of
 from alps.run.services import open_services
 from alps.run.session import resolve, resolve_again
 from alps.run.source import RunData
-from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
 from alps.tasks.base import JudgingOptions, rubrics_of
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from alps.jsonl import Row
 from alps.judges.base import Judge
-from alps.llm.recording import Recorder
 from alps.llm.secrets import masked
+from alps.llm.types import Recorder
 from alps.run.journal import Journal, journal_key
 from alps.schema import UNHEARD, Prediction
 from alps.systems.base import System

@@ -9,9 +9,8 @@ from alps.judges.base import EmbeddedJudge, Judge
 from alps.llm.budget import answer_bound, prompt_bytes
 from alps.llm.cache import cache_key
 from alps.llm.prices import Price, price_of
-from alps.llm.recording import Recorder
 from alps.llm.structured import MODES
-from alps.llm.types import Request
+from alps.llm.types import Recorder, Request
 from alps.run.engine import TrackPlan, Unit, heard_prediction, is_judged, units
 from alps.run.journal import Journal
 from alps.run.services import Services

@@ -1,12 +1,20 @@
-"""A finished run, and what is to be said where too much of it failed."""
+"""A finished run, what is to be said where too much of it failed, and its predictions again."""
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from alps.errors import UsageError
+from alps.llm.ledger import Ledger
 from alps.rows import CurvePoint, Summary, TrackSummary
+from alps.run.folder import write_whole
+from alps.run.opened import PREDICTIONS
 from alps.run.parts import Parts
+from alps.run.services import AS_EVER, AskedAs, Services, open_services
 from alps.schema import FAILURES
+from alps.settings import RunSettings
+from alps.systems import NO_SYSTEM, Unheard
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Task
 
@@ -108,3 +116,52 @@ def _not_heard(track: TrackSummary | CurvePoint) -> int:
     """Return how many records of a track are unscored because a system or a judge was not heard."""
     lost = [count for kind, count in track.failed_predictions.items() if kind not in FAILURES]
     return sum(lost) + sum(track.failed_judgements.values())
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of the finished run in `source`, which are judged again."""
+
+    source: Path
+    lines: bytes
+    sha256: str
+
+    def place(self, folder: Path) -> None:
+        """Write them into `folder` in one atomic step."""
+        # Part of them without a manifest would be taken for somebody's file.
+        write_whole(folder / PREDICTIONS, self.lines)
+
+
+def predictions_of(source: Path) -> Predictions:
+    """Read the predictions of a run.
+
+    Raises:
+        UsageError: If it has none.
+    """
+    path = source / PREDICTIONS
+    if not path.is_file():
+        raise UsageError(f"{source}: no {PREDICTIONS} to judge")
+    lines = path.read_bytes()
+    return Predictions(source, lines, hashlib.sha256(lines).hexdigest())
+
+
+def judging_services(
+    settings: RunSettings,
+    tasks: Sequence[Task],
+    ledger: Ledger,
+    folder: Path | None,
+    asked_as: AskedAs = AS_EVER,
+    *,
+    parts: Parts = (),
+) -> Services:
+    """Open a judge but no system: missing predictions stay missing."""
+    judging = open_services(
+        settings.model_copy(update={"model": NO_SYSTEM}),
+        tasks,
+        ledger,
+        folder,
+        asked_as,
+        parts=parts,
+    )
+    systems = tuple((Unheard(settings.model),) * settings.repeats for task in tasks)
+    return replace(judging, systems=systems)

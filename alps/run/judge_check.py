@@ -131,7 +131,7 @@ async def requests_of_check(
     """
     if isinstance(judge, EmbeddedJudge):
         return []
-    from alps.llm.recording import Recorder
+    from alps.llm.types import Recorder
 
     requests: list[Request[Any]] = []
     known = _kept(folder / FILE)

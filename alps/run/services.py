@@ -359,7 +359,7 @@ def check_names(
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
         resolve_systems(settings.model, tasks)
     elif generate:
-        from alps.systems.process import program_environment
+        from alps.llm.secrets import program_environment
 
         program_environment(settings.passed)
     if generate and any(task.asking.continuations is not None for task in tasks):

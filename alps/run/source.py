@@ -18,6 +18,7 @@ from alps.data.release import Split, open_split, read_samples, read_track, track
 from alps.errors import RunFolderError, UsageError
 from alps.extension import brought_tasks
 from alps.jsonl import Row, dump
+from alps.keys import largest_context
 from alps.parsing import parse_settings
 from alps.rows import Manifest
 from alps.settings import RunSettings, in_current_words
@@ -25,7 +26,6 @@ from alps.tasks import Task, load_tracks
 from alps.tasks.base import Records, TaskOptions
 from alps.tasks.by_memory import keeps_memories
 from alps.tasks.registry import ALL
-from alps.values import largest_context
 
 
 def itself(sample: Any) -> Any:

@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from alps.errors import UsageError
 from alps.event_loop import run_loop
 from alps.folders import kept_working_folder, slug, working_folder
 from alps.llm.ledger import Ledger, Totals
 from alps.rows import Summary
-from alps.run.course import RunResult, run_course
-from alps.run.finished import Finished, finished
+from alps.run.course import RunResult, run_course, wrapped
+from alps.run.finished import Finished, Predictions, finished, judging_services, predictions_of
 from alps.run.folder import (
     claimed_folder,
     refuse_other_files,
@@ -34,11 +34,7 @@ from alps.run.services import AS_EVER, AskedAs, Services, open_services
 from alps.run.session import RunSession, digest, resolve, resolve_again, run_folder
 from alps.run.shared import Shared
 from alps.run.summary import summarise_run
-from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
-
-if TYPE_CHECKING:
-    from alps.run.finished_predictions import Predictions
 
 
 def run(settings: RunSettings) -> Finished:
@@ -77,8 +73,6 @@ def score_again(
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
     """
-    from alps.run.finished_predictions import predictions_of
-
     source = source if source.name not in ("", "..") else source.resolve()  # `.` has no name
     settings, data = resolve_again(source, judging, baselines=asked_as is None)
     predictions = predictions_of(source)
@@ -112,7 +106,7 @@ def finish(session: RunSession, manifest: Mapping[str, Any], told: Sequence[str]
 def _carry_out(
     session: RunSession,
     *,
-    predictions: "Predictions | None",
+    predictions: Predictions | None,
     asked_as: AskedAs = AS_EVER,
     told: Sequence[str],
     manifest: Mapping[str, Any] | None = None,
@@ -135,8 +129,6 @@ def _carry_out(
             if answers:
                 services = _answering_services(located, ledger)
             else:
-                from alps.run.finished_predictions import judging_services
-
                 services = judging_services(
                     settings, data.tasks, ledger, located.folder, asked_as, parts=session.parts
                 )

@@ -14,8 +14,7 @@ from alps.show.compare import (
     TrackComparison,
     contrasts_of,
 )
-from alps.show.formatting import counted, number, p_value, signed
-from alps.show.names import metric_title
+from alps.show.formatting import counted, metric_title, number, p_value, signed
 from alps.show.parts import CorrectedComparison
 from alps.show.run_tables import run_legend
 from alps.show.table import (

@@ -1,10 +1,12 @@
-"""Numbers, intervals, counts and strangers' text, as they are written wherever people read them."""
+"""Numbers, intervals, counts, names and strangers' text, as they are written for people."""
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from alps.rows import Calls, Figure, ServedBy
+from alps.rows import Calls, Figure, ServedBy, TrackSummary
+from alps.tasks import Metric
+from alps.tasks.registry import track_title
 
 GOLD_ACTIONS = ("retain", "add", "modify", "delete", "none")
 PREDICTED_ACTIONS = (*GOLD_ACTIONS, "failed")
@@ -186,3 +188,40 @@ def _served_lines(role: str, rows: Sequence[ServedBy]) -> Iterator[str]:
 def _listed(names: list[str]) -> str:
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def task_title(track: str, found: TrackSummary) -> str:
+    """Return the name of a track's task: `extraction`, `retrieval@100`, `PersonaMem 32k`."""
+    size = (found.model_extra or {}).get("size")
+    return track_title(track, size)
+
+
+def metric_title(metric: Metric) -> str:
+    """Return the short name of a metric: `F1`, `joint score`."""
+    return metric.title.strip().partition(",")[0]
+
+
+def task_and_metric(track: str, found: TrackSummary, metric: Metric) -> str:
+    """Return both names, or one where it says both: `extraction, F1`, `persona awareness`."""
+    task, title = task_title(track, found), metric_title(metric)
+    return title if title.startswith(task) else f"{task}, {title}"
+
+
+def conditions(track: TrackSummary, *, sized: bool = True) -> str:
+    """Return the conditions of a track as titles show them: ` (memory bm25)`, or nothing.
+
+    Unless it is `sized`, the size of its data is left to the name of the task.
+    """
+    parts = [str(value) for value in (track.condition, track.scoring) if value is not None]
+    if track.memory is not None:
+        parts.append(f"memory {track.memory}")
+    # Runs of older versions call it a window.
+    most = track.max_context_tokens or track.window
+    if most is not None:
+        parts.append(f"context {most:,}")
+    if track.prompt is not None:
+        parts.append(f"prompt {track.prompt}")
+    for name, value in (track.model_extra or {}).items():
+        if sized or name != "size":
+            parts.append(f"{name} {value}")
+    return f" ({', '.join(parts)})" if parts else ""

@@ -5,8 +5,7 @@ import html
 from alps.rows import Score
 from alps.run.opened import RunFolder
 from alps.show.charts import axis_of
-from alps.show.formatting import interval, number
-from alps.show.names import task_title
+from alps.show.formatting import interval, number, task_title
 from alps.show.short_form import Headline, headlines
 
 _LEFT, _WIDTH, _ROW, _RIGHT = 190, 300, 26, 150

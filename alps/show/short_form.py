@@ -15,16 +15,19 @@ from alps.schema import FAILURES
 from alps.show.caveats import BELOW_MARK, judge_mark
 from alps.show.formatting import (
     MORE_THAN_ONE,
+    conditions,
     counted,
     dollars,
     duration,
     interval,
+    metric_title,
     number,
     served_lines,
     signed,
+    task_and_metric,
+    task_title,
     visible,
 )
-from alps.show.names import conditions, metric_title, task_and_metric, task_title
 from alps.show.parts import ShownPart, shown_parts
 from alps.show.table import (
     BLANK,

@@ -1,14 +1,14 @@
 """The protocol of a system, its answers read, and exceptions of the user's own code kept."""
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from alps.llm.recording import Completes
 from alps.llm.secrets import masked, redact
-from alps.llm.types import EmptyAnswer
+from alps.llm.types import Completes, EmptyAnswer
 from alps.schema import Outcome, Prediction
 from alps.tasks import Task
 
@@ -38,6 +38,26 @@ class System(Protocol):
         A failure to answer is a `Prediction` with its outcome, not an exception.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a system works, and how long.
+
+    Attributes:
+        timeout: Seconds that it may take for one sample.
+        folder: Where a program's stderr is kept, and what a class raises; None for nowhere.
+        env: Variables of the environment that a program gets, too.
+    """
+
+    timeout: float = 120.0
+    folder: Path | None = None
+    env: Sequence[str] = ()
+
+    @property
+    def tracebacks(self) -> Path | None:
+        """The file of what is raised."""
+        return None if self.folder is None else self.folder / TRACEBACKS
 
 
 def on_client(system: System, client: Completes) -> System | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from alps.errors import AlpsError
-from alps.llm.recording import Completes
+from alps.llm.types import Completes
 from alps.schema import Prediction, RetrievalSample
 from alps.systems.base import Tracebacks, described
 from alps.tasks import Task

@@ -12,8 +12,7 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.llm.likelihood import GENERATED, Compared, likelihood_of
-from alps.llm.recording import Completes
-from alps.llm.types import Completion, Request
+from alps.llm.types import Completes, Completion, Request
 from alps.schema import Prediction
 from alps.tasks import Task
 

@@ -5,8 +5,7 @@ from copy import copy
 from functools import partial
 from typing import Any
 
-from alps.llm.recording import Completes
-from alps.llm.types import Completion, OutputBudget, Request, Structured
+from alps.llm.types import Completes, Completion, OutputBudget, Request, Structured
 from alps.schema import Prediction, UsedToAnswer
 from alps.tasks import Task
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alps.errors import UsageError, closest
+from alps.extension import brought_systems, load
 from alps.folders import typed_path
-from alps.systems.base import STDERR, TRACEBACKS, System
+from alps.systems.base import Place, System
 from alps.systems.embedded import Embedded, Unheard, embedded
 from alps.systems.variants import embedded_in_variants
 from alps.tasks import Task
@@ -21,16 +22,12 @@ NO_SYSTEM = ""
 
 def floor_systems(task: Task, folder: Path | None = None) -> dict[str, Embedded]:
     """Return the trivial baselines of `task`; what they raise is in `folder`."""
-    log = _tracebacks_in(folder)
+    log = Place(folder=folder).tracebacks
     floors = {}
     for name in task.systems:
         if name.startswith(FLOOR):
             floors[name] = embedded_in_variants(embedded(name, task, tracebacks=log), task)
     return floors
-
-
-def _tracebacks_in(folder: Path | None) -> Path | None:
-    return None if folder is None else folder / TRACEBACKS
 
 
 def is_embedded(model: str) -> bool:
@@ -43,7 +40,7 @@ def is_embedded(model: str) -> bool:
 
 def is_local(model: str, tasks: Sequence[Task] = ()) -> bool:
     """Tell whether `model` needs no LLM client."""
-    if model == NO_SYSTEM or model.startswith((RECORDED, PROGRAM, PYTHON)):
+    if model == NO_SYSTEM or model.startswith((RECORDED, PROGRAM, PYTHON, *brought_systems())):
         return True
     return any(model in task.systems for task in tasks) or is_embedded(model)
 
@@ -61,8 +58,8 @@ def resolve_system(
     Args:
         model: The name.
         task: What it is asked.
-        timeout: Seconds that a program or a class may take for one sample.
-        folder: Where a program's stderr is kept, and what a class raises; None for nowhere.
+        timeout: Seconds that it may take for one sample.
+        folder: Where what it writes to stderr or raises is kept; None for nowhere.
         env: Variables of the environment that a program gets, too.
 
     Raises:
@@ -77,22 +74,15 @@ def resolve_system(
         from alps.systems.recorded import RecordedPredictions
 
         return RecordedPredictions(typed_path(model.removeprefix(RECORDED)), task=task)
-    if model.startswith(PROGRAM):
-        from alps.systems.program import ProgramSystem
-
-        stderr = folder / STDERR if folder is not None else None
-        command = model.removeprefix(PROGRAM)
-        return ProgramSystem(command, timeout=timeout, stderr_path=stderr, env=env)
-    if model.startswith(PYTHON):
-        from alps.systems.python_class import PythonSystem
-
-        path = model.removeprefix(PYTHON)
-        return PythonSystem(path, timeout=timeout, tracebacks=_tracebacks_in(folder))
+    for start, where in brought_systems().items():
+        if model.startswith(start):
+            made: System = load(where)(model.removeprefix(start), Place(timeout, folder, env))
+            return made
     if model == NO_SYSTEM:
         return Unheard(model)
     if model not in task.systems:
         raise _unknown(model, task)
-    return embedded(model, task, tracebacks=_tracebacks_in(folder))
+    return embedded(model, task, tracebacks=Place(folder=folder).tracebacks)
 
 
 def _refuse_variants(model: str, task: Task) -> None:
@@ -137,7 +127,7 @@ def resolve_systems(
     Raises:
         UsageError: If there is none by that name for one of them.
     """
-    if not model.startswith((PROGRAM, PYTHON)):
+    if not model.startswith(tuple(brought_systems())):
         return tuple(resolve_system(model, task, timeout=timeout, folder=folder) for task in tasks)
     system = resolve_system(model, tasks[0], timeout=timeout, folder=folder, env=env)
     return (system,) * len(tasks)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import Any
 
-from alps.llm.recording import Completes
+from alps.llm.types import Completes
 from alps.schema import UNHEARD, Prediction, UsedToAnswer
 from alps.systems.base import System, on_client
 from alps.systems.embedded import Embedded, Unheard

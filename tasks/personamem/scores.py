@@ -326,7 +326,7 @@ def _answered(places: Sequence[int]) -> dict[str, Any]:
 
 
 SYSTEMS: dict[str, Answer | str] = {
-    "rules": "rule_answers:best_told_option",
+    "rules": "rules:best_told_option",
     "oracle": lambda sample: _answered([sample.question.gold]),
     # No baseline that stands in every run: who verifies a submission has no histories.
     "mentions": lambda sample: _answered(by_mentions(sample.files, sample.question)),

@@ -1,10 +1,9 @@
 import json
-import re
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.endtoend import contents, one_line, rows, run, run_cold, summary
+from tests.endtoend import one_line, rows, run_cold, summary
 
 SAMPLES = ROOT / "data" / "samples" / "dev"
 ABILITIES = {
@@ -53,48 +52,6 @@ def test_scored_and_unscored_add_up_to_what_the_data_asks(whole, track):
     written = [row for row in rows(whole[0] / "out" / "scores.jsonl") if row["track"] == track]
     assert len(written) == found["n"]
     assert len({row["benchmark_id"] for row in written}) == found["n"]
-
-
-@pytest.mark.parametrize(("track", "ability"), ABILITIES.items())
-def test_without_a_judge_that_rates_a_rubric_is_unscored(whole, track, ability):
-    scores = summary(whole[0] / "out")["tracks"][track]["scores"]
-    assert (scores[ability]["value"], scores[ability]["n"]) == (None, 0)
-    assert scores[ability]["unscored"] == "judge lexical cannot rate answers by a rubric"
-    assert all("unscored" in score for score in scores.values())
-
-
-@pytest.mark.parametrize("track", TRACKS)
-def test_floors_stand_beside_every_track(whole, track):
-    found = summary(whole[0] / "out")["tracks"][track]
-    assert found["floors"]
-    assert all(name.startswith("floor/") for name in found["floors"])
-    assert all(floor["lead"] in floor["scores"] for floor in found["floors"].values())
-
-
-NAMES = (
-    *("extraction, F1", "update, F1 of changes", "retrieval@100, recall@1"),
-    *("persona awareness", "preference following", "virtual reality"),
-    *("constraints", "emotional support (1–5)", "PersonaMem 32k, accuracy"),
-)
-
-
-def test_one_table_of_all_tasks_averages_nothing_and_show_has_one_for_each(whole):
-    folder, finished = whole
-    lines = finished.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    rows = [line for line in lines if re.search(r" (–|\[[\d., -]+\]) +\d+ ", line)]
-    assert [re.split(r"  +", row.strip())[0] for row in rows] == list(NAMES)
-    assert "9 tasks, not averaged" in finished.stdout
-    shown = run(folder, "show", "out").stdout
-    for name in NAMES:
-        assert f"rules on {name.partition(',')[0].removesuffix(' (1–5)')}" in shown
-
-
-def test_the_same_command_again_changes_nothing(whole):
-    folder, _ = whole
-    before = contents(folder / "out", ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl"))
-    assert run(folder, "run", "task=all", "model=rules", "out=out").returncode == 0
-    assert contents(folder / "out", tuple(before)) == before
 
 
 def test_several_tasks_are_named_with_commas(alps, tmp_path):
@@ -150,13 +107,6 @@ def test_all_tasks_on_data_without_some_of_them_leave_those_out_and_say_so(alps,
     assert "no task2/model_input.jsonl here" in one_line(
         alps("run", "task=update", "model=rules", "data=data")
     )
-
-
-def test_the_audit_of_the_samples_finds_nothing_serious(alps):
-    finished = alps("data", "audit", "data=samples", "format=json")
-    found = json.loads(finished.stdout)
-    assert finished.returncode == 0
-    assert {finding["severity"] for finding in found["findings"]} <= {"note", "warning"}
 
 
 @pytest.mark.real

@@ -58,6 +58,7 @@ class Window:
 
 
 @QUIET_LITELLM
+@pytest.mark.release
 def test_a_window_that_is_used_up_is_awaited_and_not_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -43,11 +43,6 @@ def test_the_public_names_are_these():
     assert set(dir(alps)) - set(alps.__all__) == {"MemorySystem", "calibrate"}
 
 
-def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="has no attribute 'evaluat'"):
-        alps.evaluat  # noqa: B018
-
-
 def test_a_run_has_the_scores_and_the_folder_of_the_command(tmp_path):
     run = alps.evaluate(**SMALL, out=tmp_path / "ours")
     words = [f"{name}={value}" for name, value in SMALL.items()]

@@ -45,13 +45,3 @@ def test_a_run_below_a_baseline_is_marked_in_its_table_and_in_its_report(
         assert f"best trivial baseline {its}" in header  # the tick in the plot
         assert title in (tmp_path / "page.html").read_text("utf-8")
     assert (ABOUT_ZERO in (tmp_path / "page.html").read_text("utf-8")) == about_zero
-
-
-def test_the_table_of_several_tasks_marks_those_below_a_baseline(tmp_path):
-    done = run(tmp_path, "run", "task=update,retrieval", "model=rules", "data=samples", "out=out")
-    first, *lines = done.stdout.splitlines()
-    assert first == "rules: above the best trivial baseline on 1 of 2 tasks, below on 1"
-    (update,) = (line for line in lines if line.startswith(" update, F1 of changes"))
-    (retrieval,) = (line for line in lines if line.startswith(" retrieval@100, recall@1"))
-    assert (update[-1], retrieval[-1]) == ("↓", "*")
-    assert "↓ below a trivial baseline: update (positional)" in lines

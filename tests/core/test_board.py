@@ -88,15 +88,6 @@ def test_a_micro_figure_is_the_ratio_of_sums():
     assert filled.estimate(F1).value == pytest.approx(0.5)
 
 
-def test_a_micro_figure_without_anything_to_count_has_no_value():
-    assert board((0, "a", record(1.0)), (1, "b", record(1.0))).estimate(MICRO).value is None
-
-
-def test_records_of_one_session_have_no_interval():
-    estimate = board((0, "a", record(0.0)), (1, "a", record(1.0))).estimate(F1)
-    assert (estimate.value, estimate.low, estimate.high) == (0.5, None, None)
-
-
 def test_repeats_of_a_record_count_each_and_their_order_does_not_matter():
     rows = [
         (place, repeat, record(draw))
@@ -133,11 +124,6 @@ def test_bounds_are_what_the_worst_and_the_best_of_the_unscored_would_make_of_it
     assert high == pytest.approx(2.5 / 4)
 
 
-def test_without_unscored_records_the_bounds_are_the_value():
-    filled = board((0, "a", record(0.25)), (1, "b", record(0.75)))
-    assert filled.bounds(F1, filled.estimate(F1)) == (0.5, 0.5)
-
-
 def test_the_worst_error_is_the_highest_and_the_best_the_lowest():
     filled = board((0, "a", record(0.5, confidence_error=0.2)))
     filled.add_unscored()
@@ -172,24 +158,11 @@ def test_a_paired_difference_is_surer_than_two_intervals():
     assert mine.estimate(F1).low < theirs.estimate(F1).high
 
 
-def test_a_difference_changes_its_sign_with_its_sides():
-    mine, theirs = (
-        board(*some_records(10)),
-        board(*((n, s, record(0.5)) for n, s, _ in some_records(10))),
-    )
-    one, other = mine.difference(theirs, F1), theirs.difference(mine, F1)
-    assert (other.value, other.low, other.high) == pytest.approx((-one.value, -one.high, -one.low))
-
-
 def test_a_difference_does_not_depend_on_the_order_in_which_records_are_finished():
     rows = some_records()
     others = [(place, session, record(place / 100)) for place, session, _ in rows]
     one = board(*rows).difference(board(*others), F1)
     assert board(*reversed(rows)).difference(board(*others[5:], *others[:5]), F1) == one
-
-
-def test_a_difference_without_a_shared_record_has_no_value():
-    assert board((0, "a", record(1.0))).difference(board((1, "b", record(1.0))), F1).value is None
 
 
 @pytest.mark.parametrize("outcome", UNHEARD)

@@ -10,7 +10,7 @@ from alps import __version__
 from alps.cli import cli
 from alps.ext.datasets.settings import AuditSettings
 from alps.settings import JudgeSettings, RunSettings
-from tests.endtoend import end, environment, finish, one_line, start, start_cold
+from tests.endtoend import environment, finish, one_line, start_cold
 from tests.visitors import write_visitors
 
 RUN = ("run", "task=extraction", "model=rules", "data=samples")
@@ -87,31 +87,6 @@ def test_predictions_that_were_mended_are_taken_by_the_same_command(alps, tmp_pa
     [
         pytest.param("model_input", lambda row: "{", "not JSON", id="not JSON"),
         pytest.param(
-            "model_input",
-            lambda row: {**row, "benchmark_id": 7},
-            "benchmark_id",
-            id="id is a number",
-        ),
-        pytest.param(
-            "model_input",
-            lambda row: {**row, "benchmark_id": "visitor_00"},
-            "twice",
-            id="id stands twice",
-        ),
-        pytest.param("model_input", lambda row: {**row, "input": {}}, "dialogue", id="no dialogue"),
-        pytest.param(
-            "model_input",
-            lambda row: {**row, "input": {"dialogue": [{"role": "ghost", "text": "boo"}]}},
-            "dialogue.0.role",
-            id="unknown role",
-        ),
-        pytest.param(
-            "reference_output",
-            lambda row: {**row, "gold": {"memory_items": [{"label": "x"}]}},
-            "value",
-            id="gold without a value",
-        ),
-        pytest.param(
             "reference_output",
             lambda row: {**row, "benchmark_id": "other"},
             "other",
@@ -147,37 +122,3 @@ def test_scoring_a_run_whose_manifest_is_damaged_is_one_line(alps, tmp_path, tex
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "manifest.json").write_text(text)
     assert "folder" in one_line(alps("score", "folder", "judge=lexical"))
-
-
-PROVIDERS = {
-    "no key": (("model=openai/gpt-4.1-mini",), {}, "OPENAI_API_KEY"),
-    "an empty key": (("model=openai/gpt-4.1-mini",), {"OPENAI_API_KEY": ""}, "OPENAI_API_KEY"),
-    "no key for the judge": (
-        ("model=rules", "judge=anthropic/claude-sonnet-4-5"),
-        {},
-        "ANTHROPIC_API_KEY",
-    ),
-    "unknown provider": (("model=opnai/gpt-4.1-mini",), {}, "provider/model"),
-    "address without http": (("model=openai/my-model", "api_base=localhost:1/v1"), {}, "api_base"),
-}
-
-
-@pytest.fixture(scope="module")
-def refused(tmp_path_factory):
-    started = {}
-    for name, (words, variables, _) in PROVIDERS.items():
-        folder = tmp_path_factory.mktemp("refused")
-        started[name] = (
-            folder,
-            start(folder, "run", "task=extraction", *words, "limit=1", "out=out", **variables),
-        )
-    yield started
-    for _, process in started.values():
-        end(process)
-
-
-@pytest.mark.parametrize("name", PROVIDERS)
-def test_a_model_that_cannot_be_asked_is_refused_before_anything_is_written(refused, name):
-    folder, process = refused[name]
-    assert PROVIDERS[name][2] in one_line(finish(process, timeout=200))
-    assert not (folder / "out").exists()

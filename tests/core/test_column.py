@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from alps.run.scores import RecordColumn
 
-REPRODUCIBLY = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+REPRODUCIBLY = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 GAPS = st.integers(min_value=0, max_value=3)
 SMALL = st.integers(min_value=0, max_value=254).map(float)
 ANY = st.one_of(

@@ -23,6 +23,7 @@ from tests.core.test_compare import (
 )  # fixtures of these tests, too
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("runs")
 def test_of_tables_of_equal_runs_one_in_twenty_has_a_bold_p_at_most() -> None:
     """Four runs and three metrics: a headline of six pairs, and twelve tests of diagnostics."""

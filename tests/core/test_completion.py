@@ -9,9 +9,8 @@ import sys
 import pytest
 
 from alps.cli import cli
-from alps.completion import COMPLETE_VAR, SHELLS, VALUES, script
+from alps.completion import COMPLETE_VAR, SHELLS, script
 from alps.extension import brought_tasks
-from alps.judges.resolve import EMBEDDED_JUDGES
 from alps.settings import RunSettings
 from alps.tasks.registry import TASKS
 from tests.core.test_cli import HEAVY, PROBE
@@ -147,10 +146,6 @@ def test_other_shells_are_told_what_a_setting_is(tab):
     assert tab("alps run li", "fish") == [f"plain,limit=\t{told}"]
 
 
-def test_names_are_those_that_the_suite_knows():
-    assert set(EMBEDDED_JUDGES) <= set(VALUES["judge"])
-
-
 def test_pressing_tab_imports_nothing_heavy(tmp_path):
     given = environment(
         tmp_path, COMP_WORDS="alps run task=extraction model=", **{COMPLETE_VAR: "bash_complete"}
@@ -177,15 +172,10 @@ def test_the_script_of_a_shell_is_printed(shell):
     assert f"{COMPLETE_VAR}={shell}_complete" in shown.out
 
 
-def test_another_shell_is_refused_on_one_line():
-    assert "'bash', 'zsh', 'fish'" in alps_here("completion", "tcsh").one_line
-
-
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash reads the script")
 @pytest.mark.parametrize(
     ("line", "replies"),
     [
-        ("alps run task=ex", ["extraction"]),
         ("alps run model=predictions:m", ["mine/"]),
         ("alps show runs/", ["runs/first", "runs/second"]),
     ],

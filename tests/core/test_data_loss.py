@@ -28,10 +28,12 @@ def place(made: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "calls.jsonl", "summary.json", ".lock"],
+    ("command", "name"),
+    [
+        *(("run", name) for name in ("verdicts.jsonl", "calls.jsonl", "summary.json", ".lock")),
+        *(("score", name) for name in ("predictions.jsonl", "scores.jsonl")),
+    ],
 )
-@pytest.mark.parametrize("command", ["run", "score"])
 def test_a_run_goes_into_no_folder_with_somebodys_files(
     place: Path, command: str, name: str
 ) -> None:

@@ -40,6 +40,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.release
 def test_a_page_fetches_nothing_from_elsewhere(site: Path) -> None:
     pages = sorted(site.glob("*.html"))
     assert len(pages) > 10
@@ -49,6 +50,7 @@ def test_a_page_fetches_nothing_from_elsewhere(site: Path) -> None:
     assert re.search(r"url\([\"']?https?:", styles) is None
 
 
+@pytest.mark.release
 def test_the_reference_describes_every_public_name(site: Path) -> None:
     page = (site / "api.html").read_text(encoding="utf-8")
     described = set(re.findall(r"<h3 id=\"[\w.]*?(\w+)\"", page))
@@ -61,6 +63,7 @@ def test_every_page_is_in_the_navigation() -> None:
     assert listed == pages | {NOTEBOOK.with_suffix(".md").name}
 
 
+@pytest.mark.release
 def test_the_notebook_shows_what_its_cells_give_today(tmp_path: Path) -> None:
     pytest.importorskip("nbclient", reason="make install brings what executes the notebook")
     again = tmp_path / "again.ipynb"
@@ -72,6 +75,7 @@ def test_the_notebook_shows_what_its_cells_give_today(tmp_path: Path) -> None:
     assert str(Path.home()) not in kept
 
 
+@pytest.mark.release
 def test_the_page_of_the_notebook_shows_its_tables(site: Path) -> None:
     page = (site / "notebook.html").read_text(encoding="utf-8")
     assert "<td>f1</td><td>0.069</td><td>[0.015, 0.201]</td><td>26</td>" in page

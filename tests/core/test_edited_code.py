@@ -14,6 +14,7 @@ import pytest
 
 import alps
 from tests.endtoend import Finished, end, files_of, one_line, results, rows, run, start, wait_until
+from tests.few import few
 
 TASK = ("task=extraction", "limit=2")
 ANSWER = 'class S:\n    def predict(self, sample):\n        return [{"value": "old"}]\n'
@@ -135,7 +136,7 @@ def alps_run(folder: Path, *words: str) -> Finished:
     return run(folder, "run", "out=out", "max_failures=100%", *words)
 
 
-@pytest.mark.parametrize(("words", "file"), CHANGES)
+@pytest.mark.parametrize(("words", "file"), few(CHANGES, plain={2, 5, 9, 20, 22}))
 def test_edited_code_is_refused_by_its_name_and_answers_anew_where_that_is_asked(
     words, file, tmp_path
 ):
@@ -243,7 +244,11 @@ def test_rows_beside_a_run_are_of_the_same_code(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", [("model=python:own:S,python:uses:S",), ("model=python:own:S", "engine=processes")]
+    "words",
+    [
+        ("model=python:own:S,python:uses:S",),
+        pytest.param(("model=python:own:S", "engine=processes"), marks=pytest.mark.release),
+    ],
 )
 def test_sweeps_and_engines_refuse_edited_code_and_answer_anew(words, tmp_path):
     project(tmp_path)

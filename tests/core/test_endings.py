@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.endtoend import end, finish, rows, run, start, start_cold, wait_until
+from tests.few import few
 from tests.visitors import write_visitors
 
 pytestmark = pytest.mark.skipif(
@@ -85,10 +86,13 @@ def all_gone(folder: Path) -> bool:
 
 @pytest.mark.parametrize(
     ("number", "kind"),
-    [
-        *((signal.SIGTERM, kind) for kind in KINDS),
-        *((number, "daemon") for number in list(ENDINGS)[:3]),
-    ],
+    few(
+        [
+            *((signal.SIGTERM, kind) for kind in KINDS),
+            *((number, "daemon") for number in list(ENDINGS)[:3]),
+        ],
+        plain={2, 5, 6},
+    ),
 )
 def test_a_signal_ends_the_run_and_the_whole_family_of_its_program(tmp_path, number, kind):
     (tmp_path / "stuck").touch()
@@ -129,7 +133,8 @@ def test_a_signal_ends_the_run_and_the_whole_family_of_its_program(tmp_path, num
 
 
 @pytest.mark.parametrize(
-    "after", ["pass", "sys.exit(3)", "os.kill(os.getpid(), 9)", "os.closerange(0, 3)"]
+    "after",
+    few(["pass", "sys.exit(3)", "os.kill(os.getpid(), 9)", "os.closerange(0, 3)"], plain={2}),
 )
 def test_a_family_does_not_outlive_a_program_that_ends_or_dies_by_itself(tmp_path, after):
     words, family = words_of(tmp_path, "daemon", after), {"FAMILY": str(tmp_path / "family")}

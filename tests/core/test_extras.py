@@ -117,15 +117,3 @@ def test_repeats_ask_the_system_and_the_judge_so_often(tmp_path):
     assert (
         asked.count(True) == 2 * 2
     )  # the same answers to the judge are one question, whoever gave them
-
-
-def test_a_config_file_says_what_words_would_and_words_come_first(alps, tmp_path):
-    (tmp_path / "mine.toml").write_text(
-        'task = "extraction"\nmodel = "rules"\nlimit = 3\nout = "out"\n'
-    )
-    assert alps("run", "config=mine.toml", "limit=2").returncode == 0
-    assert task1(tmp_path / "out")["n"] == 2
-    (tmp_path / "mine.toml").write_text('task = "extraction"\nmodle = "rules"\n')
-    finished = alps("run", "config=mine.toml")
-    assert finished.returncode == 2
-    assert "mine.toml, modle: unknown key — did you mean 'model'?" in finished.stderr

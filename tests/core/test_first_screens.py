@@ -11,15 +11,20 @@ import pytest
 
 from tests.annotate_work import NEEDED, made, opened, related_run
 from tests.core.test_printed import HELD, alike, as_held
+from tests.few import few
 from tests.pages import browser
 from tests.stories import STORIES, carried_out
 
 __all__ = ["browser"]  # a fixture
 
 SCREENS = HELD / "screens"
-PAGES = [
-    (name, story, page) for story, told in STORIES.items() for name, page in told.pages.items()
-]
+PAGES = {
+    name: (name, story, page)
+    for story, told in STORIES.items()
+    for name, page in told.pages.items()
+}
+LARGE = ("report-two", "report-tasks", "view")
+"""Pages whose parts the others have, too; a browser is busy with them for long."""
 # Lines break where the font has them break.
 FONT = "DejaVu Sans"
 # The text of what is on the screen. What is below it is cut off, which moves nothing above. Axes
@@ -64,7 +69,7 @@ def screen_of(browser: Any, address: str, folder: Path) -> str:
     return alike("".join(f"{line}\n" for line in lines if line), folder)
 
 
-@pytest.mark.parametrize(("name", "story", "page"), PAGES, ids=[name for name, *_ in PAGES])
+@pytest.mark.parametrize(("name", "story", "page"), few(PAGES, plain=PAGES.keys() - {*LARGE}))
 def test_a_page_begins_with_what_is_held(name, story, page, browser, tmp_path_factory):
     folder = carried_out(story, tmp_path_factory)
     file, _, part = page.partition("#")
@@ -89,8 +94,10 @@ FOCUS = """() => {
 }"""
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (375, "dark")])
-@pytest.mark.parametrize(("name", "story", "page"), PAGES, ids=[name for name, *_ in PAGES])
+@pytest.mark.parametrize(("width", "scheme"), few([(1280, "light"), (375, "dark")], plain={1}))
+@pytest.mark.parametrize(
+    ("name", "story", "page"), few(PAGES, plain={"site", "sweep", "calibration"})
+)
 def test_a_page_has_no_barrier_and_fits_in_both_directions(
     name, story, page, width, scheme, browser, tmp_path_factory
 ):
@@ -117,7 +124,7 @@ def test_a_page_has_no_barrier_and_fits_in_both_directions(
 
 
 def test_the_first_page_of_the_site_cuts_no_task_off_at_1280(browser, tmp_path_factory):
-    story, page = next((story, page) for name, story, page in PAGES if name == "site")
+    _, story, page = PAGES["site"]
     with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
         tab = context.new_page()
         tab.goto((carried_out(story, tmp_path_factory) / page).as_uri())
@@ -141,4 +148,4 @@ def test_the_page_of_labels_begins_with_what_is_held(work, browser):
 
 
 def test_every_held_screen_is_of_a_page():
-    assert {path.stem for path in SCREENS.iterdir()} == {name for name, *_ in PAGES} | {"annotate"}
+    assert {path.stem for path in SCREENS.iterdir()} == {*PAGES, "annotate"}

@@ -116,13 +116,18 @@ def test_a_list_where_lines_were_meant_is_named(tmp_path, reader, indent):
     assert f"{path.name}: is one JSON list: write JSON Lines" in alps_here(*words).one_line
 
 
-@pytest.mark.parametrize("reader", [READERS[name] for name in OF_ROWS], ids=OF_ROWS)
-def test_an_object_on_several_lines_is_named(tmp_path, reader):
-    path, words = reader(tmp_path)
+def test_an_object_on_several_lines_is_named(tmp_path):
+    path, words = predictions(tmp_path)
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     path.write_text("".join(f"{json.dumps(row, indent=2)}\n" for row in rows))
     line = alps_here(*words).one_line
     assert f"{path.name}: is JSON on several lines: write each object on one line" in line
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path):
+    path, words = predictions(tmp_path)
+    path.write_bytes('{"benchmark_id": "é"}\n'.encode("latin-1"))
+    assert "mine.jsonl, line 1: is not UTF-8; save it as that" in alps_here(*words).one_line
 
 
 def done(words: tuple[str, ...]) -> Ran:

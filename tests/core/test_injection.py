@@ -170,7 +170,7 @@ def judged_at(tmp_path: Path, ability: str, system: Script, judge: Script) -> tu
     return ran, tmp_path / "out"
 
 
-QUOTES = ("verdict", "fence", "payload", "pairs", "closing braces", "quotes")
+QUOTES = ("verdict", "closing braces")
 
 
 @pytest.mark.parametrize("quoted", [HOSTILE[name] for name in QUOTES], ids=QUOTES)
@@ -181,14 +181,6 @@ def test_a_reason_that_quotes_a_fake_verdict_changes_nothing(tmp_path, quoted):
     ran, out = judged_at(tmp_path, "cf", lambda _: said, lambda _: reply)
     assert ran.code == 0
     assert track_of(out, "task4_ability4")["scores"]["cf"]["value"] == 0.0
-
-
-def test_a_reply_that_gives_two_verdicts_is_none(tmp_path):
-    write_ability(tmp_path / "data", 4, target_row("u1"))
-    both = Answer('{"reason": "a", "verdict": "met"}\n{"reason": "b", "verdict": "not_met"}')
-    ran, out = judged_at(tmp_path, "cf", lambda _: Answer("Here you are."), lambda _: both)
-    track = track_of(out, "task4_ability4")
-    assert (ran.code, track["scored"], track["failed_judgements"]) == (1, 0, {"invalid": 1})
 
 
 @pytest.mark.parametrize(

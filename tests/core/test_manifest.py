@@ -26,10 +26,6 @@ def test_a_manifest_tells_the_version_of_the_code_of_python_and_of_the_libraries
     assert {"litellm", "instructor", "pydantic", "scipy", "numpy"} <= built["versions"].keys()
 
 
-def test_two_manifests_of_the_same_run_are_equal():
-    assert manifest() == manifest()
-
-
 def test_a_new_folder_is_claimed_by_writing_the_manifest(tmp_path):
     assert claim(tmp_path, manifest()) is False
     assert json.loads((tmp_path / "manifest.json").read_text()) == manifest()
@@ -123,10 +119,9 @@ def test_a_file_that_is_written_replaces_the_old_one_whole(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_a_number_that_is_not_finite_leaves_the_old_file(tmp_path, number):
+def test_a_number_that_is_not_finite_leaves_the_old_file(tmp_path):
     path = tmp_path / "summary.json"
     write_json(path, {"value": 1})
     with pytest.raises(ValueError, match="not JSON compliant"):
-        write_json(path, {"value": number})
+        write_json(path, {"value": float("nan")})
     assert json.loads(path.read_text()) == {"value": 1}

@@ -28,7 +28,7 @@ from alps.judges.relate import match_memories
 from alps.schema import Memory
 from tests.builders import memories, memory
 
-REPRODUCIBLY = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+REPRODUCIBLY = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 
 
 def pair(gold: int, predicted: int, relation: str = "same", strength: float = 0.0) -> Pair:

@@ -8,6 +8,7 @@ from tests.conftest import ROOT
 from tests.core.test_edited_code import MEMORY, PYTHON
 from tests.endtoend import files_of, run, summary
 from tests.ext.memory.test_mended_memory import AS_CLASS, SPOKEN
+from tests.few import few
 
 MOVES = "import os\nfrom pathlib import Path\nHERE = Path(__file__).parent / 'elsewhere'\n"
 SYSTEM = f"""{MOVES}
@@ -56,7 +57,7 @@ def folder_of(place: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize("words", RUNS)
+@pytest.mark.parametrize("words", few([(words,) for words in RUNS], plain={1, 3, 5}))
 def test_a_class_that_changes_the_working_folder_moves_nobody_elses_files(words, tmp_path):
     folder_of(tmp_path)
     data = () if "task=personamem" in words else ("data=data",)

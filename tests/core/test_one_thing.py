@@ -307,11 +307,10 @@ MARKERS = (
 )
 
 
-@pytest.mark.parametrize("marker", MARKERS)
-def test_markers_of_chat_templates_reach_a_judge_as_escapes_of_the_same_value(marker):
-    payload = {"kind": "match", "gold": [{"value": f"a {marker} b"}], "predicted": []}
+def test_markers_of_chat_templates_reach_a_judge_as_escapes_of_the_same_value():
+    payload = {"kind": "match", "gold": [{"value": " b ".join(MARKERS)}], "predicted": []}
     text = payload_text(payload)
-    assert marker not in text
+    assert [marker for marker in MARKERS if marker in text] == []
     assert json.loads(text) == payload
 
 

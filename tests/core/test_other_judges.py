@@ -86,13 +86,6 @@ def test_self_agreement_is_the_share_of_equal_decisions(votes, agreement):
     assert self_agreement(votes) == pytest.approx(agreement)
 
 
-def test_the_number_of_draws_is_part_of_the_fingerprint():
-    assert (
-        RepeatedJudge([Opinion(), Opinion()]).fingerprint
-        != RepeatedJudge([Opinion()] * 3).fingerprint
-    )
-
-
 def record(**changes):
     items = [
         {"memory_id": f"m{n}", "type": "direct", "value": m.value}

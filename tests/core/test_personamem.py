@@ -8,6 +8,7 @@ from itertools import takewhile
 import pytest
 
 from alps.tasks.personamem.results import read_reply
+from tests.few import few
 from tests.loopback import Answer, serve
 from tests.persona_runs import PUBLISHED, published, rows, summary
 
@@ -31,7 +32,7 @@ def _key(monkeypatch):
 @published
 @pytest.mark.parametrize(
     ("name", "place", "micro", "macro"),
-    [("none", 0, 0.469, 0.390), ("rag", 1, 0.642, 0.647), ("mem0", 2, 0.591, 0.580)],
+    few([("none", 0, 0.469, 0.390), ("rag", 1, 0.642, 0.647), ("mem0", 2, 0.591, 0.580)]),
 )
 def test_published_answers_get_their_published_figures(alps, tmp_path, name, place, micro, macro):
     file = PUBLISHED / "predictions" / f"pred_32k_{name}_gpt-4o.csv"
@@ -47,6 +48,7 @@ def test_published_answers_get_their_published_figures(alps, tmp_path, name, pla
     }
 
 
+@pytest.mark.release
 @published
 def test_length_alone_gets_what_is_known_and_nothing_once_it_is_adjusted_for(alps, tmp_path):
     done = alps("run", "task=personamem", f"data={PUBLISHED}", "model=floor/longest", "out=run")
@@ -180,27 +182,13 @@ def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps):
 
 
 UNKNOWN = "memory=some: unknown — did you mean 'none'? (known: full, none, last:N, oracle"
-NO_CSV = {"pred.csv": [b"\xff\xfe\x00p", b'question_id,p\nx,"a', b'"']}
-NO_CSV["questions_32k.csv"] = [b"\xff\xfe\x00p", b'"']
 REFUSED = [
     (("task=personamem", "memory=some"), {}, UNKNOWN),
     (("task=personamem", "memory=last:0"), {}, "memory=last:0: unknown"),
     (("task=personamem", "data=."), {}, "no questions_32k.csv in it"),
     (("task=extraction", "size=32k"), {}, "size=32k: only personamem uses it"),
     (("task=extraction", "memory=none"), {}, "memory=none: only utilization uses it"),
-    (
-        ("task=personamem", "model=predictions:pred.csv"),
-        {"pred.csv": b"question_id,answer\nx,a\n"},
-        "pred.csv, line 1, p, or model_response: the column is missing",
-    ),
-    *(
-        (("task=personamem", "model=predictions:pred.csv"), {"pred.csv": text}, "alps: pred.csv")
-        for text in NO_CSV["pred.csv"]
-    ),
-    *(
-        (("task=personamem", "data=."), {"questions_32k.csv": text}, "questions_32k.csv")
-        for text in NO_CSV["questions_32k.csv"]
-    ),
+    (("task=personamem", "data=."), {"questions_32k.csv": b"\xff\xfe\x00p"}, "questions_32k.csv"),
 ]
 
 

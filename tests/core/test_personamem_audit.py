@@ -6,6 +6,7 @@ import json
 import pytest
 
 from alps.tasks.personamem.personas import write_set
+from tests.few import few
 from tests.persona_runs import PUBLISHED, published
 
 
@@ -52,7 +53,7 @@ def test_the_leaks_of_the_published_set_are_found(alps):
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", few([0, 1, 2], plain={0}))
 def test_nothing_serious_is_found_in_a_generated_set(alps, tmp_path, seed, language):
     write_set(tmp_path / "made", personas=30, size="32k", seed=seed, language=language)
     report, found = audited(alps, tmp_path / "made")
@@ -156,11 +157,9 @@ def asked_again(place, row):
     ],
 )
 def test_what_is_put_in_is_found(alps, tmp_path, made, spoil, code, severity, count):
-    clean = audited(alps, made)[1]
     found = audited(alps, spoiled(made, tmp_path, spoil))[1]
     assert found.pop((code, severity)) >= count
-    more = set(found) - set(clean)
-    assert {other for other, worst in more if worst == "serious"} <= {code}
+    assert {other for other, worst in found if worst == "serious"} <= {code}
 
 
 def test_a_slice_that_is_cut_one_message_too_late_is_found(alps, tmp_path, made):
@@ -206,10 +205,3 @@ def test_every_size_of_a_folder_is_audited_and_one_can_be_named(alps, tmp_path, 
     done = alps("data", "audit", f"data={folder}", "split=1M")
     assert done.returncode == 2
     assert done.stderr.endswith("(found: 32k, 128k)\n")
-
-
-def test_a_file_that_is_no_csv_is_one_line(alps, tmp_path):
-    (tmp_path / "questions_32k.csv").write_bytes(b"\xff\xfe\x00p")
-    done = alps("data", "audit", f"data={tmp_path}")
-    assert done.returncode == 2
-    assert len(done.stderr.strip().splitlines()) == 1

@@ -15,6 +15,7 @@ from tests.persona_runs import PUBLISHED
 
 if not PUBLISHED.is_dir():
     pytest.skip(f"no {PUBLISHED.name} beside the checkout", allow_module_level=True)
+pytestmark = pytest.mark.release
 KILLED_AFTER = (2, 5, 5, 3)
 """Requests that arrive before each kill; the run has 17."""
 FILES = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")

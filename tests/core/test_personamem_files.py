@@ -10,6 +10,7 @@ from alps.tasks.personamem.histories import open_histories
 from alps.tasks.personamem.persona_timeline import EVIDENCE
 from alps.tasks.personamem.personas import write_set
 from alps.tasks.personamem.release import open_personamem, read_questions
+from tests.few import few
 from tests.persona_runs import PUBLISHED, published
 
 
@@ -164,7 +165,7 @@ def best(values, pick):
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", few([0, 1, 2], plain={0}))
 def test_no_rule_without_the_history_beats_chance_on_a_generated_set(tmp_path, seed, language):
     write_set(tmp_path, personas=30, size="32k", seed=seed, language=language)
     questions = list(read_questions(tmp_path / "questions_32k.csv"))
@@ -241,18 +242,3 @@ def test_the_evidence_of_a_generated_question_stands_where_its_distance_says(mad
         if EVIDENCE[question.type] == "helper":
             name = question.options[question.gold].rstrip(".").split()[-1]
             assert name in turns[places[0]].text
-
-
-def test_generated_questions_are_asked_late_and_some_before_the_end(made):
-    opened = open_personamem(made)
-    lengths = {name: histories.length(name) for name, histories in by_history(opened).items()}
-    shares = [question.end / lengths[question.history] for question in opened.read()]
-    assert min(shares) >= 0.8
-    assert 0.4 < sum(share == 1 for share in shares) / len(shares) < 0.9
-    for question in opened.read():
-        assert sum(len(turn.text) for turn in opened.history(question)) == question.letters
-
-
-def by_history(opened):
-    ids = {question.history for question in opened.read()}
-    return {name: next(one for one in opened.histories if name in one) for name in ids}

@@ -264,9 +264,3 @@ def test_a_run_under_another_setting_can_be_submitted_and_verified(alps, model, 
     ):
         done = alps(*words)
         assert done.returncode == 0, done.stderr + done.stdout
-
-
-def test_orders_of_options_that_are_not_shown_are_refused(alps):
-    done = alps("run", "task=personamem", "model=oracle", "answer=free", "orders=4")
-    assert done.returncode == 2
-    assert "orders=4 would change nothing: answer=free" in done.stderr

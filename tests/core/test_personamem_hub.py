@@ -43,9 +43,8 @@ def fetched(hub):
 RUN = ("run", "task=personamem", "model=oracle", "out=out")
 
 
-@pytest.mark.parametrize("data", ["hub", "hub@main", f"hub:{NAME}"])
-def test_only_the_size_that_is_asked_for_is_fetched_at_one_commit(hub, tmp_path, data):
-    done = run(hub, tmp_path, *RUN, f"data={data}", "size=32k")
+def test_only_the_size_that_is_asked_for_is_fetched_at_one_commit(hub, tmp_path):
+    done = run(hub, tmp_path, *RUN, "data=hub", "size=32k")
     assert done.returncode == 0, done.stderr
     assert fetched(hub) == {"questions_32k.csv", "shared_contexts_32k.jsonl"}
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
@@ -66,7 +65,7 @@ def test_a_run_keeps_its_commit_when_the_branch_moves(hub, tmp_path, files):
     hub.push({**files, "questions_32k.csv": questions}, repository=NAME)
     done = run(hub, tmp_path, *words)
     assert done.returncode == 0, done.stderr
-    assert "keeps to hub:bowen-upenn/PersonaMem@" in done.stderr
+    assert "out uses hub:bowen-upenn/PersonaMem@" in done.stderr
     assert (tmp_path / "out" / "predictions.jsonl").read_bytes() == kept
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["data"]["commit"] == commit

@@ -9,6 +9,7 @@ import pytest
 from alps.tasks.personamem.release import open_personamem
 from tests.echoing import by_escapes, by_number, completed, echo, expected, of_vocabulary, silent
 from tests.endtoend import finish, one_line, run, start, wait_until
+from tests.few import few
 from tests.loopback import Answer, serve
 from tests.persona_runs import PUBLISHED, rows
 
@@ -54,8 +55,10 @@ STYLES = {
 
 @pytest.mark.parametrize(
     ("language", "style"),
-    [("en", {}), *(("zh", style) for style in STYLES.values())],
-    ids=["English", *STYLES],
+    few(
+        {"English": ("en", {}), **{name: ("zh", style) for name, style in STYLES.items()}},
+        plain={"English", "no offsets, bytes by number", "offsets that drift"},
+    ),
 )
 def test_the_option_with_the_highest_mean_of_its_own_tokens_is_chosen(
     alps, tmp_path, made, language, style
@@ -199,13 +202,6 @@ def test_the_budget_holds(alps, tmp_path):
     assert {row["outcome"] for row in rows(tmp_path / "run")} >= {"budget"}
 
 
-def test_a_rate_limit_is_waited_for(alps, tmp_path):
-    answers = iter([Answer(status=429, headers={"Retry-After": "0"})])
-    done, _ = compare(alps, answer=lambda body: next(answers, None) or echo(body))
-    assert done.returncode == 0, done.stderr
-    assert [row["status"] for row in rows(tmp_path / "run", "calls")].count(429) == 1
-
-
 def test_a_server_of_ones_own_is_asked_by_completion_whatever_its_model_is_called(alps):
     with serve(echo) as server:
         model = ("model=openai/gpt-4o", f"api_base={server.url}")
@@ -262,6 +258,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path, made):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "calm" / name).read_bytes()
 
 
+@pytest.mark.release
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside the checkout")
 def test_every_question_whose_history_is_published_is_compared(alps, tmp_path, monkeypatch):
     monkeypatch.setenv("ALPS_CACHE", "off")

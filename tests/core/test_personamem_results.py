@@ -7,6 +7,7 @@ import pytest
 
 from alps.tasks.personamem.personas import write_set
 from alps.tasks.personamem.release import open_personamem
+from tests.few import few
 from tests.loopback import Answer, serve
 from tests.persona_runs import PUBLISHED, published, summary
 
@@ -127,7 +128,7 @@ def test_doubled_columns_and_headers_are_named_and_marks_of_windows_are_read(
     assert lines[0].endswith(b"\r\n")
     done = score(b"\xef\xbb\xbf" + b"".join([*lines, lines[0]]))
     assert done.returncode == 0, done.stderr
-    assert "the column r stands 2 times; the first is read" in done.stderr
+    assert "the column r appears 2 times; the first is read" in done.stderr
     assert "the header is repeated 1 times" in done.stderr
     assert accuracy(tmp_path) == 1.0
 
@@ -178,11 +179,10 @@ OTHER_MESSAGE = "user_question_or_message: 'Tea?', but"
         (replies_to, {"user_question_or_message": "Tea?"}, OTHER_MESSAGE),
     ],
 )
-@pytest.mark.parametrize("words", [(), ("dry_run=true",)], ids=["run", "dry run"])
 def test_a_file_of_other_data_is_refused_by_line_and_column(
-    score, tmp_path, questions, rows_of, cells, said, words
+    score, tmp_path, questions, rows_of, cells, said
 ):
-    error = said_in_one_line(score(changed(rows_of(questions), **cells), *words))
+    error = said_in_one_line(score(changed(rows_of(questions), **cells)))
     assert said in error
     assert "x.csv, line " in error
     if "question_id" in cells:
@@ -215,7 +215,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("content", "said"), BROKEN.items(), ids=range(len(BROKEN)))
+@pytest.mark.parametrize(("content", "said"), few([*BROKEN.items()], plain={0, 1, 3, 6, 8}))
 def test_a_broken_file_is_one_line(score, content, said):
     assert said in said_in_one_line(score(content))
 
@@ -252,12 +252,12 @@ def cut(made, tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("way", ["run", "dry_run=true", "program"])
 @pytest.mark.parametrize(
-    ("folder_of", "said"),
+    ("folder_of", "way", "said"),
     [
-        (alone, "line 2, shared_context_id: no history '"),
-        (cut, "line 37, end_index_in_shared_context: "),
+        (alone, "run", "line 2, shared_context_id: no history '"),
+        (cut, "dry_run=true", "line 37, end_index_in_shared_context: "),
+        (cut, "program", "line 37, end_index_in_shared_context: "),
     ],
 )
 def test_a_history_that_is_not_there_is_named_before_the_first_call(

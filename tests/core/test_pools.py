@@ -19,6 +19,7 @@ from alps.tasks.retrieval import read_sample
 from alps.text import fold
 from tests.builders import memory
 from tests.endtoend import rows
+from tests.few import few
 from tests.tracks import alps_here, scores_of, track_of
 
 RETRIEVAL = load_task("retrieval")
@@ -145,7 +146,7 @@ def test_pools_have_their_size_and_opaque_ids_in_order_and_the_gold_once(tmp_pat
         assert row["input"]["query"] == f"Query {number}?"
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", few([0, 1, 2], plain={0}))
 def test_the_place_of_the_gold_is_uniform_and_so_is_that_of_a_distractor(tmp_path, seed):
     write(tmp_path, queries=400, memories=24, each=1)
     size = 9
@@ -289,23 +290,6 @@ def test_a_bank_beside_the_queries_gives_memories_with_their_sessions_and_its_ba
     assert "bank.jsonl, line 11" in alps_here(*words).one_line
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"memory_id": "b1", "value": "Café"}'.encode("latin-1"),
-        b"[" * 5_000 + b"]" * 5_000,
-        b'{"memory_id": ',
-    ],
-    ids=["latin-1", "deep", "torn"],
-)
-def test_a_line_of_the_bank_that_is_no_json_is_named_on_one_line(tmp_path, line):
-    write(tmp_path / "data", queries=2, memories=8)
-    (tmp_path / "data" / "dev" / "task3" / "bank.jsonl").write_bytes(b"\n" + line + b"\n")
-    ran = alps_here("data", "pools", "data=data", "out=out")
-    assert ran.code == 2
-    assert "bank.jsonl, line 2: not JSON" in ran.one_line
-
-
 @pytest.mark.parametrize("name", floor_systems(RETRIEVAL))
 def test_floors_find_no_more_than_chance_in_built_pools(tmp_path, name):
     write(tmp_path, queries=150, memories=130)
@@ -410,8 +394,8 @@ def test_an_out_that_holds_pools_already_is_refused_before_anything_is_written(t
     words = ("data", "pools", "data=data", "out=pools")
     assert alps_here(*words, "distractors=300").code == 0
     before = tree(tmp_path / "pools")
-    assert "is there already" in alps_here(*words, "distractors=300", "seed=9").one_line
-    assert "is there already" in alps_here(*words, "distractors=all").one_line
+    assert "already exists" in alps_here(*words, "distractors=300", "seed=9").one_line
+    assert "already exists" in alps_here(*words, "distractors=all").one_line
     assert tree(tmp_path / "pools") == before
     assert alps_here(*words, "distractors=100").code == 0
 
@@ -458,14 +442,6 @@ def test_pools_of_another_size_are_built_from_the_queries_of_given_pools(tmp_pat
         for pair in read_track(tmp_path / "data" / "dev" / "task3" / "d100")
     }
     assert set(with_300) == set(given)
-
-
-def test_pools_of_the_samples_say_how_many_distractors_were_generated(tmp_path):
-    made = alps_here("data", "pools", "data=samples", "distractors=1000", "out=pools")
-    (line,) = made.out.splitlines()
-    assert re.search(r"pools of 1000 distractors, \d+% of the distractors generated$", line)
-    report = audit(str(tmp_path / "pools"), None)
-    assert [finding for finding in report.findings if finding.severity == "serious"] == []
 
 
 def test_a_source_that_can_not_give_a_pool_says_so_only_when_it_is_asked(tmp_path):

@@ -116,21 +116,6 @@ def test_a_rate_is_a_second_or_a_minute(took, done, rate):
     assert progress.rate() == rate
 
 
-def test_a_log_has_a_line_each_period_and_not_each_tenth(tmp_path):
-    write_visitors(tmp_path / "data", 20)
-    words = ("run", "task=extraction", "model=rules", "data=data", "out=run")
-    lines = [line[9:] for line in run(tmp_path, *words, ALPS_PROGRESS="30").stderr.splitlines()]
-    assert [line for line in lines if "/20 " in line] == [lines[-1]]
-    assert lines[-1].startswith("20/20  100 %  0 failed  0 unscored  done in ")
-
-
-def test_a_log_of_a_resumed_run_says_so_where_its_answers_begin(tmp_path):
-    words = ("run", "task=extraction", "model=rules", "data=samples", "limit=2", "out=run")
-    first, again = (run(tmp_path, *words, ALPS_PROGRESS="30").stderr for _ in range(2))
-    assert "resumed" not in first
-    assert "extraction rules, resumed with 2 answered: 2 records\n" in again
-
-
 @pytest.mark.parametrize(
     ("words", "begins", "also"),
     [

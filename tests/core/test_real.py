@@ -86,11 +86,9 @@ class Replay:
         self.server.communicate()
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def begun(sample, tmp_path_factory):
-    """Begin both runs with the first test: the one with faults waits for most of its time, and is
-    looked at last.
-    """
+    """Begin both runs at once: the one with faults waits for most of its time."""
     if not (sample.parent / "tools" / "replay_server.py").is_file():
         yield None
         return
@@ -163,6 +161,7 @@ def test_floors_oracle_and_the_embedded_extractor_have_known_scores(embedded):
         assert f1_of(beside)["value"] == f1_of(embedded[floor])["value"]
 
 
+@pytest.mark.release
 def test_every_recorded_answer_is_accounted_for_and_read(calm, recorded):
     track = task1(calm.folder / "out")
     assert calm.finished.returncode == 0, calm.finished
@@ -176,6 +175,7 @@ def test_every_recorded_answer_is_accounted_for_and_read(calm, recorded):
     assert mended == {name for name, text in recorded.items() if text and text.startswith("```")}
 
 
+@pytest.mark.release
 def test_every_memory_of_a_recorded_answer_is_found_in_its_order(calm, recorded):
     plain = {name: plain_values(text) for name, text in recorded.items() if text}
     expected = {name: values for name, values in plain.items() if values is not None}
@@ -190,6 +190,7 @@ def test_every_memory_of_a_recorded_answer_is_found_in_its_order(calm, recorded)
         assert [memory["value"] in recorded[name] for memory in items[name]] == [True]
 
 
+@pytest.mark.release
 def test_every_record_of_every_track_is_scored_and_every_figure_is_there(calm):
     assert {name: track["n"] for name, track in calm.tracks.items()} == COUNTS
     for track, count in COUNTS.items():
@@ -282,6 +283,7 @@ def test_recorded_responses_get_their_recorded_marks(sample, tmp_path):
         assert track["scores"][name]["n"] > 0
 
 
+@pytest.mark.release
 def test_faults_leave_every_record_of_every_track_accounted_for_and_few_unscored(faulty):
     assert "Traceback" not in faulty.finished.stderr
     scored = rows(faulty.folder / "out" / "scores.jsonl")
@@ -298,6 +300,7 @@ def test_faults_leave_every_record_of_every_track_accounted_for_and_few_unscored
     assert faulty.finished.returncode == (unscored + lost > 0.05 * sum(COUNTS.values()))
 
 
+@pytest.mark.release
 def test_faults_did_happen_and_no_question_that_was_answered_is_asked_again(faulty):
     met, calls = rows(faulty.log), rows(faulty.folder / "out" / "calls.jsonl")
     kinds = {"429", "500", "drop", "garbage", "truncate", "empty"}
@@ -311,6 +314,7 @@ def test_faults_did_happen_and_no_question_that_was_answered_is_asked_again(faul
     assert len(calls) == len(met) == summary(faulty.folder / "out")["calls"]["http"]
 
 
+@pytest.mark.release
 def test_faults_lose_no_memory_that_was_said(calm, faulty):
     heard, disturbed = predicted(calm), predicted(faulty)
     lost = {

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from alps.rejection import is_rejected, shown_value
+from alps.text import is_rejected, shown_value
 
 REJECTED = [
     pytest.param("Owns a cat [ERROR: not said by the user]", id="one mark"),

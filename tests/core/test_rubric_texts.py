@@ -67,11 +67,6 @@ def every_example(name):
     return [parsed(entry) for group in examples(name).values() for entry in group]
 
 
-@every
-def test_a_rubric_carries_its_own_name_and_a_version(name):
-    assert re.fullmatch(rf"{name}/\d+", load_prompt("alps.judges", "rubrics", name).id)
-
-
 def test_no_two_rubrics_share_an_id():
     files = sorted((ROOT / "judges" / "rubrics").glob("*.md"))
     ids = [load_prompt("alps.judges", "rubrics", path.stem).id for path in files]
@@ -115,11 +110,6 @@ def test_the_reply_names_the_keys_of_its_schema_in_their_order(name):
     shown = sections(name)["The reply"].split(".")[0]
     assert re.findall(r'"(\w+)": ', shown) == list(rubric(name).reply.model_fields)
     assert "`reason` comes first" in " ".join(sections(name)["The reply"].split())
-
-
-@binary
-def test_a_binary_reply_names_both_verdicts(name):
-    assert '"met" | "not_met"' in sections(name)["The reply"]
 
 
 @binary
@@ -177,15 +167,6 @@ def test_what_is_called_enforced_is_enforced_in_code_and_nothing_else(name, resp
     assert (broken_rule(question) is not None) == promised
 
 
-@every
-def test_neither_length_nor_politeness_counts_by_itself_nor_does_the_language(name):
-    assert any(
-        rule.startswith("Length and politeness never count by themselves, neither for nor")
-        for rule in rules(name)
-    )
-    assert any("language" in rule for rule in rules(name))
-
-
 @binary
 def test_there_are_worked_cases_on_both_sides(name):
     found = examples(name)
@@ -213,14 +194,6 @@ def test_worked_cases_of_emotional_intelligence_are_high_and_low():
 
 
 @every
-def test_worked_cases_come_in_several_languages(name):
-    said = [case["query"] + case["response"] for case in every_example(name)]
-    assert any(re.search(r"[\u4e00-\u9fff]", case) for case in said)
-    assert any(re.search(r"[äöüßéèêàùçñáíóú¿¡]", case) for case in said)
-    assert any(case.isascii() for case in said)
-
-
-@every
 def test_no_worked_case_is_at_odds_with_the_enforced_rules(name):
     for case in every_example(name):
         asked = {
@@ -230,37 +203,3 @@ def test_no_worked_case_is_at_odds_with_the_enforced_rules(name):
         }
         if broken_rule(RubricQuestion(rubric=rubric(name), dialogue=(), **asked)):
             assert case["verdict"] == LOWEST[name].strip("`")
-
-
-@pytest.mark.parametrize("name", ["vra", "cf"])
-def test_the_ability_has_to_be_shown_by_something_that_belongs_to_this_user_or_query(name):
-    told = " ".join(text(name).split())
-    assert "The ability has to be shown" in told
-    assert (
-        "Put the response before another user with another query. If it fits there as well, it is "
-        "`not_met`" in told
-    )
-    assert "fixed frame around the query's own words" in told
-
-
-def test_a_case_is_worked_once():
-    shown = [
-        (case["memory"], case["query"], case["response"])
-        for name in NAMES
-        for case in every_example(name)
-    ]
-    assert len(set(shown)) == len(shown)
-
-
-def test_content_and_manner_are_told_apart():
-    assert "belong to another rubric" in " ".join(text("pf_general").split())
-    assert "belongs to another rubric" in " ".join(text("pf_interaction").split())
-    counted = sections("pf_interaction")["What can be checked is counted"]
-    assert "is broken by four" in counted
-
-
-@every
-def test_a_rubric_can_be_read_in_a_terminal(name):
-    lines = text(name).splitlines()
-    assert len(lines) < 110
-    assert [line for line in lines if len(line) > 120] == []

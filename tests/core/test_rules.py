@@ -112,6 +112,7 @@ def test_the_assistant_is_not_listened_to():
 
 
 @pytest.mark.real
+@pytest.mark.release
 def test_unseen_real_sessions_judge_the_patterns(sample):
     full = sample.parent / "alpsbench_full"
     if not full.is_dir():

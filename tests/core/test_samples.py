@@ -2,7 +2,6 @@
 
 import json
 import re
-import unicodedata
 from collections import Counter
 from statistics import fmean
 from typing import Any
@@ -12,11 +11,10 @@ import pytest
 from alps.data.pools import PoolSource, generated_memories, read_bank
 from alps.data.release import GOLD, INPUT, read_samples, read_track
 from alps.errors import DataError
-from alps.rejection import is_rejected
 from alps.schema import CANONICAL_LABELS, UNMAPPED, ExtractionSample, Memory
 from alps.similarity import THRESHOLD, similarity, similarity_matrix
 from alps.tasks import load_task
-from alps.text import fold
+from alps.text import fold, is_rejected
 from tests.sample_rows import (
     SPLIT,
     alike,
@@ -25,7 +23,6 @@ from tests.sample_rows import (
     is_right_to_left,
     letters_of,
     rows,
-    script_of,
     user_text,
 )
 
@@ -36,21 +33,6 @@ SAMPLES: list[ExtractionSample] = list(
 INPUTS = {row["benchmark_id"]: row for row in rows("task1", INPUT)}
 GOLDS = {row["benchmark_id"]: row for row in rows("task1", GOLD)}
 each_dialogue = for_each(SAMPLES, lambda sample: sample.benchmark_id)
-
-
-def user_words(sample: ExtractionSample) -> str:
-    return user_text(turn.model_dump() for turn in sample.dialogue)
-
-
-def language(sample: ExtractionSample) -> str:
-    """Tell the language by script, and within Latin by letters that few languages have."""
-    script, letters = script_of(user_words(sample)), letters_of(user_words(sample))
-    if script != "LATIN":
-        return script
-    marks = {"German": "äöüß", "Spanish": "ñáíóú"}
-    counts = {name: sum(c in mark for c in letters) for name, mark in marks.items()}
-    marked = max(counts, key=lambda name: counts[name])
-    return marked if counts[marked] > len(letters) / 200 else "English"
 
 
 def check_labels(memory: Memory) -> None:
@@ -72,27 +54,10 @@ def test_dialogues_are_enough_of_several_kinds_and_in_one_order():
     assert any(sample.dialogue[0].role == "assistant" for sample in SAMPLES)
 
 
-def test_dialogues_are_in_four_languages_and_one_is_written_from_right_to_left():
-    languages = [language(sample) for sample in SAMPLES]
-    assert len(set(languages)) >= 4
-    assert languages.count("English") < len(SAMPLES)
-    assert any(is_right_to_left(user_words(sample)) for sample in SAMPLES)
-
-
 def test_both_types_of_memory_and_most_of_the_taxonomy_occur():
     memories = [memory for sample in SAMPLES for memory in sample.gold or ()]
     assert {memory.type for memory in memories} == {"direct", "indirect"}
     assert len({memory.label for memory in memories} & set(CANONICAL_LABELS)) >= 20
-
-
-@each_dialogue
-def test_a_dialogue_has_between_6_and_40_turns_and_its_row_holds_no_gold(sample):
-    assert 6 <= len(sample.dialogue) <= 40
-    assert all(turn.text.strip() for turn in sample.dialogue)
-    row = INPUTS[sample.benchmark_id]
-    assert list(row["input"]) == ["dialogue"]
-    shown = json.dumps(row, ensure_ascii=False)
-    assert not [memory.value for memory in sample.gold if memory.value in shown]
 
 
 @each_dialogue
@@ -106,17 +71,6 @@ def test_gold_is_written_in_full_and_says_nothing_twice(sample):
         assert not is_rejected(memory.value)
         check_labels(memory)
     assert alike([memory.value for memory in sample.gold]) == []
-
-
-@each_dialogue
-def test_evidence_is_quoted_word_for_word_from_a_turn_of_the_user(sample):
-    for memory in sample.gold:
-        assert memory.evidence is not None, memory.value
-        assert memory.evidence.session_id == sample.session_id
-        turn = sample.dialogue[memory.evidence.utterance_index]
-        assert turn.role == "user", memory.value
-        assert memory.evidence.text.strip()
-        assert memory.evidence.text in turn.text, memory.value
 
 
 PAIRS = list(read_track(SPLIT.track("task2")))
@@ -177,15 +131,6 @@ def is_english(text: str) -> bool:
     return latin > 0.9 * len(letters) and common > len(words) / 20
 
 
-def test_updates_are_enough_in_one_order_and_of_one_person_each():
-    assert len(PAIRS) >= 24
-    assert all(pair.gold is not None for pair in PAIRS)
-    expected = [f"alps_upd_{number:03d}" for number in range(1, len(PAIRS) + 1)]
-    for name in (INPUT, GOLD):
-        assert [row["benchmark_id"] for row in rows("task2", name)] == expected
-    assert len({pair.input["session_id"] for pair in PAIRS}) == len(PAIRS)
-
-
 def test_memories_of_continued_people_are_those_of_their_extraction_gold():
     known = {pair.input["session_id"]: pair for pair in read_track(SPLIT.track("task1"))}
     continued = [pair for pair in PAIRS if pair.input["session_id"] in known]
@@ -208,36 +153,10 @@ def test_changes_vary_and_a_few_records_withdraw_a_memory():
     assert all(gone <= 1 for _, _, gone in shapes)
 
 
-def test_most_modified_values_are_not_close_to_the_old_ones():
-    figures = []
-    for pair in PAIRS:
-        figures += [similarity(old["value"], new["value"]) for old, new in modified(pair)]
-    assert sum(figure < THRESHOLD for figure in figures) > len(figures) * 0.9
-
-
 def test_updates_are_in_several_languages_and_one_is_written_from_right_to_left():
     foreign = [pair for pair in PAIRS if not is_english(new_words(pair))]
     assert 5 <= len(foreign) < len(PAIRS)
     assert any(is_right_to_left(new_words(pair)) for pair in foreign)
-
-
-@each_update
-def test_an_update_has_the_layout_of_the_release_and_gives_nothing_away(pair):
-    keys = ["benchmark_id", "task", "session_id", "canonical_id"]
-    record = pair.input["input"]
-    assert list(pair.input) == [*keys, "stratum", "input"]
-    assert list(pair.gold) == [*keys, "gold"]
-    assert list(record) == ["old_dialogue", "new_dialogue", "memory"]
-    assert {key: pair.input[key] for key in keys} == {key: pair.gold[key] for key in keys}
-    assert pair.input["task"] == "task2"
-    assert pair.input["canonical_id"] == pair.input["benchmark_id"]
-    assert 6 <= len(record["old_dialogue"]) <= 16
-    assert 8 <= len(record["new_dialogue"]) <= 16
-    assert 4 <= len(record["memory"]) <= 10
-    assert all(turn["text"].strip() for turn in record["old_dialogue"] + record["new_dialogue"])
-    shown = json.dumps(pair.input, ensure_ascii=False)
-    changed = added(pair) + [after for _, after in modified(pair)]
-    assert not [item["value"] for item in changed if item["value"] in shown]
 
 
 @each_update
@@ -252,17 +171,6 @@ def test_memories_of_an_update_are_written_in_full_and_in_english(pair):
 
 
 @each_update
-def test_ids_of_an_update_name_what_was_done(pair):
-    old = list(old_memories(pair))
-    assert old == [f"m{number}" for number in range(1, len(old) + 1)]
-    ids = [item["memory_id"] for item in answer(pair)]
-    new = [item["memory_id"] for item in added(pair)]
-    assert len(set(ids)) == len(ids)
-    assert new == [f"m_new_{n}" for n in range(1, len(new) + 1)]
-    assert set(ids) <= {*old, *new, *(f"{name}_updated" for name in old)}
-
-
-@each_update
 def test_what_did_not_change_is_identical_and_what_did_says_something_else(pair):
     old, ids = old_memories(pair), {item["memory_id"] for item in answer(pair)}
     for item in answer(pair):
@@ -272,21 +180,6 @@ def test_what_did_not_change_is_identical_and_what_did_says_something_else(pair)
         assert before["memory_id"] not in ids
         assert similarity(before["value"], after["value"]) < 1
         assert fold(before["value"]) != fold(after["value"])
-
-
-@each_update
-def test_evidence_of_an_update_is_quoted_from_a_user_turn_of_the_right_dialogue(pair):
-    record, old = pair.input["input"], old_memories(pair)
-    turns = record["old_dialogue"] + record["new_dialogue"]
-    for item in [*old.values(), *answer(pair)]:
-        evidence = item["evidence"]
-        index = evidence["utterance_index"]
-        assert evidence["session_id"] == pair.input["session_id"]
-        # Indices count on through the new dialogue.
-        assert (index < len(record["old_dialogue"])) == (item["memory_id"] in old)
-        assert turns[index]["role"] == "user"
-        assert evidence["text"].strip()
-        assert evidence["text"] in turns[index]["text"]
 
 
 @each_update
@@ -352,14 +245,6 @@ def test_gold_can_not_be_told_by_its_length():
     for memory in BANK:
         lengths[memory.memory_id in chosen].append(len(memory.value))
     assert 0.85 < fmean(lengths[True]) / fmean(lengths[False]) < 1.15
-
-
-def test_some_queries_are_in_other_languages():
-    marked = [row["input"]["query"] for row in QUERIES.values()]
-    marked = [query for query in marked if not query.isascii()]
-    scripts = {unicodedata.name(c).split()[0] for c in "".join(marked) if c.isalpha()}
-    assert len(marked) >= 6
-    assert {"CJK", "LATIN"} <= scripts
 
 
 def test_pools_of_every_size_can_be_built_from_the_samples():

@@ -15,7 +15,7 @@ TWELVE = (
     *("memory_id", "type", "label", "label_suggestion", "value", "reasoning", "evidence"),
     *("confidence", "time_scope", "emotion", "preference_attitude", "updated_at"),
 )
-REPRODUCIBLY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+REPRODUCIBLY = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 
 
 def item(value: Any = "Plays the cello", **fields: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from alps.judges.options import OptionVerdict
 from alps.judges.rubric import _OURS, OPTION, rubric
 from alps.similarity import features, similarity
 
-SEEDS = 200
+SEEDS = 40
 Measure = Callable[[str, str], float]
 
 

@@ -13,7 +13,7 @@ from alps.judges.relate import match_memories
 from alps.similarity import THRESHOLD, features, numbers_of, similarity, similarity_matrix
 from tests.builders import memories
 
-REPRODUCIBLY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+REPRODUCIBLY = settings(max_examples=80, deadline=None, derandomize=True, database=None)
 VOCABULARY = (
     "runs every sunday along the canal allergic walnuts no not 10 7 cello porto Porto US us "
     "didn't beagle march "

@@ -18,7 +18,7 @@ from alps.similarity import (
 )
 from alps.text import fold, fold_loosely
 
-REPRODUCIBLY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+REPRODUCIBLY = settings(max_examples=80, deadline=None, derandomize=True, database=None)
 WORDS = (
     "runs running every sunday allergic walnuts no not non non-technical never non-smoker 10 7 "
     "1,000 1000 2.5 no1 no_x "

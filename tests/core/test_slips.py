@@ -92,7 +92,7 @@ GOLD = {
     ),
     "a session that stands twice": (
         lambda rows: rows.append(rows[6]),
-        'line 41, session_id: "s6" stands twice',
+        'line 41, session_id: "s6" appears twice',
         (80, 80),
     ),
 }

@@ -17,7 +17,9 @@ import pytest
 
 from alps.jsonl import parse_json
 from tests import label_folders
-from tests.endtoend import Finished, environment, install, one_line, run
+from tests.endtoend import environment, install, run
+from tests.few import few
+from tests.tracks import Ran, alps_here
 
 RUN = "run task=extraction model=rules limit=3 out=runs/new"
 EVERY = (RUN, "ls", "show runs/a 1", "compare runs/a runs/b", "report runs/a", "--help", "doctor")
@@ -73,7 +75,10 @@ def two_runs(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("line", "commands"), STREAMS.values(), ids=STREAMS)
+@pytest.mark.parametrize(
+    ("line", "commands"),
+    few(STREAMS, plain={"stderr closed", "a reader of both that goes away"}),
+)
 def test_no_command_breaks_off_for_what_it_was_started_with(two_runs, line, commands):
     if "unshare" in line and not has_namespaces():
         pytest.skip("no user namespaces here")
@@ -89,11 +94,7 @@ def test_no_command_breaks_off_for_what_it_was_started_with(two_runs, line, comm
 
 @pytest.mark.parametrize(
     ("command", "columns"),
-    [
-        *((command, "1") for command in EVERY),
-        ("show runs/a 1", "3"),
-        ("compare runs/a runs/b", "3"),
-    ],
+    [(RUN, "1"), ("show runs/a 1", "3"), ("compare runs/a runs/b", "1"), ("report runs/a", "1")],
 )
 def test_no_command_breaks_off_in_a_terminal_of_few_columns(two_runs, command, columns):
     done = run(two_runs, *command.split(), COLUMNS=columns)
@@ -139,19 +140,20 @@ def test_a_full_disk_behind_stdout_is_one_line(two_runs):
         ("run --api-key sk-1234567890abcdef", "keys come from the environment"),
     ],
 )
-def test_a_setting_that_is_typed_as_an_option_is_told_as_a_setting(tmp_path, words, hint):
-    said = one_line(run(tmp_path, *words.split()))
+def test_a_setting_that_is_typed_as_an_option_is_told_as_a_setting(words, hint):
+    said = alps_here(*words.split()).one_line
     assert hint in said
     assert "sk-1234567890" not in said
 
 
-def calibrate(folder: Path, *words: str) -> Finished:
-    return run(folder, "calibrate", "out=calibrated", *words)
+def calibrate(*words: str) -> Ran:
+    return alps_here("calibrate", "out=calibrated", *words)
 
 
 @pytest.fixture
-def labelled(tmp_path) -> Path:
+def labelled(tmp_path, monkeypatch) -> Path:
     """Two judges' recorded verdicts on one set of labels, and another set of labels."""
+    monkeypatch.chdir(tmp_path)
     items = [label_folders.binary(n % 2, 1) for n in range(4)]
     label_folders.write(tmp_path / "labels", {"pa": label_folders.BINARY}, items)
     label_folders.write(tmp_path / "others", {"pa": label_folders.BINARY}, items[:2])
@@ -170,19 +172,18 @@ def labelled(tmp_path) -> Path:
     ],
 )
 def test_a_calibration_is_not_written_over_another(labelled, words, told):
-    assert calibrate(labelled, "judge=j", "labels=labels").returncode == 0
+    assert calibrate("judge=j", "labels=labels").code == 0
     before = (labelled / "calibrated" / "calibration.json").read_bytes()
-    assert told in one_line(calibrate(labelled, *words))
+    assert told in calibrate(*words).one_line
     assert (labelled / "calibrated" / "calibration.json").read_bytes() == before
-    assert calibrate(labelled, "judge=j", "labels=labels").returncode == 0
+    assert calibrate("judge=j", "labels=labels").code == 0
 
 
 def test_a_calibration_that_was_asked_for_is_not_written_over_by_a_recorded_one(labelled):
-    assert calibrate(labelled, "judge=lexical", "labels=stress").returncode == 0
-    assert "holds a run, or a calibration" in one_line(
-        calibrate(labelled, "judge=j", "labels=labels")
-    )
-    assert calibrate(labelled, "judge=lexical", "labels=stress").returncode == 0
+    assert calibrate("judge=lexical", "labels=stress").code == 0
+    refused = calibrate("judge=j", "labels=labels").one_line
+    assert "holds a run, or a calibration" in refused
+    assert calibrate("judge=lexical", "labels=stress").code == 0
 
 
 def nested(depth: int) -> str:
@@ -196,11 +197,10 @@ def test_json_is_read_to_the_same_depth_by_every_python(depth):
         parse_json(nested(depth))
 
 
-@pytest.mark.parametrize("depth", [300, 900, 3_000])
-def test_an_audit_of_a_row_that_is_nested_deeply_finds_it(tmp_path, depth):
+def test_an_audit_of_a_row_that_is_nested_deeply_finds_it(tmp_path):
     track = tmp_path / "data" / "dev" / "task1"
     track.mkdir(parents=True)
-    (track / "model_input.jsonl").write_text(f'{{"benchmark_id": "a", "input": {nested(depth)}}}\n')
+    (track / "model_input.jsonl").write_text(f'{{"benchmark_id": "a", "input": {nested(900)}}}\n')
     (track / "reference_output.jsonl").write_text('{"benchmark_id": "a", "gold": {}}\n')
     done = run(tmp_path, "data", "audit", "data=data")
     assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr

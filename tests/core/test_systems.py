@@ -8,7 +8,7 @@ import pytest
 
 from alps.errors import AlpsError, DataError, UsageError
 from alps.judges.embedded import LexicalJudge
-from alps.schema import CANONICAL_LABELS, ExtractionSample, Prediction, Turn
+from alps.schema import CANONICAL_LABELS, ExtractionSample, Prediction
 from alps.systems import floor_systems, is_local, resolve_system
 from alps.tasks import load_task
 from tests.builders import TRACK, extraction_sample, heard, memories, memory
@@ -175,16 +175,6 @@ def test_the_rules_find_what_a_user_plainly_says(text, value, label):
 )
 def test_the_rules_find_nothing_where_the_user_says_nothing_about_themselves(text):
     assert values(predict("rules", extraction_sample(None, text))) == []
-
-
-def test_the_rules_do_not_listen_to_the_assistant():
-    sample = ExtractionSample(
-        benchmark_id="b1",
-        session_id="s1",
-        dialogue=(Turn(role="assistant", text="I live in Porto."), Turn(role="user", text="ok")),
-        gold=None,
-    )
-    assert values(predict("rules", sample)) == []
 
 
 def test_the_rules_quote_the_turn_that_says_it_word_for_word():
@@ -376,15 +366,6 @@ def test_a_last_line_without_a_line_end_is_named(tmp_path):
     path.write_bytes(path.read_bytes() + b'{"benchmark_id": "b2", "memory_it')
     with pytest.raises(DataError, match="line 2: the last line has no line end"):
         resolve_system(model, TASK)
-
-
-def test_a_file_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(UsageError, match=r"model=predictions:\S*nowhere\.jsonl: no such file"):
-        resolve_system(f"predictions:{tmp_path / 'nowhere.jsonl'}", TASK)
-
-
-def test_an_empty_file_predicts_nothing(tmp_path):
-    assert ask(tmp_path).outcome == "empty"
 
 
 def test_the_settings_of_recorded_predictions_change_with_the_file(tmp_path):

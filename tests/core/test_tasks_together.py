@@ -96,29 +96,17 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
     ("words", "said"),
     [
         (
-            ("task=extraction", "model=rules", "memory=none"),
-            "memory=none: only utilization uses it",
-        ),
-        (
             ("task=extraction", "model=rules", "distractors=300"),
             "distractors=300: only retrieval uses it",
-        ),
-        (
-            ("task=retrieval", "model=bm25", "memory=oracle"),
-            "memory=oracle: only utilization",
-        ),
-        (
-            ("task=update,retrieval", "model=rules", "ability=ei"),
-            "ability=ei: only utilization uses it",
         ),
         (("task=update", "model=rules", "extras=judge"), "extras=judge: only extraction uses it"),
         (
             ("task=extraction", "model=rules", "extras=judge", *V1),
-            "extras=judge: scoring=authors-v1 asks no judge",
+            "extras=judge: scoring=authors-v1 uses no judge",
         ),
         (
             ("task=update", "model=rules", "judge=openai/j", *V1),
-            "judge=openai/j: scoring=authors-v1 asks no judge",
+            "judge=openai/j: scoring=authors-v1 uses no judge",
         ),
         (
             ("task=all,update", "model=rules"),

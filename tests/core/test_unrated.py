@@ -4,7 +4,6 @@ says so.
 
 import pytest
 
-from alps.systems import floor_systems
 from alps.tasks import load_tracks
 from tests.core.test_utilization import failed, heard, run, samples, score
 from tests.desk import QUIET_LITELLM
@@ -68,15 +67,6 @@ def test_runs_that_nobody_rated_are_not_compared_and_the_reason_is_one_line(tmp_
         assert "nothing to compare: judge lexical cannot rate answers by a rubric" in " ".join(
             ran.err.split()
         )
-
-
-@pytest.mark.parametrize("task", load_tracks("utilization"), ids=lambda task: task.track)
-def test_the_floors_are_a_generic_answer_a_refusal_and_a_parrot(task):
-    assert list(floor_systems(task)) == ["floor/generic", "floor/refusal", "floor/parrot"]
-    (sample, *_) = samples(task)
-    assert floor_systems(task)["floor/refusal"].answer_at_once(task, sample).prediction == {
-        "answer": "I'm sorry, but I can't help with that."
-    }
 
 
 def test_how_many_of_the_memorys_words_an_answer_names_is_told_and_no_score():

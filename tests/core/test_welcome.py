@@ -20,19 +20,6 @@ def test_the_first_command_works_without_key_and_network_and_its_run_is_kept(tmp
     assert next((tmp_path / "runs").glob("*/scores.jsonl")).stat().st_size > 0
 
 
-def test_it_shows_a_command_for_each_thing_that_people_come_for():
-    shown = alps_here()
-    assert (shown.code, shown.err) == (0, "")
-    assert re.findall(r"^  \S.*?  +(alps .*)$", shown.out, re.MULTILINE) == list(CAME_FOR.values())
-    assert {word.split()[1] for word in CAME_FOR.values()} == {"run", "calibrate"}
-
-
-def test_it_fits_a_terminal():
-    lines = alps_here().out.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert len(lines) <= 14
-
-
 def test_every_command_that_it_names_exists():
     named = set(re.findall(r"\balps ([a-z]+)", alps_here().out))
     assert {"run", "calibrate", "doctor"} <= named

@@ -157,14 +157,6 @@ def test_a_judge_that_nobody_knows_leads_no_page(honest, tmp_path):
     assert (first.id, first.judge_known, first.comparable) == (asked.id, True, True)
 
 
-def test_a_board_under_an_unknown_judge_says_so_and_compares_nothing(tmp_path):
-    synthesise(tmp_path / "subs", 3, tracks=["task4_ability1"])
-    boards = build_boards(load(tmp_path / "subs"), read_references())
-    assert {(board.metric.name, board.judge_known, board.comparable) for board in boards} == {
-        ("pa", False, False)
-    }
-
-
 def unhear(folder: Path) -> None:
     """Declare the wrong answers lost, and print what follows from the others, as a run would."""
 
@@ -234,6 +226,7 @@ def _reword(row: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.release
 def test_a_row_can_not_ask_for_hours(tmp_path):
     words = ("task=extraction", "model=rules", "scoring=authors-v1")
     folder = pack([make_run(tmp_path / "run", *words)], WHO, out=tmp_path / SLUG).folder

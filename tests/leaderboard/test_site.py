@@ -31,6 +31,7 @@ from alps.leaderboard.site_data import load
 from alps.show.formatting import number, visible
 from alps.show.spreadsheets import csv_of, plain_cell
 from alps.stats.paired import holm, paired_difference
+from tests.endtoend import write_rows
 from tests.loopback import running
 from tests.made_submissions import synthesise
 from tests.pages import Page
@@ -423,8 +424,7 @@ def test_ranks_on_pools_of_another_seed_heed_the_sessions(tmp_path):
             {"benchmark_id": name, "scores": {"recall_at_1": float(name not in names)}}
             for name in track.samples
         ]
-        lines = "".join(f"{json.dumps(row)}\n" for row in scores)
-        (tmp_path / slug / "task3_d100" / "scores.jsonl").write_text(lines, "utf-8")
+        write_rows(tmp_path / slug / "task3_d100" / "scores.jsonl", scores)
     (board,) = [
         one
         for one in build_boards(load(tmp_path), read_references())

@@ -40,9 +40,10 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 @pytest.fixture
 def place(tmp_path: Path, thumb: Path) -> Path:
-    """A folder with `submissions`, and the folder `public` that a site is published from."""
+    """A folder with `submissions`, and the checkout `public` that a site is published from."""
     shutil.copytree(thumb, tmp_path / "submissions" / SLUG)
     write(tmp_path / "public", MINE)
+    git(tmp_path / "public", "init", "--quiet")
     return tmp_path
 
 
@@ -54,7 +55,6 @@ def build(place: Path, out: str = "public") -> str:
 
 def test_what_no_build_wrote_stays_and_what_one_wrote_goes(place: Path) -> None:
     public = place / "public"
-    git(public, "init", "--quiet")
     git(public, "add", "--all")
     git(public, "commit", "--quiet", "--message=mine")
     history = git(public, "log", "--format=%H")

@@ -17,7 +17,7 @@ from alps.errors import DataError, RunFolderError, UsageError
 from alps.leaderboard.commands import submit_command
 from alps.leaderboard.packing import pack, slug_of
 from alps.leaderboard.submission import CARD, kinds_of, public_name, read_entry
-from tests.endtoend import rows, summary
+from tests.endtoend import rows, summary, write_rows
 from tests.submissions import (
     DAY,
     DROPPED,
@@ -54,7 +54,7 @@ def change_manifest(run: Path, change: Callable[[dict[str, Any]], object]) -> No
 def change_rows(run: Path, stage: str, change: Callable[[list[dict[str, Any]]], object]) -> None:
     found = rows(run / f"{stage}.jsonl")
     change(found)
-    (run / f"{stage}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+    write_rows(run / f"{stage}.jsonl", found)
 
 
 def test_the_card_holds_what_the_run_found(shelf):

@@ -21,7 +21,7 @@ from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import Submission
 from alps.leaderboard.verify import verify
 from alps.schema import Prediction
-from tests.endtoend import rows
+from tests.endtoend import rows, write_rows
 from tests.submissions import (
     SLUG,
     VISITORS,
@@ -209,7 +209,7 @@ def test_the_gold_in_nearly_its_words_is_flagged(shelf, tmp_path, said_so):
         for row in rows(shelf.data / "dev" / "task1" / "reference_output.jsonl")
         for gold in (row["gold"]["memory_items"],)
     ]
-    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
+    write_rows(tmp_path / "answers.jsonl", answers)
     run = make_run(
         tmp_path / "run",
         "task=extraction",
@@ -227,7 +227,7 @@ def test_rankings_of_a_few_answers_are_told_and_stand_with_their_n(shelf, tmp_pa
     found = rows(few / "predictions.jsonl")
     for row in [row for row in found if row["track"] == "task3_d100"][3:]:
         row["prediction"]["ranking"] = []
-    (few / "predictions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+    write_rows(few / "predictions.jsonl", found)
     for name in ("verdicts.jsonl", "scores.jsonl", "summary.json"):
         (few / name).unlink()
     make_run(

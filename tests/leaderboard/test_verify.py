@@ -12,6 +12,7 @@ from alps.leaderboard.commands import rescore_command, verify_command
 from alps.leaderboard.packing import pack
 from alps.leaderboard.submission import read_entry
 from alps.leaderboard.verify import verify
+from tests.endtoend import write_rows
 from tests.submissions import (
     SLUG,
     TRACKS,
@@ -48,10 +49,11 @@ def test_changing_any_number_of_a_track_is_found_and_named(shelf: Shelf, folder:
     paths = list(numbers(whole["tracks"]))
     assert len(paths) > 200
     figures = [path for path in paths if path[1] in FIGURES]
-    others = [path for path in paths if path not in figures]
+    files = [path for path in paths if path[1] == "files"]
     # Figures far from each other are changed at once: each must be named all the same.
-    batches = [part[start::BATCHES] for part in (figures, others) for start in range(BATCHES)]
-    for batch in batches:
+    batches = [part[start::BATCHES] for part in (figures, files) for start in range(BATCHES)]
+    single = [[path] for path in paths if path not in (*figures, *files)]
+    for batch in (*filter(None, batches), *single):
         card = json.loads(json.dumps(whole))
         for path in batch:
             parent, value = at(card["tracks"], path[:-1]), at(whole["tracks"], path)
@@ -134,7 +136,7 @@ def recorded_run(shelf: Shelf, folder: Path) -> Path:
         for n, items in told.items()
     ]
     for name, found in (("answers", answers), ("reviews", reviews)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+        write_rows(folder / f"{name}.jsonl", found)
     words = (
         f"model=predictions:{folder / 'answers.jsonl'}",
         f"judge=recorded:{folder / 'reviews.jsonl'}",

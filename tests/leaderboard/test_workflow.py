@@ -66,6 +66,23 @@ class Desk:
         """Put a submission into the change; return its folder there."""
         return Path(shutil.copytree(self.submission, self.head / SUBMISSIONS / slug))
 
+    def publish(self) -> None:
+        """Let the base hold the submission already."""
+        there = self.base / SUBMISSIONS / SLUG
+        self.commit(self.base, lambda: shutil.copytree(self.submission, there))
+
+    def better(self) -> None:
+        """Let others change the base meanwhile."""
+        self.commit(self.base, lambda: (self.base / "README.md").write_text("a better suite\n"))
+
+    def plant(self, text: str, *names: str) -> None:
+        """Write a program under some names into the change."""
+        for name in names:
+            path = self.head / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            path.chmod(0o755)
+
     def change(self, edit: Callable[[], object]) -> None:
         """Make the checkout of a change, merged with the base as it is now."""
         self.git(self.folder, "clone", "--quiet", "base", "head")
@@ -106,7 +123,7 @@ def test_a_submission_passes_and_what_others_merged_since_is_not_held_against_it
     desk: Desk,
 ) -> None:
     desk.change(desk.add)
-    desk.commit(desk.base, lambda: (desk.base / "README.md").write_text("a better suite\n"))
+    desk.better()
     desk.git(desk.head, "fetch", "--quiet", "origin")
     done = desk.verify(GITHUB_ACTIONS="true")
     assert done.returncode == 0, (done.stdout, done.stderr)
@@ -138,26 +155,20 @@ def test_a_changed_digit_is_refused_and_named(desk: Desk) -> None:
 
 @needs_bash
 def test_a_change_beside_the_submission_is_refused_and_none_of_its_code_is_run(desk: Desk) -> None:
-    def change_more() -> None:
+    was_run = desk.folder / "was-run"
+
+    def change_more():
         desk.add()
-        for name in (
-            ".ci/verify-submissions",
-            "alps/__init__.py",
-            "alps/__main__.py",
-            "sitecustomize.py",
-            "bin/alps",
-        ):
-            path = desk.head / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"#!{sys.executable}\nopen({str(desk.folder / 'was-run')!r}, 'w')\n")
-            path.chmod(0o755)
+        code = f"#!{sys.executable}\nopen({str(was_run)!r}, 'w')\n"
+        package = ("alps/__init__.py", "alps/__main__.py", "sitecustomize.py")
+        desk.plant(code, ".ci/verify-submissions", *package, "bin/alps")
 
     desk.change(change_more)
     install(desk.folder / "bin", cold=True)  # an interpreter of its own would read sitecustomize.py
     done = desk.verify()
     assert done.returncode == 1
     assert "5 files outside the submission's folder changed" in done.stdout
-    assert not (desk.folder / "was-run").exists()
+    assert not was_run.exists()
 
 
 @needs_bash
@@ -166,7 +177,7 @@ def test_one_for_another_is_refused_twice(desk: Desk) -> None:
         shutil.rmtree(desk.head / SUBMISSIONS / SLUG)
         desk.add("thumb-rules-2")
 
-    desk.commit(desk.base, lambda: shutil.copytree(desk.submission, desk.base / SUBMISSIONS / SLUG))
+    desk.publish()
     desk.change(replace)
     done = desk.verify()
     assert done.returncode == 1
@@ -213,7 +224,7 @@ EDITS = [
 def test_a_change_of_a_submission_that_is_there_is_refused(
     desk: Desk, edit: Callable[[Path], object]
 ) -> None:
-    desk.commit(desk.base, lambda: shutil.copytree(desk.submission, desk.base / SUBMISSIONS / SLUG))
+    desk.publish()
     desk.change(lambda: edit(desk.head / SUBMISSIONS / SLUG))
     done = desk.verify()
     assert done.returncode == 1, (done.stdout, done.stderr)
@@ -222,7 +233,7 @@ def test_a_change_of_a_submission_that_is_there_is_refused(
 
 @needs_bash
 def test_a_maintainer_who_knows_the_submitter_lets_a_correction_pass(desk: Desk) -> None:
-    desk.commit(desk.base, lambda: shutil.copytree(desk.submission, desk.base / SUBMISSIONS / SLUG))
+    desk.publish()
     desk.change(
         lambda: forge(
             desk.head / SUBMISSIONS / SLUG, lambda card: card.update(notes="How to run it again.")
@@ -243,7 +254,7 @@ def test_a_newcomer_takes_nobodys_name(desk: Desk, name: str) -> None:
             lambda card: card.update(slug="newcomer", name=name),
         )
 
-    desk.commit(desk.base, lambda: shutil.copytree(desk.submission, desk.base / SUBMISSIONS / SLUG))
+    desk.publish()
     desk.change(add)
     done = desk.verify()
     assert done.returncode == 1
@@ -256,61 +267,40 @@ def test_the_second_look_runs_the_base_and_nothing_of_the_change(desk: Desk) -> 
     script = desk.base / ".ci"
     desk.commit(desk.base, lambda: shutil.copytree(SCRIPT.parent, script))
 
-    def add_code() -> None:
+    was_run = desk.folder / "was-run"
+
+    def add_code():
         desk.add()
-        evil = f"#!/bin/sh\ntouch {shlex.quote(str(desk.folder / 'was-run'))}\n"
-        python = f"open({str(desk.folder / 'was-run')!r}, 'w')\n"
-        for name in (
-            ".ci/verify-submissions",
-            ".ci/second-look",
-            "hooks/post-checkout",
-            "bin/alps",
-            "filter",
-        ):
-            path = desk.head / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(evil)
-            path.chmod(0o755)
-        for name in (
-            "alps/__init__.py",
-            "alps/__main__.py",
-            "sitecustomize.py",
-            "venv.py",
-            "encodings.py",
-        ):
-            path = desk.head / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(python)
+        scripts = (".ci/verify-submissions", ".ci/second-look", "hooks/post-checkout")
+        shell = f"#!/bin/sh\ntouch {shlex.quote(str(was_run))}\n"
+        desk.plant(shell, *scripts, "bin/alps", "filter")
+        package = ("alps/__init__.py", "alps/__main__.py", "sitecustomize.py")
+        desk.plant(f"open({str(was_run)!r}, 'w')\n", *package, "venv.py", "encodings.py")
         (desk.head / ".gitattributes").write_text("* filter=evil merge=evil diff=evil\n")
 
     desk.change(add_code)
     # A maintainer's own settings, such as hooks that lie in the repository, must not make the
     # change's code run.
-    for key, value in (
-        ("core.hooksPath", "hooks"),
-        ("filter.evil.smudge", "./filter"),
-        ("filter.evil.process", "./filter"),
-        ("merge.evil.driver", "./filter"),
-    ):
-        desk.git(desk.base, "config", key, value)
+    desk.git(desk.base, "config", "core.hooksPath", "hooks")
+    for key in ("filter.evil.smudge", "filter.evil.process", "merge.evil.driver"):
+        desk.git(desk.base, "config", key, "./filter")
     desk.git(desk.base, "fetch", "--quiet", str(desk.head), "change")
     done = desk.second_look("FETCH_HEAD", "main")
     told = " ".join(done.stdout.split())
     assert done.returncode == 1, (done.stdout, done.stderr)
     assert "files outside the submission's folder changed" in told
-    assert not (desk.folder / "was-run").exists()
+    assert not was_run.exists()
     desk.git(desk.base, "config", "--unset", "filter.evil.process")
     desk.git(desk.base, "checkout", "--quiet", "FETCH_HEAD")
-    assert (desk.folder / "was-run").exists(), (
-        "checking the change out runs its code: the hook is armed"
-    )
+    assert was_run.exists(), "checking the change out runs its code: the hook is armed"
 
 
+@pytest.mark.release
 @needs_bash
 def test_the_second_look_passes_what_is_in_order_with_what_was_merged_since(desk: Desk) -> None:
     desk.commit(desk.base, lambda: shutil.copytree(SCRIPT.parent, desk.base / ".ci"))
     desk.change(desk.add)
-    desk.commit(desk.base, lambda: (desk.base / "README.md").write_text("a better suite\n"))
+    desk.better()
     desk.git(desk.base, "fetch", "--quiet", str(desk.head), "change")
     done = desk.second_look("FETCH_HEAD", "main")
     assert done.returncode == 0, (done.stdout, done.stderr)
@@ -348,7 +338,7 @@ def test_a_link_in_place_of_the_submissions_is_followed_nowhere(desk: Desk) -> N
 @needs_bash
 def test_a_change_without_the_commit_of_the_base_can_not_be_judged(desk: Desk) -> None:
     desk.change(desk.add)
-    desk.commit(desk.base, lambda: (desk.base / "README.md").write_text("a better suite\n"))
+    desk.better()
     done = desk.verify()
     assert done.returncode == 2
     assert "fetch it with its history" in done.stderr

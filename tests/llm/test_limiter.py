@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from alps.llm.limiter import Limiter
+from tests.few import few
 from tests.virtual_time import (
     in_virtual_time,
 )
@@ -288,7 +289,7 @@ FULL: dict[str, Callable[[], Full]] = {
 }
 
 
-@pytest.mark.parametrize("make", FULL.values(), ids=FULL)
+@pytest.mark.parametrize("make", few(FULL, plain={"16 places", "40 a second"}))
 def test_a_full_server_is_kept_busy_and_hardly_ever_asked_in_vain(make: Callable[[], Full]):
     server = make()
     seconds = in_virtual_time(server.work_off(int(60 * min(server.places, server.rate))))

@@ -17,7 +17,7 @@ from alps.llm.ledger import Call, Totals
 from alps.llm.prices import Price, Rates, Tier, price_of
 from alps.llm.provider import send
 from alps.llm.types import Reply, Request, TransportError
-from tests.desk import GOOD, QUESTION, Desk, always, chat, question
+from tests.desk import QUESTION, Desk, always, chat, question
 from tests.endtoend import (
     environment,
     extraction,
@@ -30,6 +30,7 @@ from tests.endtoend import (
     task1,
     wait_until,
 )
+from tests.few import few
 from tests.llm.test_prices import BESIDE, MINI, openai
 from tests.loopback import Answer, asked_over_http, serve
 from tests.visitors import good, write_visitors
@@ -124,13 +125,6 @@ def test_no_usage_gives_money_back_or_ends_the_run(desk: Desk, usage: str):
         assert row["cost"] is None
         assert row["assumed_cost"] == pytest.approx(reserve.cost)
     assert all((row[name] or 0) >= 0 for name in ("cached_tokens", "reasoning_tokens"))
-
-
-@pytest.mark.usefixtures("a_key")
-@pytest.mark.parametrize("usage", UNTOLD.values(), ids=UNTOLD)
-def test_a_reply_that_does_not_tell_what_it_used_has_no_cost(usage: str):
-    reply = sent(Answer(body=body(usage)))
-    assert (reply.text, reply.cost) == (GOOD, None)
 
 
 @pytest.mark.usefixtures("a_key")
@@ -358,7 +352,7 @@ def test_a_dry_run_counts_the_calls_of_the_run_that_follows_and_bounds_its_cost(
     assert summary(folder / "out")["calls"]["cost"] == pytest.approx(cost)
 
 
-@pytest.mark.parametrize("concurrency", [1, 6, 40])
+@pytest.mark.parametrize("concurrency", few([1, 6, 40], plain={1}))
 def test_the_money_allowed_is_never_exceeded_and_more_of_it_completes_the_run(
     whole, tmp_path, concurrency
 ):
@@ -413,11 +407,10 @@ def test_the_tokens_allowed_are_not_exceeded_over_interrupted_sessions(tmp_path)
         assert sum(call["assumed_tokens"] for call in calls) >= most_used(server)
 
 
-@pytest.mark.parametrize("dry", ["no", "yes"])
-def test_a_cap_on_dollars_that_nothing_can_enforce_is_refused(tmp_path, dry):
+def test_a_cap_on_dollars_that_nothing_can_enforce_is_refused(tmp_path):
     own = {**priced(tmp_path), "ALPS_PRICES": ""}
     with serve(good) as server:
-        words = (*extraction(server.url, "out=out", "max_cost=1"), f"dry_run={dry}")
+        words = extraction(server.url, "out=out", "max_cost=1")
         error = one_line(run(tmp_path, *words, **own))
         assert server.requests == []
     assert (
@@ -446,7 +439,7 @@ def test_a_model_without_a_known_price_or_longest_answer_keeps_to_a_cap_on_token
     assert "cost unknown (ALPS_PRICES=FILE sets prices)" in " ".join(finished.stdout.split())
 
 
-@pytest.mark.parametrize("cap", ["max_cost=1", "max_total_tokens=100000", "limit=1"])
+@pytest.mark.parametrize("cap", ["max_cost=1", "limit=1"])
 def test_a_bad_price_is_named_with_its_file_and_its_field(tmp_path, cap):
     own = priced(tmp_path)
     (tmp_path / "prices.toml").write_text('["openai/scripted"]\ninput = -1\noutput = 1\n')
@@ -509,19 +502,6 @@ def test_the_price_of_a_model_and_a_dry_run_need_no_litellm(tmp_path: Path):
     text = " ".join(" ".join(lines).split())
     assert re.search(r"openai/gpt-5, answers 26 [\d,]+ \$\S+ \$\S+ – \$", text)
     assert re.search(r"claude-opus-9, up to \d+ [\d,]+ unknown unknown verdicts", text)
-
-
-def test_a_dry_run_says_of_a_price_that_it_is_unknown_and_nothing_where_nothing_is_asked(
-    tmp_path: Path,
-):
-    words = ("task=extraction", "model=openai/gpt-9", "data=samples", "limit=2", "dry_run=yes")
-    finished = run(tmp_path, "run", *words)
-    assert finished.returncode == 0, finished.stderr
-    lines = [line.split() for line in finished.stdout.splitlines()]
-    (answers,) = (line for line in lines if line[1:2] == ["answers"])
-    assert answers[-2:] == ["unknown", "unknown"]
-    assert ["lexical,", "verdicts", "0"] in lines
-    assert "$" not in finished.stdout
 
 
 def test_a_run_of_a_model_that_is_newer_than_the_table_costs_a_dash(tmp_path: Path):

@@ -11,6 +11,7 @@ from alps.llm.client import Client
 from alps.llm.retries import as_time, seconds_of
 from alps.llm.types import Reply, Request, TransportError
 from tests.desk import EXTRACTED, GOOD, QUESTION, Desk
+from tests.few import few
 from tests.virtual_time import (
     Bucket,
     NoLedger,
@@ -35,8 +36,11 @@ SERVERS: dict[str, tuple[Callable[[], Any], int, int, float]] = {
 }
 
 
-@pytest.mark.parametrize("concurrency", [None, 64], ids=["auto", "64 at once"])
-@pytest.mark.parametrize(("server", "count", "rejected", "seconds"), SERVERS.values(), ids=SERVERS)
+@pytest.mark.parametrize("concurrency", few([None, 64], plain={0}))
+@pytest.mark.parametrize(
+    ("server", "count", "rejected", "seconds"),
+    few(SERVERS, plain={"bucket", "60 a minute, Retry-After", "503 for 300 s"}),
+)
 def test_nothing_is_lost_and_little_is_rejected(server, count, rejected, seconds, concurrency):
     fared = asked(server(), count, concurrency=concurrency, workers=128 if concurrency else 400)
     assert fared.lost == 0
@@ -44,7 +48,7 @@ def test_nothing_is_lost_and_little_is_rejected(server, count, rejected, seconds
     assert fared.seconds <= seconds
 
 
-@pytest.mark.parametrize("concurrency", [None, 64], ids=["auto", "64 at once"])
+@pytest.mark.parametrize("concurrency", few([None, 64], plain={0}))
 def test_slow_answers_regain_their_places_in_time(concurrency: int | None):
     fared = asked(Bucket(10, 10), 2_000, concurrency=concurrency, latency=(10.0, 30.0))
     assert fared.lost == 0

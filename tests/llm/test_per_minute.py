@@ -13,6 +13,7 @@ import pytest
 from alps.llm.client import Client, Endpoint
 from alps.llm.types import Reply, Request
 from tests.endtoend import one_line, run
+from tests.few import few
 from tests.loopback import serve
 from tests.virtual_time import (
     Bucket,
@@ -80,7 +81,7 @@ LIMITS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("server", LIMITS.values(), ids=LIMITS)
-@pytest.mark.parametrize("clients", [1, 4])
+@pytest.mark.parametrize("clients", few([1, 4], plain={1}))
 def test_a_limit_that_is_known_is_used_and_not_passed_though_no_answer_tells_it(server, clients):
     drawn, times, takes, rejected = random.Random(0), [], server(), []
 
@@ -140,7 +141,10 @@ def minutes_of(
 
 @pytest.mark.parametrize(
     ("retry_after", "latency"),
-    [("when it opens", (0.4, 1.8)), ("a second", (2.0, 6.0)), ("nothing", (2.0, 6.0))],
+    few(
+        [("when it opens", (0.4, 1.8)), ("a second", (2.0, 6.0)), ("nothing", (2.0, 6.0))],
+        plain={2},
+    ),
 )
 @pytest.mark.parametrize(
     ("server", "passed"),
@@ -159,9 +163,15 @@ def test_a_limit_that_only_rejections_tell_is_found_used_and_hardly_passed(
 
 @pytest.mark.parametrize(
     ("retry_after", "latency", "costs"),
-    [("when it opens", (0.4, 1.8), 0.0005), ("a second", (2.0, 6.0), 0.0005),
-     ("nothing", (0.4, 1.8), 0.004)],
-)  # fmt: skip
+    few(
+        [
+            ("when it opens", (0.4, 1.8), 0.0005),
+            ("a second", (2.0, 6.0), 0.0005),
+            ("nothing", (0.4, 1.8), 0.004),
+        ],
+        plain={2},
+    ),
+)
 def test_a_sliding_minute_that_answers_tell_is_used_and_hardly_passed(retry_after, latency, costs):
     server = Sliding(MOST, 60)
     minutes = minutes_of(server, retry_after, tells=True, latency=latency, costs=costs)
@@ -169,7 +179,10 @@ def test_a_sliding_minute_that_answers_tell_is_used_and_hardly_passed(retry_afte
     assert sum(minute[False] for minute in minutes) <= 0.05 * 2_500
 
 
-@pytest.mark.parametrize("engine", [(), ("engine=processes", "workers=2")], ids=["one", "several"])
+@pytest.mark.parametrize(
+    "engine",
+    few({"one": ((),), "several": (("engine=processes", "workers=2"),)}, plain={"one"}),
+)
 def test_a_judge_is_asked_no_faster_than_the_user_says_and_the_model_as_before(tmp_path, engine):
     write_visitors(tmp_path / "data", 12)
     asked: dict[bool, list[float]] = {True: [], False: []}

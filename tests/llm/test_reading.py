@@ -24,7 +24,7 @@ from tests.tracks import alps_here, between, llm, met, target_row, track_of, wri
 
 pytestmark = QUIET_LITELLM
 
-REPRODUCIBLY = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+REPRODUCIBLY = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 
 SAID = ("Plays the cello, badly", 'Says "never" to [durian] {and tripe}', "住在成都 🌶 naïve")
 EVIDENCE = ("I play, sort of", "never: [durian]", "成都很辣")

@@ -25,27 +25,6 @@ def test_answers_to_other_records_are_refused_with_ids_of_both(tmp_path):
         assert not (tmp_path / "out").exists()
 
 
-def test_a_dry_run_has_a_likely_cost_within_the_range_and_a_total(tmp_path):
-    words = ("task=extraction", "model=openai/gpt-4.1-mini", "judge=openai/gpt-4.1", "limit=3")
-    done = run(tmp_path, "run", *words, "data=samples", "dry_run=yes")
-    costs = {}
-    for line in done.stdout.splitlines():
-        if found := re.search(
-            r"^ (?:.*, )?(\w+(?: items)?) .*\$([\d.]+) +\$([\d.]+) – \$([\d.]+)$", line
-        ):
-            costs[found[1]] = [float(cost) for cost in found.groups()[1:]]
-    assert list(costs) == ["answers", "verdicts", "known items", "baselines", "total"]
-    for likely, least, most in costs.values():
-        assert least < likely < most
-    for place, whole in enumerate(costs["total"]):
-        parts = (own[place] for name, own in costs.items() if name != "total")
-        # Each is written with two digits that count, or cents.
-        assert whole == pytest.approx(sum(parts), abs=0.02)
-    likely, _, most = costs["total"]
-    first = done.stdout.splitlines()[0]
-    assert first == f"Likely cost ${likely:.2f}, at most ${most:.2f}; no request sent yet"
-
-
 def test_personamem_without_a_cache_says_what_to_do(tmp_path):
     done = run(tmp_path, "run", "task=personamem", "model=rules", "out=out", ALPS_CACHE="off")
     assert done.returncode == 2

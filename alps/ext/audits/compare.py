@@ -40,7 +40,7 @@ from alps.show.compare import (
     corrected_together,
     doubted,
 )
-from alps.show.names import task_title
+from alps.show.formatting import task_title
 from alps.show.parts import CorrectedComparison, More
 from alps.stats.bootstrap import Estimate
 from alps.stats.grouped import ENOUGH

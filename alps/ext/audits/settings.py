@@ -5,8 +5,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from alps.keys import JudgingKeys
-from alps.values import Address, HomePath, Share
+from alps.keys import Address, HomePath, JudgingKeys, Share
 
 
 class AuditKeys(JudgingKeys):

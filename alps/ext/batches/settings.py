@@ -6,9 +6,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from alps.ext.batches import AT_ONCE
-from alps.keys import JudgingKeys
+from alps.keys import JudgingKeys, Seconds
 from alps.llm.retries import DAY
-from alps.values import Seconds
 
 
 class BatchKeys(JudgingKeys):

@@ -6,8 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from alps.keys import AskSettings, FrozenSettings, Keys
-from alps.values import HomePath, Share
+from alps.keys import AskSettings, FrozenSettings, HomePath, Keys, Share
 
 
 @dataclass(frozen=True)

@@ -68,10 +68,9 @@ from alps.ext.datasets.audit_records import (
     track_folders,
 )
 from alps.extension import brought_tasks
-from alps.rejection import shown_value
 from alps.similarity import BOILERPLATE_WEIGHT, THRESHOLD, features, similarity
 from alps.tasks import TASKS, load_task
-from alps.text import fold, fold_loosely
+from alps.text import fold, fold_loosely, shown_value
 
 _PLACES = ("the first candidate", "the last candidate")
 _LENGTHS = ("the longest value", "the shortest value")

@@ -16,9 +16,8 @@ from rapidfuzz import fuzz
 from alps.data.audit_findings import ALPHA, SHORTEST_INSIDE, DataFinding, FoundPlace, Tally, shorten
 from alps.data.hub import HubSplit
 from alps.data.release import GOLD, INPUT, JoinError, Row, Split, read_track
-from alps.rejection import is_rejected
 from alps.schema import UNMAPPED
-from alps.text import fold, fold_loosely
+from alps.text import fold, fold_loosely, is_rejected
 
 Turns = list[tuple[str, str]]
 MISALIGNED, EMPTY = "misaligned-row", "empty-row"

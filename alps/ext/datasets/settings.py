@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from alps.keys import DATA, SPLIT, FrozenSettings
-from alps.values import Distractors, Format, HomePath
+from alps.keys import DATA, SPLIT, Distractors, Format, FrozenSettings, HomePath
 
 
 class DataSettings(FrozenSettings):

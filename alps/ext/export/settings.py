@@ -4,8 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from alps.keys import FrozenSettings
-from alps.values import HomePath
+from alps.keys import FrozenSettings, HomePath
 
 Target = Literal["csv", "parquet", "hf", "inspect", "mlflow", "wandb"]
 

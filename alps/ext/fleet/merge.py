@@ -10,6 +10,7 @@ from alps.errors import RunFolderError, UsageError
 from alps.ext.sizes import smaller_sizes
 from alps.ext.sizes.run import folder_of
 from alps.extension import extensions
+from alps.keys import shard_of
 from alps.parsing import parse_settings
 from alps.run.finished import Finished
 from alps.run.folder import difference_between, repeating, write_json
@@ -21,7 +22,6 @@ from alps.run.source import RunData, open_again, refuse_changed
 from alps.run.start import finish
 from alps.settings import RunSettings
 from alps.show.formatting import counted
-from alps.values import shard_of
 
 _OF_RECORDS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
 _JOURNALS = (*_OF_RECORDS, "baselines.jsonl", "calls.jsonl", JUDGE_CHECK)

@@ -3,10 +3,10 @@
 from alps.errors import UsageError
 from alps.ext.fleet import HERE
 from alps.ext.fleet.settings import FleetKeys
+from alps.keys import shard_of
 from alps.run.parts import RunPart
 from alps.run.source import RunData
 from alps.settings import RunSettings
-from alps.values import shard_of
 
 
 class Part(RunPart):

@@ -6,8 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator
 
 from alps.ext.fleet import HERE
-from alps.keys import RunKeys
-from alps.values import shard_of
+from alps.keys import RunKeys, shard_of
 
 
 class FleetKeys(RunKeys):

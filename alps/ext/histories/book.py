@@ -109,13 +109,10 @@ def made_of(cited: CitedSet, place: StoryPlace, make: Callable[[Any], T]) -> T:
     except _UNREADABLE as error:
         missing = isinstance(error, KeyError)
         what = f"{error.args[0]} is missing" if missing else str(error)
-        message = f"no history of {cited.title} ({what}) at {_where(place)}"
-        raise DataError(message, path=place.path) from error
-
-
-def _where(place: StoryPlace) -> str:
-    start = getattr(place, "start", 0)
-    return f"byte {start:,}" if start else "its beginning"
+        line, start = getattr(place, "line", None), getattr(place, "start", 0)
+        where = f" at byte {start:,}" if start and line is None else ""
+        message = f"no history of {cited.title}{where} ({what})"
+        raise DataError(message, path=place.path, line=line) from error
 
 
 def stories(cited: CitedSet, places: Iterable[StoryPlace]) -> Iterator[tuple[StoryPlace, Story]]:
@@ -165,6 +162,8 @@ def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
     histories = 0
     for place, story in stories(cited, found.stories):
         histories += 1
+        if story.questions and not story.sessions:
+            raise DataError(f"{story.id} has questions and no sessions", path=place.path)
         entries += _entries(story, place, listed)
         for question in story.questions:
             if question.id in seen:

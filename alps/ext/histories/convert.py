@@ -12,9 +12,8 @@ from alps.ext.histories.files import SetChoice
 from alps.ext.histories.model import CitedSet, Story
 from alps.ext.histories.own_rows import HISTORIES, QUESTIONS, write
 from alps.extension import load
-from alps.keys import DATA, FrozenSettings
+from alps.keys import DATA, FrozenSettings, HomePath
 from alps.show.formatting import counted
-from alps.values import HomePath
 
 
 class SetSettings(FrozenSettings):

@@ -9,7 +9,8 @@ from alps.text import fold
 
 SHORTEST_INSIDE = 4
 """Letters of a gold that a question may not hold; a shorter one is in many by chance."""
-LATEST, EARLIEST = "2100", "1970"
+LATEST, EARLIEST = "2100", "1971"
+"""All times lie between them: clocks that begin in 1970 have 0 where they have none."""
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 
@@ -38,9 +39,10 @@ def faults_of(story: Story) -> Iterator[Fault]:
     named = {session.id for session in story.sessions}
     for session in story.sessions:
         named.update(message.id for message in session.messages)
-    asked: dict[str, str] = {}
+    asked: dict[tuple[str, int | None], str] = {}
     for question in story.questions:
-        text = fold(question.text)
+        # Asked again after more sessions, it is another question.
+        text = fold(question.text), question.sessions
         if text in asked:
             detail = "a question is repeated in one history"
             what = f"as {asked[text]}: {question.text}"
@@ -52,6 +54,7 @@ def faults_of(story: Story) -> Iterator[Fault]:
 def _of_sessions(story: Story) -> Iterator[Fault]:
     said: dict[tuple[str, ...], str] = {}
     before = ""
+    dated = any(session.at for session in story.sessions)
     for session in story.sessions:
         name = f"{story.id}, session {session.id}"
         texts = tuple(message.text for message in session.messages)
@@ -61,7 +64,7 @@ def _of_sessions(story: Story) -> Iterator[Fault]:
             detail = "two sessions of a history are identical"
             yield Fault("doubled-session", "warning", detail, "", f"{name}: as {said[texts]}")
         said.setdefault(texts, session.id)
-        if session.written and not EARLIEST <= session.at < LATEST:
+        if (session.written or dated) and not EARLIEST <= session.at < LATEST:
             detail = "a session has an invalid time or none"
             yield Fault("impossible-date", "serious", detail, "", f"{name}: {session.written}")
         elif session.at and session.at < before:
@@ -95,9 +98,10 @@ def _of_question(question: SetQuestion, named: set[str], story: Story) -> Iterat
     elif not question.evidence and not question.abstains:
         detail = "there is no evidence, so retrieval and diagnosis skip these"
         yield Fault("no-evidence", "note", detail, question.id, question.text)
-    if question.at and not EARLIEST <= question.at < LATEST:
+    written = question.at or question.more.get("written", "")
+    if written and not EARLIEST <= question.at < LATEST:
         detail = "a question has an invalid time"
-        yield Fault("impossible-date", "serious", detail, question.id, question.at)
+        yield Fault("impossible-date", "serious", detail, question.id, written)
     before = story.sessions if question.sessions is None else story.sessions[: question.sessions]
     late = max((session.at for session in before), default="")
     if question.at and late > question.at:

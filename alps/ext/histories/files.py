@@ -10,9 +10,12 @@ from typing import Any, Protocol
 
 from alps.errors import DataError
 from alps.jsonl import parse_json
+from alps.slips import HEAD, refuse_encoding
 
 _CHUNK = 1 << 22
 _BETWEEN = b" \t\r\n,"
+_MARK_AND_BLANKS = b"\xef\xbb\xbf \t\r\n"
+_GZIP, _POINTER = b"\x1f\x8b", b"version https://git-lfs"
 _END_OF_TEXT = re.compile(rb'["\\]')
 _MARKS = re.compile(rb'["{}\[\]]')
 
@@ -54,11 +57,12 @@ class SetChoice:
 
 @dataclass(frozen=True)
 class JsonSlice:
-    """A JSON value of a file, from byte `start` on."""
+    """A JSON value of a file, from byte `start` on; of a file of lines, a line."""
 
     path: Path
     start: int
     length: int
+    line: int | None = None
 
     def read(self) -> Any:
         """Read the value.
@@ -72,7 +76,9 @@ class JsonSlice:
         try:
             return parse_json(raw)
         except ValueError as error:
-            raise DataError(f"not JSON at byte {self.start:,} ({error})", path=self.path) from error
+            where = "" if self.line else f" at byte {self.start:,}"
+            fault = f"not JSON{where} ({error})"
+            raise DataError(fault, path=self.path, line=self.line) from error
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,7 @@ class WholeFile:
         Raises:
             DataError: If it is not JSON.
         """
+        refuse_head(self.path)
         try:
             return parse_json(self.path.read_bytes())
         except (OSError, ValueError) as error:
@@ -114,13 +121,33 @@ class Together:
         return self.name, *(WholeFile(path).read() for path in self.paths)
 
 
+def refuse_head(path: Path) -> None:
+    """Refuse a file that no reader can read, by its first bytes.
+
+    Raises:
+        DataError: If it is empty, packed, a pointer to a file elsewhere, or not UTF-8.
+    """
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    if not head.strip():
+        raise DataError("an empty file", path=path)
+    if head.startswith(_GZIP):
+        raise DataError("packed by gzip; unpack it first, as with gunzip", path=path)
+    if head.startswith(_POINTER):
+        raise DataError("a Git LFS pointer; fetch the file, as with git lfs pull", path=path)
+    if head.lstrip(_MARK_AND_BLANKS).startswith(b"<"):
+        raise DataError("a page of the web and no data; download the file itself", path=path)
+    refuse_encoding(head, path)
+
+
 def lines(path: Path) -> Iterator[tuple[int, JsonSlice]]:
     """Yield the number of each line that is not blank, from 1, and its place."""
+    refuse_head(path)
     offset = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
-                yield number, JsonSlice(path, offset, len(line))
+                yield number, JsonSlice(path, offset, len(line), number)
             offset += len(line)
 
 
@@ -130,9 +157,10 @@ def items(path: Path) -> Iterator[JsonSlice]:
     Raises:
         DataError: If the file is no list of objects, or ends too early.
     """
+    refuse_head(path)
     with path.open("rb") as file:
         buffer, base = file.read(_CHUNK), 0
-        at = len(buffer) - len(buffer.lstrip(b"\xef\xbb\xbf \t\r\n"))
+        at = len(buffer) - len(buffer.lstrip(_MARK_AND_BLANKS))
         if buffer[at : at + 1] != b"[":
             raise DataError("expected a JSON list", path=path)
         at += 1
@@ -145,6 +173,10 @@ def items(path: Path) -> Iterator[JsonSlice]:
                     raise DataError("the list is not closed; is the file complete?", path=path)
                 continue
             if buffer[at : at + 1] == b"]":
+                # A second list behind the first would be dropped in silence.
+                if (buffer[at + 1 :] + file.read(_CHUNK)).strip():
+                    where = f"byte {base + at + 1:,}"
+                    raise DataError(f"more at {where}, behind the end of the list", path=path)
                 return
             if buffer[at : at + 1] != b"{":
                 raise DataError(f"expected an object at byte {base + at:,}", path=path)

@@ -11,9 +11,8 @@ from alps.ext.histories.book import known_defects
 from alps.ext.histories.files import SetChoice
 from alps.ext.histories.model import CitedSet
 from alps.extension import load
-from alps.keys import FrozenSettings
+from alps.keys import Format, FrozenSettings
 from alps.show.table import Table, named, print_parts, row_of, thousands
-from alps.values import Format
 
 
 class ListSettings(FrozenSettings):

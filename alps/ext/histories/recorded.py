@@ -18,9 +18,9 @@ from alps.ext.histories.files import SetChoice
 from alps.ext.histories.judging import OUTCOMES
 from alps.ext.histories.model import SetQuestion
 from alps.jsonl import Row, dump, scan
+from alps.keys import HomePath
 from alps.show.formatting import counted
 from alps.text import fold
-from alps.values import HomePath
 
 ANSWERS, VERDICTS = "answers.jsonl", "verdicts.jsonl"
 
@@ -59,8 +59,13 @@ def write_answers(settings: AnswersSettings) -> str:
                 judged += 1
                 verdicts.write(dump(_verdict(name, row)))
     some = f"{len(found):,} of {counted(len(book.entries), 'question')}, {judged:,} of them judged"
+    split = sum(row.get("score") not in (0, 1, None) for row in found.values())
+    # A recorded verdict is a mark: shares of draws, and half marks, are none.
+    shares = f", {split:,} with a share and no verdict" if split else ""
+    lacking = len(book.entries) - len(found)
+    none = f", {lacking:,} without an answer, which count as wrong" if lacking else ""
     return (
-        f"wrote {some}; {len(rows) - len(found):,} answers left out. Score them: "
+        f"wrote {some}{shares}{none}; {len(rows) - len(found):,} answers left out. Score them: "
         f"model=predictions:{out / ANSWERS} judge=recorded:{out / VERDICTS}"
     )
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError
-from alps.ext.histories.files import WholeFile
+from alps.ext.histories.fields import as_list, text
+from alps.ext.histories.files import WholeFile, refuse_head
 from alps.ext.histories.model import SetQuestion
 
 VERSION = "# queries_csv_version=2"
@@ -44,17 +45,27 @@ def questions_in(path: Path) -> list[Row]:
 
 
 def _of_table(path: Path) -> Iterator[Row]:
+    refuse_head(path)
     before = csv.field_size_limit(LONGEST_FIELD)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             if (found := file.readline().strip()) != VERSION:
                 raise DataError(f"expected {VERSION}, got {found[:40]}", path=path, line=1)
-            for row in filter(_is_asked_in_words, csv.DictReader(file)):
-                yield {**row, "instance": json.loads(row["instance_json"] or "{}")}
+            for row in _whole(csv.DictReader(file, strict=True), path):
+                if _is_asked_in_words(row):
+                    yield {**row, "instance": json.loads(row["instance_json"] or "{}")}
     except (csv.Error, UnicodeDecodeError) as error:
         raise DataError(f"no table ({error})", path=path) from error
     finally:
         csv.field_size_limit(before)
+
+
+def _whole(table: "csv.DictReader[str]", path: Path) -> Iterator[dict[str, str]]:
+    for row in table:
+        if None in row.values() or None in row:
+            # The first line is that of the version.
+            raise DataError("a row with other columns", path=path, line=table.line_num + 1)
+        yield row
 
 
 def _is_asked_in_words(row: Row) -> bool:
@@ -64,8 +75,8 @@ def _is_asked_in_words(row: Row) -> bool:
 
 
 def _of_list(path: Path) -> Iterator[Row]:
-    for record in WholeFile(path).read():
-        if record["task_type"] in ASKED_IN_WORDS and record.get("user_query"):
+    for record in as_list(WholeFile(path).read(), path.name):
+        if text(record, "task_type") in ASKED_IN_WORDS and record.get("user_query"):
             guide = record.get("groundtruth_preference") or ""
             instance = record.get("instance_full") or {}
             guide = guide if isinstance(guide, str) else json.dumps(guide, ensure_ascii=False)
@@ -81,27 +92,28 @@ def when_at(at: int) -> str:
 
 def question_of(row: Row, user: str, sessions: int) -> SetQuestion:
     """Return a row as the question to a user after `sessions` sessions."""
-    asked = _behind_turns(row["query_text"], row["instance"].get("prior_conversation") or ())
+    asked = _behind_turns(text(row, "query_text"), row["instance"].get("prior_conversation") or ())
     more: dict[str, Any] = {"sessions": sessions, "at": when_at(int(row["ts"]))}
     if "guide" in row:
         more |= {"scoring": "guided", "answer": row["guide"]}
     else:
         points = tuple(_points(row["display_rubric"] or ""))
         more |= {"scoring": "points", "points": points, "answer": ""}
-    return SetQuestion(id=row["query_id"], history=user, text=asked, kind=row["task_type"], **more)
+    name = text(row, "query_id")
+    return SetQuestion(id=name, history=user, text=asked, kind=text(row, "task_type"), **more)
 
 
 def _behind_turns(asked: str, turns: Sequence[Row]) -> str:
     """Return what is asked behind the turns of the same conversation."""
     if not turns:
         return asked
-    said = [f"{turn['role']}: {turn['content']}" for turn in turns]
+    said = [f"{text(turn, 'role')}: {text(turn, 'content')}" for turn in turns]
     return "\n".join((*said, f"user: {asked}"))
 
 
 def _points(rubric: str) -> Iterator[str]:
     marked = _POINT.split(rubric)[1:]
-    for mark, text in zip(marked[::2], marked[1::2], strict=True):
+    for mark, point in zip(marked[::2], marked[1::2], strict=True):
         # Most say themselves what an answer does not do: twice would be the opposite.
-        is_said = mark == "+" or _FORBIDS.match(text)
-        yield text.strip() if is_said else f"must not be so: {text.strip()}"
+        is_said = mark == "+" or _FORBIDS.match(point)
+        yield point.strip() if is_said else f"must not be true: {point.strip()}"

@@ -21,7 +21,7 @@ from alps.ext.importers.figures import (
 )
 from alps.ext.importers.flags import flags_of, parse_share
 from alps.ext.importers.personamem_v3 import mean_of_tasks, read_personamem_v3
-from alps.ext.importers.plain import as_systems, read_plain, the_verdict
+from alps.ext.importers.plain import as_systems, read_plain, the_verdict, with_outcomes
 from alps.ext.importers.rows import ImportedAnswer
 from alps.ext.importers.settings import FORMS, FileFormat, ImportSettings
 from alps.ext.importers.verdicts import with_verdicts
@@ -29,6 +29,7 @@ from alps.folders import file_names, refuse_full
 from alps.jsonl import dump
 
 ANSWERS, SUMMARY, DATA, PREDICTIONS = "answers.jsonl", "summary.json", "data", "predictions"
+_OF_ANOTHER_SHAPE = ("is not a list", "is not an object", "is missing")
 _ENDINGS = re.compile(r"(\.eval-results-[^/]*|\.jsonl?|\.log|\.eval|\.gz)+\Z")
 _Read = Callable[[Path, str], tuple[list[ImportedAnswer], list[str]]]
 """Reads a file of a system; returns its answers, and what is in doubt about it."""
@@ -71,7 +72,9 @@ def import_files(form: FileFormat, paths: Sequence[Path], settings: ImportSettin
     try:
         answers, flags = _read(form, paths, settings)
     except DataError as error:
-        raise DataError(f"{error}; {form} is {FORMS[form]}") from error
+        other = form != "rows" and str(error).endswith(_OF_ANOTHER_SHAPE)
+        hint = " (rows reads other shapes)" if other else ""
+        raise DataError(f"{error}{hint}; {form} is {FORMS[form]}") from error
     figures = figures_of(answers)
     flags += flags_of(form, answers, figures, settings.reported)
     try:
@@ -113,6 +116,7 @@ def _read(
         if form == "rows" and verdict is None and (verdict := the_verdict(own)) is not None:
             doubts = [*doubts, f"the verdict is the field {verdict}"]
         own, unsure = with_verdicts(path, own, verdict)
+        own = with_outcomes(own, verdict) if form == "rows" and verdict is not None else own
         doubts = [*doubts, *unsure]
         if known & {_place(answer) for answer in own}:
             # Two runs of one system: as one, every question would have been asked twice.

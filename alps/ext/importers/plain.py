@@ -33,6 +33,9 @@ _EITHER = "answer"
 _KINDS = ("category", "question_type", "type", "ability", "dim")
 _IDS = ("question_id", "query_id", "id", "question_index", "question_idx")
 _HISTORIES = ("sample_id", "conversation_id", "conv_id", "user_id", "uuid")
+# What rows have that say of an id whether it was answered right, and nothing else.
+_BARE = ("passed", "correct", "is_correct", "success")
+_OUTCOMES = frozenset(("correct", "hallucination", "omission"))
 _NUMBER = re.compile(r"[\W_]*\d+\Z")
 _LOCOMO = {"single-hop", "multi-hop", "open-domain", "temporal", ADVERSARIAL}
 _OF_MEM0 = {"single-hop": "multi-hop", "multi-hop": "open-domain", "open-domain": "single-hop"}
@@ -70,13 +73,39 @@ def read_plain(path: Path, system: str) -> list[ImportedAnswer]:
 
 
 def the_verdict(answers: Sequence[ImportedAnswer]) -> str | None:
-    """Return the field that looks like a verdict; None where none does, or several that differ."""
-    rows = [answer.unread for answer in answers]
-    looks = list(looking_like_verdicts(rows))
-    said = set()
-    for name in looks:
-        said.add(tuple(score_of(dict(leaves(row)).get(name)) for row in rows))
-    return looks[0] if len(said) == 1 else None
+    """Return the field that looks like a verdict, as `verdict=` takes it.
+
+    None where none looks so, or several do that differ; of two that agree, the one that is empty
+    more often, because it says where the judge failed.
+    """
+    looks = looking_like_verdicts([answer.unread for answer in answers])
+    scores = {}
+    for name, given in looks.items():
+        if len(looks) == 1 and _OUTCOMES.issuperset(map(_folded, given)):
+            return f"{name}:correct=1,hallucination=0,omission=0"
+        scores[name] = [score_of(_value(answer, name)) for answer in answers]
+    known = (set(row) - {None} for row in zip(*scores.values(), strict=True))
+    if not looks or any(len(row) > 1 for row in known):
+        return None
+    return max(scores, key=lambda name: scores[name].count(None))
+
+
+def with_outcomes(answers: Sequence[ImportedAnswer], verdict: str) -> list[ImportedAnswer]:
+    """Return answers with what their judge sorted them as, where that is one of HaluMem's words."""
+    sorted_as = []
+    for answer in answers:
+        word = _folded(_value(answer, verdict.partition(":")[0]))
+        own = {"outcome": word} if word in _OUTCOMES else {}
+        sorted_as.append(answer.model_copy(update=own))
+    return sorted_as
+
+
+def _value(answer: ImportedAnswer, field: str) -> Any:
+    return dict(leaves(answer.unread)).get(field)
+
+
+def _folded(value: object) -> str:
+    return value.strip().casefold() if isinstance(value, str) else ""
 
 
 def as_systems(answers: Sequence[ImportedAnswer]) -> tuple[list[ImportedAnswer], list[str]]:
@@ -166,6 +195,7 @@ def _objects(
 def _is_row(node: Mapping[str, Any]) -> bool:
     asked = _first(node, (*_QUESTIONS, *_IDS)) is not None
     said = any(name in node for name in _SAID)
+    said = said or any(isinstance(node.get(name), bool) for name in _BARE)
     return asked and (said or (_EITHER in node and any(name in node for name in _GOLDS)))
 
 

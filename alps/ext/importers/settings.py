@@ -5,8 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from alps.keys import FrozenSettings
-from alps.values import HomePath
+from alps.keys import FrozenSettings, HomePath
 
 FileFormat = Literal[
     "amb",

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from alps.errors import UsageError
 from alps.ext.local.files import ENVIRONMENT, SERVE, ModelFile
-from alps.systems.process import program_environment
+from alps.llm.secrets import program_environment
 
 CONTEXT = 8192
 """Tokens of prompt and answer together; a model that knows fewer keeps to those."""

@@ -13,8 +13,7 @@ from alps.show import charts
 from alps.show.charts import axis_of, colour_of
 from alps.show.compare import MetricComparison, TrackComparison, compare_runs
 from alps.show.compare_table import answers
-from alps.show.formatting import counted
-from alps.show.names import metric_title, task_title
+from alps.show.formatting import counted, metric_title, task_title
 from alps.show.shared_records import record_values
 from alps.show.svg import Axis, axis_labels, round_numbers
 from alps.stats.bootstrap import Estimate

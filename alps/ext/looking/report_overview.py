@@ -12,8 +12,15 @@ from alps.run.opened import AnswerKey
 from alps.show import charts
 from alps.show.caveats import judge_mark
 from alps.show.charts import axis_of, colour_of
-from alps.show.formatting import counted, dollars, interval, number
-from alps.show.names import conditions, task_and_metric, task_title
+from alps.show.formatting import (
+    conditions,
+    counted,
+    dollars,
+    interval,
+    number,
+    task_and_metric,
+    task_title,
+)
 from alps.show.short_form import Headline
 from alps.show.svg import SHARES, axis_labels
 

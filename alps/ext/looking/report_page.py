@@ -41,9 +41,8 @@ from alps.show.charts import (
     line_sign,
     recall_curve,
 )
-from alps.show.formatting import counted, p_value, signed
+from alps.show.formatting import conditions, counted, metric_title, p_value, signed, task_title
 from alps.show.html import page_environment, refuse_other_file, write_page
-from alps.show.names import conditions, metric_title, task_title
 from alps.show.parts import shown_parts
 from alps.show.run_tables import empty_line, method_lines
 from alps.show.svg import SHARES, Axis, axis_labels

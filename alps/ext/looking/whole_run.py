@@ -15,14 +15,15 @@ from alps.show.caveats import baselines_title, judge_check_lines, judge_mark
 from alps.show.formatting import (
     GOLD_ACTIONS,
     PREDICTED_ACTIONS,
+    conditions,
     counted,
     interval,
     number,
     price_lines,
     served_lines,
     spent,
+    task_title,
 )
-from alps.show.names import conditions, task_title
 from alps.show.parts import ShownPart, shown_parts
 from alps.show.run_tables import (
     all_scores,

@@ -29,6 +29,7 @@ def _shows(summary: Any) -> bool:
 
 EXTENSION = Extension(
     "memory",
+    needs=("adapters",),
     commands={"memory": "alps.ext.memory.commands:memory"},
     heading="Memory",
     moved={"beside": "memory compare", "diagnose": "memory diagnose"},

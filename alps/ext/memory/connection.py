@@ -10,12 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from alps.ext.adapters.python_class import Caller, attribute, end_of
 from alps.ext.memory.answers import read_answer
 from alps.ext.memory.protocol import MemorySystem, Opening
 from alps.schema import Outcome
 from alps.systems.base import Tracebacks, described, one_line
-from alps.systems.user_class import attribute
-from alps.systems.user_code import Caller, end_of
 
 METHODS = ("open", "ingest", "settle", "search", "reset")
 TIMED_OUT = "no answer within"

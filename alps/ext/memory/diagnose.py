@@ -37,6 +37,7 @@ from alps.ext.memory.settings import MemoryKeys
 from alps.ext.memory.store import Store, cut, sample_key
 from alps.folders import kept_working_folder
 from alps.jsonl import Appender, Row, scan
+from alps.run.course import wrapped
 from alps.run.engine import TrackPlan, Unit, UnitResult, evaluate
 from alps.run.folder import claimed_folder
 from alps.run.fresh import refuse_other_code
@@ -45,7 +46,6 @@ from alps.run.parts import parts_of
 from alps.run.services import Services, check_names, closing, open_services
 from alps.run.session import resolve_again
 from alps.run.source import RunData
-from alps.run.wrapping import wrapped
 from alps.settings import RunSettings
 from alps.stats.bootstrap import Estimate
 from alps.tasks import JudgingOptions, Task

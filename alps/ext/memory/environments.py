@@ -17,7 +17,7 @@ from venv import EnvBuilder
 
 from alps.errors import UsageError, closest
 from alps.folders import user_folder
-from alps.systems.process import program_environment
+from alps.llm.secrets import program_environment
 from alps.waiting import status
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from alps.errors import UsageError
+from alps.ext.adapters.process import STDERR_KEPT, LineProcess, split_command, tail
 from alps.ext.memory import STDERR
 from alps.ext.memory.connection import (
     METHODS,
@@ -27,10 +28,9 @@ from alps.ext.memory.connection import (
 )
 from alps.ext.memory.protocol import Opening
 from alps.jsonl import parse_json
-from alps.llm.secrets import keep_secret, masked, redact
+from alps.llm.secrets import keep_secret, masked, program_environment, redact
 from alps.sizes import LARGEST_REPLY, too_large
 from alps.systems.base import one_line
-from alps.systems.process import STDERR_KEPT, LineProcess, program_environment, split_command, tail
 
 # Time-outs in a row after which a process is not started again: else each of a thousand users
 # would wait for its own.

@@ -9,7 +9,7 @@ from alps.ext.memory.embedded import EmbeddedMemory
 from alps.ext.memory.journal import AnswerLog
 from alps.ext.memory.listed_memories import Direct
 from alps.ext.memory.store import Store, sample_key
-from alps.llm.recording import Completes
+from alps.llm.types import Completes
 from alps.schema import Prediction, ShownToReader, UsedToAnswer
 from alps.systems.base import System, on_client
 from alps.systems.embedded import Embedded

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alps.errors import UsageError, closest
+from alps.ext.adapters.python_class import declared_settings, instantiate
 from alps.ext.memory import FILE, STORED
 from alps.ext.memory.built_in import BOXED, asks_models, is_boxed, open_boxed
 from alps.ext.memory.connection import METHODS, ClassConnection, MemoryConnection
@@ -26,7 +27,6 @@ from alps.ext.memory.store import Samples, Store
 from alps.llm.secrets import redact
 from alps.systems.base import TRACEBACKS
 from alps.systems.embedded import RETRIEVERS
-from alps.systems.user_class import declared_settings, instantiate
 from alps.tasks.by_memory import PLACEBO
 
 if TYPE_CHECKING:

@@ -6,9 +6,18 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 
 from alps.extension import EVERYDAY
-from alps.keys import EnvNames, FrozenSettings, Keys, RunKeys, as_of
+from alps.keys import (
+    Address,
+    ContextSizes,
+    EnvNames,
+    Format,
+    FrozenSettings,
+    Keys,
+    RunKeys,
+    as_of,
+    largest_context,
+)
 from alps.llm.options import MemoryExtra
-from alps.values import Address, ContextSizes, Format, largest_context
 
 _MEMORY = "memory:"
 
@@ -47,7 +56,7 @@ class MemoryKeys(MemoryModels, RunKeys):
     reader: str | None = Field(None, description="reader of model=memory:NAME [rules]")
     max_context_tokens: ContextSizes = Field(
         None,
-        description="limit on tokens of history, oldest turns dropped; several, as 256,1k,4k, "
+        description="limit on tokens of history, oldest turns dropped; several, such as 256,1k,4k, "
         "for a curve (utilization, personamem)",
     )
     k: int = Field(5, ge=1, le=1_000, description="memories to retrieve")

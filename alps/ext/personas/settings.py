@@ -4,11 +4,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from alps.keys import AskSettings, FrozenSettings, RunKeys, as_of
+from alps.keys import (
+    Address,
+    AskSettings,
+    Concurrency,
+    FrozenSettings,
+    HomePath,
+    RunKeys,
+    Seconds,
+    Temperature,
+    as_of,
+    given_temperature,
+)
 from alps.llm.options import SAMPLING, Extra
 from alps.llm.secrets import redact
 from alps.llm.types import Structured
-from alps.values import Address, Concurrency, HomePath, Seconds, Temperature, given_temperature
 
 
 class PersonaSettings(FrozenSettings):

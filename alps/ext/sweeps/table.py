@@ -12,9 +12,8 @@ from alps.llm.ledger import cost_without_judge
 from alps.run.opened import open_run
 from alps.show.caveats import BELOW_MARK, judge_of
 from alps.show.compare import SIGNIFICANT, TrackComparison, compare_runs
-from alps.show.formatting import counted, dollars, number
+from alps.show.formatting import counted, dollars, metric_title, number, task_title
 from alps.show.html import refuse_other_file, write_tables_page
-from alps.show.names import metric_title, task_title
 from alps.show.short_form import Headline
 from alps.show.table import (
     WIDTH,

@@ -10,9 +10,8 @@ from alps.jsonl import Row
 from alps.run.opened import AnswerKey, RunFolder, Samples, read_wanted
 from alps.run.stored import state_of
 from alps.show.caveats import judge_of
-from alps.show.formatting import letter_of
+from alps.show.formatting import letter_of, metric_title
 from alps.show.html import page_environment
-from alps.show.names import metric_title
 from alps.tasks import Task
 from alps.tasks.base import texts_of
 from alps.tasks.record_parts import AnsweredRecord

@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from alps.keys import FrozenSettings
-from alps.values import HomePath
+from alps.keys import FrozenSettings, HomePath
 
 
 class ViewSettings(FrozenSettings):

@@ -13,7 +13,7 @@ import pytest
 from alps.errors import UsageError
 from alps.ext.audits.corrections import ppi
 from tests.annotate_work import NEEDED, label_all, made, opened
-from tests.endtoend import files_of, rows, summary
+from tests.endtoend import files_of, rows, summary, write_rows
 from tests.tracks import alps_here
 
 pytest.importorskip("starlette", reason=NEEDED)
@@ -140,7 +140,7 @@ def test_what_people_leave_open_corrects_nothing(here, monkeypatch):
     for row in said:
         if (row["annotator"], row["label"]) == ("ben", "same"):
             row["label"] = "related"
-    path.write_text("".join(json.dumps(row) + "\n" for row in said))
+    write_rows(path, said)
     done = alps_here("score", "run", "audit_labels=labels")
     assert done.code == 1
     assert "drawn records have no audit score" in done.err
@@ -189,7 +189,7 @@ def test_labels_of_other_answers_say_nothing_of_these(here, monkeypatch):
     items = rows(path)
     for item in items:
         item["payload"]["predicted"]["value"] += ", or not"
-    path.write_text("".join(json.dumps(item) + "\n" for item in items))
+    write_rows(path, items)
     done = alps_here("score", "run", "audit_labels=labels")
     assert (done.code, "drawn records have no audit score" in done.err) == (1, True)
 

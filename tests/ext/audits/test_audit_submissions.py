@@ -14,7 +14,7 @@ from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load_one
 from alps.leaderboard.submission import REVIEW, AuditDraw, read_entry
 from alps.leaderboard.verify import Options, verify
-from tests.endtoend import rows, summary
+from tests.endtoend import rows, summary, write_rows
 from tests.pages import Page
 from tests.submissions import DROPPED, WHO, card_of, changed, forge, forge_rows
 from tests.tracks import alps_here
@@ -42,8 +42,7 @@ def label(folder: Path) -> None:
         same = set(gold.lower().split()[-2:]) & set(predicted.lower().split())
         said = {"item_id": item["item_id"], "annotator": "anna"}
         labels.append({**said, "label": "narrower" if same else "unrelated"})
-    text = "".join(json.dumps(row) + "\n" for row in labels)
-    (folder / "labels.jsonl").write_text(text)
+    write_rows(folder / "labels.jsonl", labels)
 
 
 @pytest.fixture(scope="module")

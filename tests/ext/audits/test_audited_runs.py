@@ -14,7 +14,7 @@ from alps.ext.audits.slices import Errors, bent_by, family_of, script_of
 from alps.stats.intervals import clopper_pearson
 from alps.tasks import all_tracks
 from tests.desk import QUIET_LITELLM
-from tests.endtoend import files_of, rows, summary
+from tests.endtoend import files_of, rows, summary, write_rows
 from tests.few import few
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, met, payload_of
@@ -377,6 +377,9 @@ def test_several_answers_to_a_record_are_one_audited_record():
     assert pairs.why_not() == "10 audited records: at least 20 are needed, 10 more"
     half = pairs.where(np.arange(30) < 15)
     assert half.audited_records == 5
+    nothing = np.zeros(20)
+    enough = Pairs(nothing, nothing, np.ones(20, dtype=bool), list(range(20)), (0.0, 1.0))
+    assert not enough.why_not()
 
 
 def test_audits_that_are_all_alike_leave_room_for_what_was_not_seen():
@@ -403,7 +406,7 @@ def test_the_answers_draw_the_audit_and_nobody_chooses_it(here):
 
     def draw(name, change, *words):
         changed = [{**row, "memory_items": change(row["memory_items"])} for row in answers]
-        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in changed))
+        write_rows(Path(f"{name}.jsonl"), changed)
         model = f"model=predictions:{name}.jsonl"
         judge = ("audit_judge=always-no", "audit=80%", f"out={name}")
         done = alps_here("run", "task=extraction", model, *judge, *words)

@@ -12,8 +12,19 @@ from alps.ext.batches.interface import is_name
 from alps.ext.batches.journal import FILE, BatchJournal
 from alps.llm.types import TransportError
 from tests.desk import QUIET_LITELLM
+from tests.endtoend import write_rows
 from tests.ext.batches import batch_server
-from tests.ext.batches.test_batches import _quick, ask, questions, served, server, shape
+from tests.ext.batches.test_batches import (
+    KINDS,
+    _quick,
+    ask,
+    lose_an_order,
+    others_in,
+    questions,
+    served,
+    server,
+    shape,
+)
 from tests.few import few
 
 __all__ = ["_quick", "served", "server", "shape"]
@@ -82,7 +93,7 @@ def test_a_batch_that_is_gone_when_it_was_just_ordered_is_not_ordered_again_and_
     server, shape, desk, monkeypatch, appears
 ):
     monkeypatch.setattr(gather, "_APPEARING", 0.2)
-    kind = gather.FileBatches if shape == "openai" else gather.MessageBatches
+    kind = KINDS[shape]
     real, began = kind.state, time.monotonic()
 
     async def state(self, batch):
@@ -131,8 +142,7 @@ def test_a_batch_that_never_ends_though_it_was_cancelled_ends_the_wait(
 )
 def test_an_odd_row_of_the_journal_of_batches_ends_no_run(tmp_path, row):
     rows = [{"batch": "t", "step": "intended", "model": "m", "keys": ["k"], "at": 1}]
-    text = "".join(json.dumps(one) + "\n" for one in [*rows, {"batch": "t", **row}])
-    (tmp_path / FILE).write_text(text, encoding="utf-8")
+    write_rows(tmp_path / FILE, [*rows, {"batch": "t", **row}])
     journal = BatchJournal(tmp_path)
     assert journal.known() == set()
 
@@ -142,30 +152,23 @@ def test_a_batch_of_somebody_else_that_looks_alike_is_neither_waited_for_nor_can
     server, desk, monkeypatch, unended
 ):
     """Hundreds of newer ones of the same size, one of which goes on for ever."""
-    kind, lost = gather.MessageBatches, []
-    real, cancelled = kind.create, []
+    cancelled = []
 
-    async def create(self, *arguments, **more):
-        name = await real(self, *arguments, **more)
-        if not lost:
-            lost.append(name)
-            for number in range(130):
-                status = "in_progress" if unended and number == 7 else "ended"
-                requests = {f"x{place}": {} for place in range(6)}
-                other = batch_server.Batch(
-                    f"other_{number}", requests, time.time() + 1, status=status
-                )
-                other.polls = -10_000 if status == "in_progress" else 0
-                other.counts["succeeded"] = 6
-                server.batches[other.id] = other
-            raise gather.TransportError("the line broke", transient=True)
-        return name
+    def order_others():
+        for number in range(130):
+            status = "in_progress" if unended and number == 7 else "ended"
+            requests = {f"x{place}": {} for place in range(6)}
+            name, at = f"other_{number}", time.time() + 1
+            other = batch_server.Batch(name, requests, at, status=status)
+            other.polls = -10_000 if status == "in_progress" else 0
+            other.counts["succeeded"] = 6
+            server.batches[other.id] = other
 
     async def cancel(self, batch):
         cancelled.append(batch)
 
-    monkeypatch.setattr(kind, "create", create)
-    monkeypatch.setattr(kind, "cancel", cancel)
+    lost = lose_an_order(monkeypatch, gather.MessageBatches, order_others)
+    monkeypatch.setattr(gather.MessageBatches, "cancel", cancel)
     answers = ask(desk, questions(server, "anthropic"), deadline=1.0)
     assert [answer.outcome for answer in answers] == ["ok"] * 6
     assert [one for one in server.batches if not one.startswith("other")] == lost
@@ -187,20 +190,7 @@ def test_one_odd_time_in_a_list_hides_no_batch_that_was_ordered(
 
     for name in ("files", "messages"):
         monkeypatch.setattr(f"alps.ext.batches.{name}._LISTED", 1)
-    kind = gather.FileBatches if shape == "openai" else gather.MessageBatches
-    real, lost = kind.create, []
-
-    async def create(self, *arguments, **more):
-        name = await real(self, *arguments, **more)
-        if not lost:
-            lost.append(name)
-            for number in range(3):
-                other = f"other_{number}"
-                server.batches[other] = batch_server.Batch(other, {"x": {}}, time.time())
-            raise gather.TransportError("the line broke", transient=True)
-        return name
-
-    monkeypatch.setattr(kind, "create", create)
+    lost = lose_an_order(monkeypatch, KINDS[shape], lambda: others_in(server, 3))
     server.troubles.edited = edited
     answers = ask(desk, questions(server, shape))
     assert [answer.outcome for answer in answers] == ["ok"] * 6

@@ -197,6 +197,8 @@ def test_no_labels_crash_the_test(people, data):
 def test_published_agreement_of_draws_is_reproduced():
     draws = numbers([1, 1, 1, 1], [2, 2, 2, 1])
     assert self_agreement(draws).value == 0.75
+    alone = self_agreement(numbers([1, 1], [2, NAN]))
+    assert (alone.value, alone.n) == (1, 1)  # of one draw nothing can be told
     assert leave_one_out(draws).everyone.value == 0.875
 
 

@@ -11,7 +11,7 @@ from alps.ext.calibration.page import write_calibration_page
 from alps.ext.calibration.table import lines_of
 from alps.judges.rubric import RubricQuestion, rubric
 from tests.desk import QUIET_LITELLM
-from tests.endtoend import rows
+from tests.endtoend import rows, write_rows
 from tests.ext.calibration.test_calibrate_live import (
     BINARY,
     answer,
@@ -184,7 +184,7 @@ def test_a_calibration_that_is_resumed_is_as_old_as_its_oldest_verdict(tmp_path,
         calibrate(tmp_path, server.url)
         assert found(tmp_path)["made"] == date.today().isoformat()
         kept = rows(journal)[:6]
-        journal.write_text("".join(json.dumps(row | {"day": old}) + "\n" for row in kept))
+        write_rows(journal, (row | {"day": old} for row in kept))
         ran = calibrate(tmp_path, server.url)
         assert len(server.requests) == 18
     assert found(tmp_path)["made"] == old
@@ -224,7 +224,7 @@ def test_rows_of_the_journal_that_are_no_verdicts_are_asked_for_again(tmp_path, 
         calibrate(tmp_path, server.url)
         first = rows(journal)
         damaged = [row | wrong for row, wrong in zip(first, [*damage, {}], strict=True)]
-        journal.write_text("".join(json.dumps(row) + "\n" for row in damaged))
+        write_rows(journal, damaged)
         assert calibrate(tmp_path, server.url).code == 0
         assert len(server.requests) == 12 + len(damage)
     assert rows(journal) == first
@@ -283,7 +283,7 @@ def test_a_rubric_that_a_judge_has_no_instructions_for_is_one_line(tmp_path, nam
 def test_a_label_folder_is_not_written_into(tmp_path):
     folder = twelve(tmp_path / "labels")
     verdicts = [{"item_id": f"i{n}", "judge": "old", "verdict": int(n < 6)} for n in range(12)]
-    (folder / "verdicts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in verdicts))
+    write_rows(folder / "verdicts.jsonl", verdicts)
     before = sorted(path.name for path in folder.iterdir())
     for judge in ("old", "lexical"):
         ran = alps_here(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.desk import QUIET_LITELLM
-from tests.endtoend import complete_rows, rows, wait_until
+from tests.endtoend import complete_rows, rows, wait_until, write_rows
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, felt, met, payload_of
 
@@ -27,7 +27,7 @@ def write_labels(folder, scales, items):
         ]
     (folder / "scale.json").write_text(json.dumps(scales))
     for name, found in (("items", shown), ("labels", labels)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+        write_rows(folder / f"{name}.jsonl", found)
     return folder
 
 

@@ -12,7 +12,7 @@ from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack
 from alps.leaderboard.verify import Options, verify
 from tests.desk import QUIET_LITELLM
-from tests.endtoend import rows, summary
+from tests.endtoend import rows, summary, write_rows
 from tests.loopback import Answer, serve
 from tests.submissions import forge, said
 from tests.tracks import alps_here, felt, met, payload_of, target_row, write_ability
@@ -27,9 +27,20 @@ def own_calibrations(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def run(tmp_path):
-    """Twenty answers to personal queries."""
-    return make_run(tmp_path)
+def run(once, tmp_path):
+    """A copy of a run with twenty answers to personal queries, its data and its answers."""
+    made = once[0].parent
+    for name in ("data", "run"):
+        shutil.copytree(made / name, tmp_path / name)
+    shutil.copy(made / "answers.jsonl", tmp_path)
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def server():
+    """A judge that accepts every fourth answer."""
+    with serve(strict) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +71,7 @@ def make_run(folder, ability=1, silent=(), **fields):
         {"benchmark_id": f"u{n}", "answer": "" if n in silent else f"My answer has the number {n}"}
         for n in range(RECORDS)
     ]
-    (folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
+    write_rows(folder / "answers.jsonl", answers)
     data = write_ability(folder / "data", ability, *queries)
     word = {1: "pa", 2: "pf", 5: "ei"}[ability]
     ran = alps_here(
@@ -96,7 +107,7 @@ def label(folder, judge=lambda number, rubric: number % 2):
         for item in rows(folder / "items.jsonl")
         for who in ("anna", "ben")
     ]
-    (folder / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
+    write_rows(folder / "labels.jsonl", labels)
 
 
 def under(server, name="openai/scripted-judge"):
@@ -135,10 +146,9 @@ def rewrite(folder, change):
     path.write_text(json.dumps(row))
 
 
-def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(run, tmp_path):
-    with serve(strict) as server:
-        calibration = calibrated(run, server, n=20)
-        ran = score(run, server, f"calibration={calibration}")
+def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(run, tmp_path, server):
+    calibration = calibrated(run, server, n=20)
+    ran = score(run, server, f"calibration={calibration}")
     assert ran.code == 0, ran.err
     found = corrected(tmp_path / "scored")
     assert found["method"] == "ppi"
@@ -200,24 +210,21 @@ def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_
     assert said(found, "score").where == "tracks.task4_ability1.scores.pa.corrected.value"
 
 
-def test_people_who_disagree_count_half(run, tmp_path):
-    with serve(strict) as server:
-        alps_here("annotate", "draw", run, "n=20", f"out={tmp_path / 'labels'}")
-        split = [
-            {"item_id": item["item_id"], "annotator": who, "label": label}
-            for item in rows(tmp_path / "labels" / "items.jsonl")
-            for who, label in (("anna", 1), ("ben", 0))
-        ]
-        (tmp_path / "labels" / "labels.jsonl").write_text(
-            "".join(json.dumps(row) + "\n" for row in split)
-        )
-        alps_here(
-            "calibrate",
-            *under(server),
-            f"labels={tmp_path / 'labels'}",
-            f"out={tmp_path / 'calibration'}",
-        )
-        score(run, server, f"calibration={tmp_path / 'calibration'}")
+def test_people_who_disagree_count_half(run, tmp_path, server):
+    alps_here("annotate", "draw", run, "n=20", f"out={tmp_path / 'labels'}")
+    split = [
+        {"item_id": item["item_id"], "annotator": who, "label": label}
+        for item in rows(tmp_path / "labels" / "items.jsonl")
+        for who, label in (("anna", 1), ("ben", 0))
+    ]
+    write_rows(tmp_path / "labels" / "labels.jsonl", split)
+    alps_here(
+        "calibrate",
+        *under(server),
+        f"labels={tmp_path / 'labels'}",
+        f"out={tmp_path / 'calibration'}",
+    )
+    score(run, server, f"calibration={tmp_path / 'calibration'}")
     assert corrected(tmp_path / "scored")["value"] == pytest.approx(0.5)
     assert corrected(tmp_path / "scored")["labelled"] == 20
 
@@ -241,10 +248,9 @@ def transported(run, server, change=lambda row: None):
     return calibration
 
 
-def test_error_rates_from_other_items_are_carried_over(run, tmp_path):
-    with serve(strict) as server:
-        calibration = transported(run, server)
-        ran = score(run, server, f"calibration={calibration}")
+def test_error_rates_from_other_items_are_carried_over(run, tmp_path, server):
+    calibration = transported(run, server)
+    ran = score(run, server, f"calibration={calibration}")
     found = corrected(tmp_path / "scored")
     assert (found["method"], found["labelled"]) == ("rogan_gladen", 120)
     assert found["value"] == pytest.approx((0.25 + 55 / 60 - 1) / (50 / 60 + 55 / 60 - 1))
@@ -256,14 +262,13 @@ def test_error_rates_from_other_items_are_carried_over(run, tmp_path):
     assert "assumes that the judge errs here as often" in shown
 
 
-def test_a_judge_that_nearly_guesses_is_not_correctable(run, tmp_path):
+def test_a_judge_that_nearly_guesses_is_not_correctable(run, tmp_path, server):
     def guess(row):
         for n, item in enumerate(row["rubrics"]["pa"]["labelled"]):
             item[3] = n % 2
 
-    with serve(strict) as server:
-        calibration = transported(run, server, guess)
-        ran = score(run, server, f"calibration={calibration}")
+    calibration = transported(run, server, guess)
+    ran = score(run, server, f"calibration={calibration}")
     assert ran.code == 0
     found = corrected(tmp_path / "scored")
     assert (found["status"], found["value"]) == ("not_correctable", None)
@@ -271,21 +276,19 @@ def test_a_judge_that_nearly_guesses_is_not_correctable(run, tmp_path):
     assert "nearly guesses" in alps_here("show", tmp_path / "scored").out
 
 
-def test_answers_that_failed_count_as_the_worst_in_the_corrected_score_too(tmp_path):
+def test_answers_that_failed_count_as_the_worst_in_the_corrected_score_too(tmp_path, server):
     run = make_run(tmp_path, silent=(0, 10))
-    with serve(strict) as server:
-        calibration = calibrated(run, server, n=20)
-        score(run, server, f"calibration={calibration}")
+    calibration = calibrated(run, server, n=20)
+    score(run, server, f"calibration={calibration}")
     found = corrected(tmp_path / "scored")
     assert (found["judged"], found["n"]) == (18, 20)
     assert found["value"] == pytest.approx(10 / 20)
 
 
-def test_what_lies_in_the_users_folder_is_found_and_can_be_turned_off(run, tmp_path):
-    with serve(strict) as server:
-        calibrated(run, server, n=20).rename(tmp_path / "known")
-        score(run, server)
-        score(run, server, "calibration=off", out="raw")
+def test_what_lies_in_the_users_folder_is_found_and_can_be_turned_off(run, tmp_path, server):
+    calibrated(run, server, n=20).rename(tmp_path / "known")
+    score(run, server)
+    score(run, server, "calibration=off", out="raw")
     assert corrected(tmp_path / "scored")["value"] == pytest.approx(0.5)
     assert corrected(tmp_path / "raw") is None
 
@@ -322,25 +325,21 @@ def test_a_calibration_of_anything_else_is_refused_and_the_part_is_named(
     assert corrected(tmp_path / "again") is None
 
 
-def test_a_calibration_of_one_of_several_rubrics_is_refused_for_what_is_wrong_with_that_one(
-    tmp_path,
+def test_a_calibration_of_several_rubrics_is_refused_for_what_is_wrong_with_that_one(
+    tmp_path, server
 ):
     run = make_run(tmp_path, ability=2, label="Preferences/Interaction_Preferences")
-    with serve(strict) as server:
-        calibration = calibrated(run, server)
-        assert json.loads((calibration / "calibration.json").read_text())["rubrics"].keys() == {
-            "pf_interaction"
-        }
-        rewrite(calibration, lambda row: row.update(expires="2020-01-01"))
-        assert (
-            "it expired on 2020-01-01" in score(run, server, f"calibration={calibration}").one_line
-        )
+    calibration = calibrated(run, server)
+    assert json.loads((calibration / "calibration.json").read_text())["rubrics"].keys() == {
+        "pf_interaction"
+    }
+    rewrite(calibration, lambda row: row.update(expires="2020-01-01"))
+    assert "it expired on 2020-01-01" in score(run, server, f"calibration={calibration}").one_line
 
 
-def test_a_calibration_of_another_judge_is_refused(run):
-    with serve(strict) as server:
-        calibration = calibrated(run, server)
-        refused = score(run, server, f"calibration={calibration}", name="openai/another")
+def test_a_calibration_of_another_judge_is_refused(run, server):
+    calibration = calibrated(run, server)
+    refused = score(run, server, f"calibration={calibration}", name="openai/another")
     assert 'judge.judge was "openai/scripted-judge", and is "openai/another"' in refused.one_line
 
 
@@ -348,11 +347,10 @@ def test_a_calibration_of_another_judge_is_refused(run):
     ("text", "said"),
     [(None, "no calibration there"), ("{", "not valid JSON"), ("[]", "not a calibration")],
 )
-def test_what_is_no_calibration_is_one_line(run, tmp_path, text, said):
+def test_what_is_no_calibration_is_one_line(run, tmp_path, text, said, server):
     if text is not None:
         (tmp_path / "calibration.json").write_text(text)
-    with serve(strict) as server:
-        assert said in score(run, server, f"calibration={tmp_path / 'calibration.json'}").one_line
+    assert said in score(run, server, f"calibration={tmp_path / 'calibration.json'}").one_line
 
 
 def test_marks_on_a_scale_of_five_need_a_sample_of_the_run(tmp_path):
@@ -387,19 +385,18 @@ def test_labels_that_are_all_the_least_of_a_scale_of_five_are_no_share_and_leave
     assert any("all labels are alike" in note for note in found["notes"])
 
 
-def test_a_calibration_for_scores_that_are_no_means_of_marks_is_refused(run, tmp_path):
-    with serve(strict) as server:
-        calibration = calibrated(run, server)
-        ran = alps_here(
-            *(
-                "run",
-                "task=extraction",
-                "model=rules",
-                "limit=1",
-                f"out={tmp_path / 'x'}",
-                f"calibration={calibration}",
-            )
+def test_a_calibration_for_scores_that_are_no_means_of_marks_is_refused(run, tmp_path, server):
+    calibration = calibrated(run, server)
+    ran = alps_here(
+        *(
+            "run",
+            "task=extraction",
+            "model=rules",
+            "limit=1",
+            f"out={tmp_path / 'x'}",
+            f"calibration={calibration}",
         )
+    )
     assert "a calibration cannot correct F1; use audit_labels=DIR" in ran.one_line
 
 
@@ -425,65 +422,58 @@ def only(change):
     return lambda row: change(row["rubrics"]["pa"])
 
 
-def test_labels_on_a_part_of_the_sample_carry_nothing(run, tmp_path):
-    with serve(strict) as server:
-        calibration = calibrated(run, server, n=20)
-        rewrite(calibration, only(lambda report: report.update(labelled=report["labelled"][:15])))
-        score(run, server, f"calibration={calibration}")
+def test_labels_on_a_part_of_the_sample_carry_nothing(run, tmp_path, server):
+    calibration = calibrated(run, server, n=20)
+    rewrite(calibration, only(lambda report: report.update(labelled=report["labelled"][:15])))
+    score(run, server, f"calibration={calibration}")
     assert (
         "5 of 20 drawn answers have no label under pa" in corrected(tmp_path / "scored")["reason"]
     )
 
 
-def test_fewer_than_ten_labels_carry_nothing(run, tmp_path):
-    with serve(strict) as server:
-        score(run, server, f"calibration={calibrated(run, server, n=9)}")
+def test_fewer_than_ten_labels_carry_nothing(run, tmp_path, server):
+    score(run, server, f"calibration={calibrated(run, server, n=9)}")
     assert (
         "labels on 9 answers, fewer than 10: label more" in corrected(tmp_path / "scored")["reason"]
     )
 
 
-def test_a_sample_of_several_tracks_is_none_of_another_run(run, tmp_path):
-    with serve(strict) as server:
-        calibration = calibrated(run, server)
-        several = {"random": True, "drawn": 12, "track": None, "predictions": None}
-        several["tracks"] = {
-            "task4_ability1": {"population": 20, "drawn": 12, "predictions": "0" * 64}
-        }
-        rewrite(calibration, only(lambda report: report.update(sample=several)))
-        score(run, server, f"calibration={calibration}")
+def test_a_sample_of_several_tracks_is_none_of_another_run(run, tmp_path, server):
+    calibration = calibrated(run, server)
+    several = {"random": True, "drawn": 12, "track": None, "predictions": None}
+    several["tracks"] = {"task4_ability1": {"population": 20, "drawn": 12, "predictions": "0" * 64}}
+    rewrite(calibration, only(lambda report: report.update(sample=several)))
+    score(run, server, f"calibration={calibration}")
     assert corrected(tmp_path / "scored")["method"] == "rogan_gladen"
 
 
-def test_the_same_answers_held_against_other_gold_are_another_population(run, tmp_path):
-    with serve(strict) as server:
-        calibration = calibrated(run, server, n=20)
-        queries = [
-            target_row(f"u{n}", queries=[f"dinner number {n}?"], value="Keeps eels")
-            for n in range(RECORDS)
-        ]
-        other = write_ability(tmp_path / "other", 1, *queries)
-        words = (
-            f"model=predictions:{tmp_path / 'answers.jsonl'}",
-            f"data={other}",
-            f"out={tmp_path / 'again'}",
-        )
-        asked = ("run", "task=utilization", "ability=pa", "baseline_records=0")
-        alps_here(*asked, *words, *under(server), f"calibration={calibration}")
+def test_the_same_answers_held_against_other_gold_are_another_population(run, tmp_path, server):
+    calibration = calibrated(run, server, n=20)
+    queries = [
+        target_row(f"u{n}", queries=[f"dinner number {n}?"], value="Keeps eels")
+        for n in range(RECORDS)
+    ]
+    other = write_ability(tmp_path / "other", 1, *queries)
+    words = (
+        f"model=predictions:{tmp_path / 'answers.jsonl'}",
+        f"data={other}",
+        f"out={tmp_path / 'again'}",
+    )
+    asked = ("run", "task=utilization", "ability=pa", "baseline_records=0")
+    alps_here(*asked, *words, *under(server), f"calibration={calibration}")
     assert corrected(tmp_path / "again")["method"] == "rogan_gladen"
 
 
-def test_the_share_of_failed_answers_widens_the_interval(tmp_path):
+def test_the_share_of_failed_answers_widens_the_interval(tmp_path, server):
     run = make_run(tmp_path, silent=range(0, RECORDS, 2))
-    with serve(strict) as server:
-        calibration = calibrated(run, server, n=10, judge=lambda number, rubric: 1)
-        score(run, server, f"calibration={calibration}")
+    calibration = calibrated(run, server, n=10, judge=lambda number, rubric: 1)
+    score(run, server, f"calibration={calibration}")
     found = corrected(tmp_path / "scored")
     assert (found["value"], found["judged"], found["n"]) == (pytest.approx(0.5), 10, 20)
     assert found["low"] < 0.35
 
 
-def test_people_s_disputes_are_carried_over_too(run, tmp_path):
+def test_people_s_disputes_are_carried_over_too(run, tmp_path, server):
     def disputed(row):
         row["rubrics"]["pa"]["labelled"] = [
             *(
@@ -493,26 +483,24 @@ def test_people_s_disputes_are_carried_over_too(run, tmp_path):
             *([f"z{n}", None, None, n % 2, 0.5] for n in range(40)),
         ]
 
-    with serve(strict) as server:
-        score(run, server, f"calibration={transported(run, server, disputed)}")
+    score(run, server, f"calibration={transported(run, server, disputed)}")
     found = corrected(tmp_path / "scored")
     assert found["labelled"] == 120
     assert found["youden"]["value"] == pytest.approx(50 / 60 + 50 / 60 - 1)
 
 
-def test_what_is_doubtful_is_said_and_the_sample_comes_before_the_others(run, tmp_path):
-    with serve(strict) as server:
-        rates = transported(run, server, lambda row: row["rubrics"]["pa"].update(verdict="fail"))
-        (tmp_path / "known").mkdir()
-        rates.rename(tmp_path / "known" / "a")
-        doubtful = score(run, server, out="rates")
-        ran = alps_here(
-            "calibrate",
-            *under(server),
-            f"labels={tmp_path / 'labels'}",
-            f"out={tmp_path / 'known' / 'b'}",
-        )
-        score(run, server)
+def test_what_is_doubtful_is_said_and_the_sample_comes_before_the_others(run, tmp_path, server):
+    rates = transported(run, server, lambda row: row["rubrics"]["pa"].update(verdict="fail"))
+    (tmp_path / "known").mkdir()
+    rates.rename(tmp_path / "known" / "a")
+    doubtful = score(run, server, out="rates")
+    ran = alps_here(
+        "calibrate",
+        *under(server),
+        f"labels={tmp_path / 'labels'}",
+        f"out={tmp_path / 'known' / 'b'}",
+    )
+    score(run, server)
     assert ran.code == 0
     assert "labels, doubtful" in doubtful.out
     shown = alps_here("show", tmp_path / "rates").out

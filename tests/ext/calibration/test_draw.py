@@ -14,7 +14,7 @@ from alps.run.source import open_data
 from alps.run.start import run
 from alps.settings import RunSettings
 from alps.similarity import similarity
-from tests.endtoend import rows
+from tests.endtoend import rows, write_rows
 from tests.tracks import TALK, pool_row, target_row, write_ability
 from tests.visitors import memory_items
 
@@ -46,11 +46,6 @@ def carry_out(folder, **settings):
         **settings,
     }
     return run(parse_settings(given, RunSettings)).folder
-
-
-def write_rows(path, given):
-    path.write_text("".join(json.dumps(row) + "\n" for row in given), encoding="utf-8")
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from alps.event_loop import run_loop
 from alps.judges.matching import Item, MatchQuestion
 from alps.judges.resolve import embedded_judge
-from tests.endtoend import summary
+from tests.endtoend import summary, write_rows
 from tests.tracks import alps_here
 
 PLACES = ("Oslo", "Lima", "Porto", "Turin", "Ghent", "Basel", "Cairo", "Delhi", "Kyoto", "Quito")
@@ -62,7 +62,7 @@ def judged(tmp_path_factory):
         folder / "records.jsonl": records,
     }
     for path, rows in files.items():
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        write_rows(path, rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         run = ("run", "task=extraction", "model=predictions:records.jsonl", "data=data")

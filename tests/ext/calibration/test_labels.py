@@ -135,11 +135,6 @@ def test_labels_are_values_of_the_scale(folder: Path):
     assert [type(value) for row in given[:3] for value in row.values()] == [int] * 5
 
 
-def test_an_item_that_nobody_labelled_has_no_labels(tmp_path: Path):
-    found = read_labels(write(tmp_path, items=[*ITEMS, item("q3")]))
-    assert found.labels_of("q3") == {}
-
-
 def test_derived_labels_are_kept_apart_from_what_people_said(folder: Path):
     found = read_labels(folder)
     assert found.annotators_of("right") == ("ada", "ben")
@@ -165,19 +160,6 @@ def test_the_hash_is_of_what_the_labels_mean(folder: Path, tmp_path: Path):
         write(tmp_path / "4", scale={**SCALES, "unused": SCALES["right"]}),
     ]
     assert len({found, *(read_labels(other).sha256 for other in others)}) == 5
-
-
-def test_blank_lines_a_byte_order_mark_and_line_ends_of_windows_are_read(folder: Path):
-    path = folder / "labels.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n\r\n").rstrip())
-    assert read_labels(folder).labels_of("t1") == {"ben": "cold"}
-
-
-def test_fields_that_nothing_is_known_of_are_left_alone(tmp_path: Path):
-    found = read_labels(
-        write(tmp_path, labels=[LABELS[0] | {"seconds": 12}], people={"source": "ours"})
-    )
-    assert found.labels_of("q1") == {"ada": 1}
 
 
 def said_of(text: str) -> str:
@@ -469,7 +451,7 @@ PLACES = (
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(st.sampled_from(PLACES), ANYTHING)
 def test_whatever_stands_in_a_field_is_read_or_refused_in_one_printable_line(
     tmp_path_factory, place, anything

@@ -8,6 +8,8 @@ import pytest
 from alps.ext.calibration.calibrate import calibrate_judge
 from alps.ext.calibration.settings import CalibrateSettings
 from alps.ext.calibration.trust import find_calibrations, trust
+from tests.endtoend import write_rows
+from tests.few import few
 from tests.label_folders import BINARY, write
 from tests.pages import Page, browser, look
 from tests.tracks import alps_here
@@ -34,7 +36,7 @@ def labelled(folder, count):
             said = truth if told else 1 - truth
             verdicts.append({"item_id": item["item_id"], "judge": judge, "verdict": said})
     for name, found in (("items", items), ("verdicts", verdicts)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+        write_rows(folder / f"{name}.jsonl", found)
     return folder
 
 
@@ -128,7 +130,7 @@ def test_without_a_name_those_that_runs_find_are_shown(tmp_path):
     assert "OpenQA-eval" in out.read_text()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (768, "light"), (1280, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), few([(375, "dark"), (768, "light"), (1280, "dark")]))
 def test_the_page_fits_and_follows_the_colour_scheme(page, browser, width, scheme):
     look(browser, page, width=width, scheme=scheme)
 

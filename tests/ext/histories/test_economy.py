@@ -10,6 +10,7 @@ from alps.ext.histories.economy import NEVER, TURNS, turn_of
 from alps.ext.looking.report_page import write_report
 from alps.run.opened import open_run
 from tests.desk import QUIET_LITELLM
+from tests.endtoend import rows, write_rows
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here
 
@@ -67,9 +68,8 @@ def write_set(folder):
             question = {"id": f"u{user}q{number}", "history": f"u{user}", "question": asked}
             questions.append({**question, "answer": f"town {user}-{number}", "evidence": ["1:1"]})
     folder.mkdir()
-    for name, rows in (("histories", sessions), ("questions", questions)):
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    for name, made in (("histories", sessions), ("questions", questions)):
+        write_rows(folder / f"{name}.jsonl", made)
 
 
 def script(body):
@@ -115,10 +115,6 @@ def runs(tmp_path_factory):
 
 def took(folder):
     return open_run(folder).summary.parts["histories"]["histories"]["economy"]
-
-
-def rows(path):
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def test_dollars_and_seconds_are_those_of_memory_and_reader_for_each_right_answer(runs):

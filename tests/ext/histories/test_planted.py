@@ -189,6 +189,40 @@ def test_a_planted_defect_is_found_in_the_official_shape(tmp_path, name, code):
     assert code not in {one["code"] for one in json.loads(before.out)["findings"]}
 
 
+UNDATED = {
+    "a session without a date among others": (
+        "locomo",
+        Locomo.file,
+        lambda rows: rows[0]["conversation"].pop("session_1_date_time"),
+    ),
+    "a question asked on no day": (
+        "longmemeval",
+        LongMemEval.file,
+        lambda rows: rows[0].update(question_date="2030/02/31 (Sun) 10:00"),
+    ),
+    "questions after a session without an end": (
+        "halumem",
+        HaluMem.file,
+        lambda rows: rows[0]["sessions"][0].update(end_time="Feb 31, 2030, 14:00:00"),
+    ),
+    "an event at the beginning of the clock": (
+        "personamem_v3",
+        PersonaMem.file,
+        lambda rows: rows[0].update(source_timestamp=0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "file", "change"), UNDATED.values(), ids=UNDATED)
+def test_what_has_no_date_among_what_has_is_found(tmp_path, name, file, change):
+    shutil.copytree(SAMPLES / name, tmp_path / "set")
+    rows = rows_in(tmp_path / "set" / file)
+    change(rows)
+    write(tmp_path / "set" / file, rows)
+    done = alps_here("data", "audit", f"task={name}", f"data={tmp_path / 'set'}", "format=json")
+    assert "impossible-date" in {one["code"] for one in json.loads(done.out)["findings"]}
+
+
 def test_five_defects_are_planted_in_each_set():
     planted = [param.values[0] for param in cases()]
     assert {name: planted.count(name) >= 5 for name in SETS} == dict.fromkeys(SETS, True)

@@ -116,6 +116,70 @@ def test_a_table_of_questions_of_another_version_is_refused(tmp_path):
         book("personamem_v3", tmp_path / "set")
 
 
+HEAD = (
+    "# queries_csv_version=2\nquery_id,task_type,ts,query_text,state_write_policy,"
+    "expected_response_kind,display_rubric,instance_json\n"
+)
+TOLD = {"prior_conversation": [{"role": "user", "content": "I row."}]}
+V3 = {
+    "points that forbid by themselves are asked as they are": (
+        HEAD + '7:0:a,x,1893556000,Why?,read_only,text,"(+) Says it; briefly.;(-) Don\'t push.;'
+        '(-) Do NOT name it.;(-) No ""I know you"".;(-) Pushing it.",\n',
+        ("Why?",),
+        (
+            *("Says it; briefly.", "Don't push.", "Do NOT name it.", 'No "I know you".'),
+            "must not be true: Pushing it.",
+        ),
+    ),
+    "the turns before a question are asked with it": (
+        HEAD + '7:0:a,x,1893556000,Why?,read_only,text,(+) Says it.,"'
+        + json.dumps(TOLD).replace('"', '""') + '"\n',
+        ("user: I row.\nuser: Why?",),
+        ("Says it.",),
+    ),
+    "what nobody asks is left out": (
+        HEAD + "7:0:a,x,1893556000,Why?,read_only,text,(+) Says it.,\n"
+        "7:1:b,x,1893556000,[system prompt] Recommend.,read_only,text,(+) Says it.,\n"
+        "7:2:c,x,1893556000,,read_only,text,(+) Says it.,\n",
+        ("Why?",),
+        ("Says it.",),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "asked", "points"), V3.values(), ids=V3)
+def test_questions_of_v3_are_read_as_its_code_writes_them(tmp_path, table, asked, points):
+    shutil.copytree(SAMPLES / "personamem_v3", tmp_path / "set")
+    shutil.rmtree(tmp_path / "set" / "benchmark" / "9")
+    path = tmp_path / "set" / "benchmark" / "7" / "queries.csv"
+    path.write_text(table, encoding="utf-8-sig")
+    questions = [entry.question for entry in book("personamem_v3", tmp_path / "set").entries]
+    assert tuple(one.text for one in questions) == asked
+    assert questions[0].points == points
+
+
+def test_the_list_of_questions_that_v3_has_now_is_judged_by_what_a_good_answer_is(tmp_path):
+    shutil.copytree(SAMPLES / "personamem_v3" / "backend" / "7", tmp_path / "backend" / "7")
+    one = {"query_id": "7:0:a", "task_type": "over_personalization_chatbot_text"}
+    one |= {"ts": 1893556000, "user_query": "Which shoes?", "prior_conversation": None}
+    one |= {"groundtruth_preference": "A plain answer.", "instance_full": {}}
+    ranked = {**one, "query_id": "7:1:b", "task_type": "personalized_recommendation"}
+    path = tmp_path / "backend" / "7" / "test.json"
+    path.write_text(json.dumps([one, ranked]), encoding="utf-8")
+    threads = tmp_path / "backend" / "7" / "threads.json"
+    events = json.loads(threads.read_text(encoding="utf-8"))
+    events[0]["interaction_format"]["user_message"] = "less of this"
+    threads.write_text(json.dumps(events), encoding="utf-8")
+    opened = book("personamem_v3", tmp_path)
+    (found,) = (entry.question for entry in opened.entries)
+    assert (found.text, found.answer) == ("Which shoes?", "A plain answer.")
+    assert (found.scoring, found.sessions) == ("guided", 3)
+    said = [
+        m.text for session in opened.story(opened.entries[0]).sessions for m in session.messages
+    ]
+    assert any("“less of this”" in text for text in said)
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_every_set_can_be_written_in_ones_own_form_and_says_the_same(tmp_path, name):
     told = convert(ConvertSettings(task=name, out=str(tmp_path / "own")))

@@ -6,6 +6,7 @@ import pytest
 
 from alps.run.opened import open_run
 from tests.desk import QUIET_LITELLM
+from tests.endtoend import write_rows
 from tests.ext.histories.sets import SETS, Script, book
 from tests.loopback import serve
 from tests.tracks import alps_here, track_of
@@ -80,7 +81,7 @@ def test_right_answers_are_right_by_both_judgements(tmp_path, monkeypatch, name,
     with serve(script) as server:
         asked = ("model=openai/reader", f"api_base={server.url}")
         judged = ("judge=openai/judge", f"judge_api_base={server.url}")
-        done = run(tmp_path / "out", name, *asked, *judged, "memory=full")
+        done = run(tmp_path / "out", name, *asked, *judged)
     assert done.code == 0, done.err
     scores = track_of(tmp_path / "out", name)["scores"]
     expected = {"right": 1.0, "answerable": 1.0, **authors}
@@ -123,8 +124,7 @@ def planted(folder, change):
         files[name] = [json.loads(line) for line in lines]
     change(files["histories"], files["questions"])
     for name, rows in files.items():
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+        write_rows(folder / f"{name}.jsonl", rows)
 
 
 def again(sessions, questions):
@@ -211,8 +211,7 @@ def imported(folder, opened, name, right):
         row |= {"question": question.text, "gold": question.answer, "answer": "Anything"}
         rows.append({**row, "score": None if place == 0 else float(place % right == 0)})
     folder.mkdir()
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "answers.jsonl").write_text(text, encoding="utf-8")
+    write_rows(folder / "answers.jsonl", rows)
     return [row["score"] for row in rows]
 
 
@@ -243,6 +242,27 @@ def test_recorded_answers_have_the_recorded_score_and_none_of_ours(tmp_path, nam
     assert scores["right"]["value"] is None
 
 
+def test_recorded_outcomes_give_halumems_three_rates(tmp_path):
+    opened = book("halumem")
+    imported(tmp_path / "imported", opened, "words", 3)
+    path = tmp_path / "imported" / "answers.jsonl"
+    outcomes = ("correct", "hallucination", "omission", "hallucination")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for place, row in enumerate(rows):
+        row |= {"outcome": outcomes[place % 4], "score": float(place % 4 == 0)}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    theirs = tmp_path / "theirs"
+    made = (f"imported={tmp_path / 'imported'}", f"out={theirs}")
+    assert alps_here("data", "answers", "task=halumem", *made).code == 0
+    words = (f"model=predictions:{theirs / 'answers.jsonl'}", "memory=full")
+    judge = f"judge=recorded:{theirs / 'verdicts.jsonl'}"
+    assert run(tmp_path / "out", "halumem", *words, judge).code == 0
+    scores = track_of(tmp_path / "out", "halumem")["scores"]
+    given = [outcomes[place % 4] for place in range(len(rows))]
+    for name in ("correct", "hallucination", "omission"):
+        assert scores[name]["value"] == pytest.approx(given.count(name) / len(given))
+
+
 NOT_PUT = {
     "no such folder": ("nowhere", (), "no answers.jsonl in it"),
     "of another set": ("other", (), "no answer to a question of locomo"),
@@ -256,8 +276,7 @@ def test_answers_that_can_not_be_put_to_questions_are_refused(tmp_path, folder, 
     rows = {"other": [row], "two": [row, {**row, "system": "b"}]}
     for name, own in rows.items():
         (tmp_path / name).mkdir()
-        text = "".join(json.dumps(one) + "\n" for one in own)
-        (tmp_path / name / "answers.jsonl").write_text(text, encoding="utf-8")
+        write_rows(tmp_path / name / "answers.jsonl", own)
     made = (f"imported={tmp_path / folder}", f"out={tmp_path / 'theirs'}")
     done = alps_here("data", "answers", "task=locomo", *made, *words)
     assert (done.code, why in " ".join(done.err.split())) == (2, True), done.err

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.desk import QUIET_LITELLM
+from tests.few import few
 from tests.loopback import Answer, LoopbackServer, serve
 from tests.pages import Page, browser, look
 from tests.tracks import Ran, alps_here, met, payload_of, target_row, write_ability
@@ -165,7 +166,7 @@ def test_the_page_shows_what_the_tables_show(page, server):
     assert page.read_bytes() == first
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (768, "light"), (1280, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), few([(375, "dark"), (768, "light"), (1280, "dark")]))
 def test_the_page_fits_and_follows_the_colour_scheme(page, browser, width, scheme):
     look(browser, page, width=width, scheme=scheme)
 

@@ -22,7 +22,7 @@ from alps.prompts import read_prompt
 from tests.builders import memories
 from tests.core.test_cli import HEAVY, modules_after
 from tests.desk import QUIET_LITELLM
-from tests.endtoend import rows
+from tests.endtoend import rows, write_rows
 from tests.loopback import Answer, LoopbackServer, serve
 from tests.recorded_requests import requests_of
 from tests.tracks import (
@@ -83,9 +83,7 @@ def predict(folder: Path, name: str, answers: tuple[str, ...]) -> None:
 
 
 def run(folder: Path, name: str, predicted: Iterable[dict[str, Any]], task: str) -> None:
-    (folder / f"{name}.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in predicted), encoding="utf-8"
-    )
+    write_rows(folder / f"{name}.jsonl", predicted)
     ran = alps_here(
         "run", task, "ability=pa", "data=data", f"model=predictions:{name}.jsonl", f"out={name}"
     )

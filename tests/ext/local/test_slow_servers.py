@@ -57,16 +57,16 @@ def ask(server: SlowServer, folder: Path, *steps: list[Request], timeout: float,
 TEXT = " ".join(f"w{place}" for place in range(24))
 
 
-RATES = [(8, True), (40, False), (8, False), (40, True), (400, True), (400, False)]
+RATES = [(16, True), (40, False), (16, False), (40, True), (400, True), (400, False)]
 """Tokens a second, and whether the server says what it is."""
 
 
 @pytest.mark.parametrize(("rate", "tells"), few(RATES, 2))
 def test_an_answer_that_takes_longer_than_the_timeout_is_asked_for_once(rate, tells, tmp_path):
-    # At 8 tokens a second an answer takes 3 s, and the last of these waits for 6 s before it.
+    # At 16 tokens a second an answer takes 1.5 s, and the last of these waits for 3 s before it.
     with slow(TEXT, rate=rate, tells=tells) as server:
         found = ask(
-            server, tmp_path, [to(server, text) for text in ("one", "two", "three")], timeout=2.0
+            server, tmp_path, [to(server, text) for text in ("one", "two", "three")], timeout=1.0
         )
         assert [one.outcome for one in found.completions] == ["ok"] * 3
         assert {one.value.strip() for one in found.completions} == {TEXT}

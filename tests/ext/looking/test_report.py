@@ -21,7 +21,7 @@ from alps.show.compare import compare_runs
 from alps.show.formatting import MEANINGS, number, signed
 from alps.tasks import TASKS, load_task
 from alps.tasks.record_parts import ScoredAnswer
-from tests.endtoend import run, task1
+from tests.endtoend import run, task1, write_rows
 from tests.few import few
 from tests.pages import Page, browser, look
 from tests.report_runs import ARABIC, RECORDS, choose, make_hard_run, make_samples_run
@@ -482,8 +482,7 @@ def test_the_most_costly_record_is_named_by_what_its_answer_cost(copied_run, tmp
     ]
     # What a judge cost is no part of an answer.
     calls.append({"purpose": "judge", "about": "arabic", "cost": 9.0})
-    lines = "".join(f"{json.dumps(call)}\n" for call in calls)
-    (copied_run / "calls.jsonl").write_text(lines, encoding="utf-8")
+    write_rows(copied_run / "calls.jsonl", calls)
     said = " ".join(read(write_report([copied_run], tmp_path / "out.html")).text.split())
     assert "most costly, $0.04 script" in said
 

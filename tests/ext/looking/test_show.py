@@ -18,7 +18,7 @@ from alps.show.record_text import pick
 from alps.tasks import load_task
 from alps.tasks.record_parts import AnsweredRecord
 from tests.builders import extraction_sample, memories, memory
-from tests.endtoend import rows
+from tests.endtoend import rows, write_rows
 from tests.report_runs import RECORDS, make_hard_run, make_samples_run
 
 
@@ -74,6 +74,7 @@ def test_every_sample_can_be_shown(samples_run):
         text = shown(samples_run, name)
         assert text.startswith(name)
         assert "Dialogue" in text
+    assert "turns (--full" not in shown(samples_run, name, full=True)
 
 
 @pytest.mark.parametrize(
@@ -211,9 +212,7 @@ def test_a_row_of_another_shape_is_named(copied_run, broken):
     path = copied_run / "predictions.jsonl"
     given = rows(path)
     first = next(row for row in given if row["prediction"])
-    path.write_text(
-        "".join(json.dumps(row | (broken if row is first else {})) + "\n" for row in given)
-    )
+    write_rows(path, (row | (broken if row is first else {}) for row in given))
     with pytest.raises(
         RunFolderError,
         match=rf"{first['benchmark_id']}.*predictions\.jsonl.*run again with another out",

@@ -26,7 +26,7 @@ from alps.show.formatting import number
 from alps.show.svg import Axis, axis_labels
 from alps.tasks import TaskOptions, load_task
 from alps.tasks.registry import track_title
-from tests.endtoend import run, summary
+from tests.endtoend import run, summary, write_rows
 from tests.few import few
 from tests.pages import Page, browser, look
 from tests.report_runs import choose, make_tracks_run
@@ -99,9 +99,7 @@ def test_a_rule_that_overruled_the_judge_is_told(copied_run):
     for row in rows:
         if row["track"] == "task4_ability1":
             row.update(marks={"met": 0}, enforced="the response says nothing")
-    (copied_run / "verdicts.jsonl").write_text(
-        "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
-    )
+    write_rows(copied_run / "verdicts.jsonl", rows)
     text = folded(shown(copied_run, "ability1"))
     assert "verdict not met overruled the judge disagreed" in text
     assert "the response says nothing" in text
@@ -113,9 +111,7 @@ def test_a_failed_side_verdict_leaves_the_record_scored_and_is_told(copied_run):
     for row in rows:
         if row.get("used"):
             row["used"] = {**row["used"], "outcome": "refused", "marks": {}, "error": "no, thanks"}
-    (copied_run / "verdicts.jsonl").write_text(
-        "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
-    )
+    write_rows(copied_run / "verdicts.jsonl", rows)
     text = folded(shown(copied_run, "task3_d100/anna"))
     assert "ok: answered and judged" in text
     assert "memory used judging failed (refused)" in text

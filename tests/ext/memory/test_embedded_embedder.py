@@ -22,6 +22,7 @@ def carried_out(out, **words):
 
 
 @needs_e5
+@pytest.mark.release
 def test_a_memory_of_turns_found_by_their_meaning_is_admitted(tmp_path):
     done = carried_out(tmp_path, task="utilization", ability="pa", memory="e5", k=2)
     assert [check.fault for check in done.summary.admission if not check.passed] == []

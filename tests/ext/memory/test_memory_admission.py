@@ -24,66 +24,107 @@ class Sound(Turns):
         super().__init__(retriever)
 
 
-class SwallowedK(Sound):
-    def search(self, user, query, k, at):
-        return super().search(user, query, 10, at)
+def searching(change):
+    """Return a system that answers a search with `change(find, k)`; `find(k)` is a correct one."""
+
+    class Searching(Sound):
+        def search(self, user, query, k, at):
+            correct = super().search
+            return change(lambda k: correct(user, query, k, at), k)
+
+    return Searching
 
 
-class AlwaysThree(Sound):
-    def search(self, user, query, k, at):
-        return super().search(user, query, 1, at)
+def ingesting(change):
+    """Return a system that keeps what a function makes of the turns of a session."""
+
+    class Ingesting(Sound):
+        def ingest(self, user, session):
+            super().ingest(user, replace(session, turns=tuple(change(session.turns))))
+
+    return Ingesting
 
 
-class DroppedRole(Sound):
-    def ingest(self, user, session):
-        kept = tuple(turn for turn in session.turns if turn.role == "user")
-        super().ingest(user, type(session)(session.id, session.started_at, kept))
+def calling(name):
+    """Return a system that knows its users by what a function makes of their ids."""
+
+    class Calling(Sound):
+        def ingest(self, user, session):
+            super().ingest(name(user), session)
+
+        def search(self, user, query, k, at):
+            return super().search(name(user), query, k, at)
+
+        def reset(self, user):
+            super().reset(name(user))
+
+    return Calling
+
+
+def of_users(turns):
+    return [turn for turn in turns if turn.role == "user"]
+
+
+def cut(turns):
+    return [replace(turn, text=turn.text[:500]) for turn in turns]
+
+
+def cut_in_the_middle(turns):
+    for turn in turns:
+        text = turn.text
+        yield turn if len(text) < 800 else replace(turn, text=f"{text[:400]} … {text[-400:]}")
+
+
+def times_of_now(find, k):
+    now = datetime.now(UTC).isoformat()
+    return [Hit(hit.id, hit.text, None, now) for hit in find(k)]
+
+
+def never_ingested(find, k):
+    hits = find(max(k - 1, 1))
+    extra = Hit("x", "Enjoys jazz, sailing; dislikes mushrooms")
+    return [*hits, extra][:k] if hits else hits
+
+
+def paraphrased(find, k):
+    hits = find(k)
+    for hit in hits[:1]:
+        some = " ".join(hit.text.split()[-4:-1])
+        text = f"It seems that the user likes to keep their {some} tidy and safe"
+        hits = [hit, Hit("more", text), *hits[1:]]
+    return hits[:k]
+
+
+def other_numbers(find, k):
+    found = []
+    for hit in find(k):
+        other = re.sub(r"\d+|eleven", "42", hit.text)
+        found += [hit, Hit(f"{hit.id}x", f"{other} as of last week")]
+    return found[:k]
+
+
+def hang(find, k):
+    time.sleep(1)
+    return []
 
 
 class EarlySettle(Sound):
     """Indexes in the background, and says at once that it is ready."""
+
+    delay = 0.2
 
     def __init__(self):
         super().__init__()
         self._later = defaultdict(list)
 
     def ingest(self, user, session):
-        self._later[user].append((time.monotonic() + 0.2, session))
+        self._later[user].append((time.monotonic() + self.delay, session))
 
     def search(self, user, query, k, at):
         for due, session in self._later[user]:
             if time.monotonic() > due:
                 super().ingest(user, session)
         return super().search(user, query, k, at)
-
-
-class SilentFailure(Sound):
-    def ingest(self, user, session):
-        try:
-            raise ConnectionError
-        except ConnectionError:
-            pass
-
-
-class SharedUser(Sound):
-    def ingest(self, user, session):
-        super().ingest("everybody", session)
-
-    def search(self, user, query, k, at):
-        return super().search("everybody", query, k, at)
-
-
-class TruncatedTurns(Sound):
-    def ingest(self, user, session):
-        cut = tuple(type(turn)(turn.role, turn.text[:500], turn.at) for turn in session.turns)
-        super().ingest(user, type(session)(session.id, session.started_at, cut))
-
-
-class TimesOfNow(Sound):
-    def search(self, user, query, k, at):
-        now = datetime.now(UTC).isoformat()
-        hits = super().search(user, query, k, at)
-        return [Hit(hit.id, hit.text, None, now) for hit in hits]
 
 
 class LearnsFromQuestions(Sound):
@@ -117,30 +158,6 @@ class KeptBetweenRuns(Sound):
         pass
 
 
-class DuplicateIds(Sound):
-    def search(self, user, query, k, at):
-        hits = super().search(user, query, k, at)
-        return [Hit("m1", hit.text, None, hit.created_at) for hit in hits]
-
-
-class NeverIngested(Sound):
-    def search(self, user, query, k, at):
-        hits = super().search(user, query, max(k - 1, 1), at)
-        extra = Hit("x", "Enjoys jazz, sailing; dislikes mushrooms")
-        return [*hits, extra][:k] if hits else hits
-
-
-class EmptyText(Sound):
-    def search(self, user, query, k, at):
-        return [{"id": hit.id, "text": ""} for hit in super().search(user, query, k, at)]
-
-
-class Hangs(Sound):
-    def search(self, user, query, k, at):
-        time.sleep(1)
-        return []
-
-
 class LearnsLate(Sound):
     """Learns from the questions of a user who asked a few before."""
 
@@ -154,31 +171,6 @@ class LearnsLate(Sound):
         if self._asked[user] > 5:
             self._kept[user].append(Hit(f"q{self._asked[user]}", f"The user asked: {query}"))
         return hits
-
-
-class InventsParaphrases(Sound):
-    def search(self, user, query, k, at):
-        hits = super().search(user, query, k, at)
-        for hit in hits[:1]:
-            some = " ".join(hit.text.split()[-4:-1])
-            text = f"It seems that the user likes to keep their {some} tidy and safe"
-            hits = [hit, Hit("more", text), *hits[1:]]
-        return hits[:k]
-
-
-class InventsNumbers(Sound):
-    def search(self, user, query, k, at):
-        found = []
-        for hit in super().search(user, query, k, at):
-            other = re.sub(r"\d+|eleven", "42", hit.text)
-            found += [hit, Hit(f"{hit.id}x", f"{other} as of last week")]
-        return found[:k]
-
-
-class RanksMoreOtherwise(Sound):
-    def search(self, user, query, k, at):
-        hits = super().search(user, query, k, at)
-        return hits if k <= 6 else hits[::-1]
 
 
 class CachedUntilMoreAreAsked(Sound):
@@ -212,60 +204,51 @@ class HidingReset(Sound):
         return [] if user in self._hidden else super().search(user, query, k, at)
 
 
-class FirstAndLastTurn(Sound):
-    def ingest(self, user, session):
-        ends = tuple(dict.fromkeys((session.turns[0], session.turns[-1])))
-        super().ingest(user, replace(session, turns=ends))
+def same_ids(find, k):
+    return [replace(hit, id="m1") for hit in find(k)]
 
 
-class CutInTheMiddle(Sound):
-    def ingest(self, user, session):
-        turns = []
-        for turn in session.turns:
-            text = turn.text
-            cut = text if len(text) < 800 else f"{text[:400]} … {text[-400:]}"
-            turns.append(replace(turn, text=cut))
-        super().ingest(user, replace(session, turns=tuple(turns)))
+def without_texts(find, k):
+    return [{"id": hit.id, "text": ""} for hit in find(k)]
 
 
-class ShortIds(Sound):
-    def ingest(self, user, session):
-        super().ingest(user[:8], session)
-
-    def search(self, user, query, k, at):
-        return super().search(user[:8], query, k, at)
-
-    def reset(self, user):
-        super().reset(user[:8])
-
-
-BROKEN = [
-    (SwallowedK, "k=1 returns"),
-    (AlwaysThree, "k=6 returns no more than k=1"),
-    (DroppedRole, "the assistant's turn is not found"),
-    (EarlySettle, "settle returned before"),
-    (SilentFailure, "the user's turn is not found"),
-    (SharedUser, "an unknown user has|another user's turns"),
-    (TruncatedTurns, "the end of a turn of 600 words is not found"),
-    (TimesOfNow, "a hit has a wrong time"),
-    (LearnsFromQuestions, "a search finds text of an earlier query"),
-    (CachedAcrossUsers, "another user's turns"),
-    (LeavingReset, "memories are found after a reset"),
-    (KeptBetweenRuns, "memories of one run are found in another"),
-    (DuplicateIds, "two hits of one search have the same id"),
-    (NeverIngested, "a hit has text that was not ingested"),
-    (EmptyText, "expected a non-empty text"),
-    (Hangs, "no answer within 0.5 s"),
-    (LearnsLate, "a search finds text of an earlier query"),
-    (InventsParaphrases, "a hit has text that was not ingested"),
-    (InventsNumbers, "a hit has text that was not ingested"),
-    (RanksMoreOtherwise, "a larger k changes the first hits"),
-    (CachedUntilMoreAreAsked, "another user's turns"),
-    (HidingReset, "come back with the next session"),
-    (FirstAndLastTurn, "a turn within a session is not found"),
-    (CutInTheMiddle, "the middle of a turn of 600 words is not found"),
-    (ShortIds, "another user's turns"),
-]
+ANOTHERS, INVENTED = "another user's turns", "a hit has text that was not ingested"
+BROKEN = {
+    "it swallows k": (searching(lambda find, k: find(10)), "k=1 returns"),
+    "it finds as many always": (searching(lambda find, k: find(1)), "k=6 returns no more than k=1"),
+    "a larger k ranks otherwise": (
+        searching(lambda find, k: find(k) if k <= 6 else find(k)[::-1]),
+        "a larger k changes the first hits",
+    ),
+    "times of now": (searching(times_of_now), "a hit has a wrong time"),
+    "the same ids": (searching(same_ids), "two hits of one search have the same id"),
+    "no text": (searching(without_texts), "expected a non-empty text"),
+    "it hangs": (searching(hang), "no answer within 0.5 s"),
+    "never ingested": (searching(never_ingested), INVENTED),
+    "paraphrases": (searching(paraphrased), INVENTED),
+    "other numbers": (searching(other_numbers), INVENTED),
+    "one role": (ingesting(of_users), "the assistant's turn is not found"),
+    "nothing is kept": (ingesting(lambda turns: ()), "the user's turn is not found"),
+    "turns are cut": (ingesting(cut), "the end of a turn of 600 words is not found"),
+    "turns lack their middle": (
+        ingesting(cut_in_the_middle),
+        "the middle of a turn of 600 words is not found",
+    ),
+    "first and last turns": (
+        ingesting(lambda turns: dict.fromkeys((turns[0], turns[-1]))),
+        "a turn within a session is not found",
+    ),
+    "one user for all": (calling(lambda user: "everybody"), f"an unknown user has|{ANOTHERS}"),
+    "users by their first letters": (calling(lambda user: user[:8]), ANOTHERS),
+    "it says too early that it is ready": (EarlySettle, "settle returned before"),
+    "it learns from questions": (LearnsFromQuestions, "a search finds text of an earlier query"),
+    "it learns late": (LearnsLate, "a search finds text of an earlier query"),
+    "a cache of all users": (CachedAcrossUsers, ANOTHERS),
+    "a cache by k": (CachedUntilMoreAreAsked, ANOTHERS),
+    "a reset leaves something": (LeavingReset, "memories are found after a reset"),
+    "a reset hides": (HidingReset, "come back with the next session"),
+    "kept between runs": (KeptBetweenRuns, "memories of one run are found in another"),
+}
 
 
 class Asynchronous(Sound):
@@ -277,6 +260,8 @@ class Asynchronous(Sound):
 class Slow(EarlySettle):
     """Indexes in the background, and waits for it."""
 
+    delay = 0.02
+
     def open(self, opening):
         super().open(opening)
         self._later.clear()
@@ -286,7 +271,7 @@ class Slow(EarlySettle):
         self._later.pop(user, None)
 
     def settle(self, user, timeout):
-        time.sleep(0.25)
+        time.sleep(2 * self.delay)
         return "ready"
 
 
@@ -308,7 +293,7 @@ class Facts(Sound):
                 self._kept[user].append(Hit(number, text, None, turn.at, (session.id,)))
 
 
-class UsersAlone(DroppedRole):
+class UsersAlone(ingesting(of_users)):
     def __init__(self):
         super().__init__()
         self.settings = {**self.settings, "declares": ["both roles are ingested"]}
@@ -397,7 +382,7 @@ async def _admitted(system, path, timeout):
         await connection.aclose()
 
 
-@pytest.mark.parametrize(("system", "cause"), BROKEN)
+@pytest.mark.parametrize(("system", "cause"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_adapter_is_caught_with_its_cause(system, cause, tmp_path):
     faults = [fault for fault in checked(system(), tmp_path, 0.5).values() if fault]
     assert any(part in fault for fault in faults for part in cause.split("|")), faults

@@ -14,6 +14,7 @@ from alps.ext.memory.connection import ClassConnection
 from alps.ext.memory.extractor import PROMPT, LlmMemory
 from alps.ext.memory.protocol import MeteredEndpoint, Opening, Session, SpokenTurn
 from alps.ext.memory.rules import statements
+from tests.endtoend import write_rows
 from tests.loopback import Answer, serve
 
 DIALOGUE = [
@@ -28,7 +29,7 @@ def session(turns, name="s1"):
 
 
 def written(path, *rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows(path, rows)
     return path
 
 

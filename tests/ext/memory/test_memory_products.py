@@ -1,7 +1,6 @@
 """Memory systems that ask models, in whole runs over a scripted server; some of other makers."""
 
 import importlib.util
-import json
 import re
 import sys
 import zipfile
@@ -14,6 +13,7 @@ from alps.ext.memory.environments import SERVE, installed, packages, requirement
 from alps.parsing import parse_settings
 from alps.run.start import run
 from alps.settings import RunSettings
+from tests.endtoend import rows
 from tests.loopback import Answer, serve
 from tests.scripted_models import ScriptedModels
 
@@ -65,10 +65,6 @@ def carried_out(out, url, **words):
     task = {"task": "utilization", "ability": "pa", "limit": 3, "data": "samples"}
     given = {**task, "model": "rules", "out": str(out), **MODELS, **addresses, **words}
     return run(parse_settings({key: value for key, value in given.items() if value}, RunSettings))
-
-
-def rows(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.mark.parametrize("system", [*SYSTEMS, *APART])

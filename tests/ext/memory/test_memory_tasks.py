@@ -24,15 +24,12 @@ from alps.tasks import load_task
 from alps.tasks.base import TaskOptions
 from alps.tasks.by_memory import Remembered, changes, places_of, ranking_of
 from alps.tasks.record_parts import AnsweredRecord
+from tests.endtoend import rows
 
 
 def carried_out(out, **words):
     settings = {"model": "rules", "out": str(out), "data": "samples", **words}
     return run(parse_settings(settings, RunSettings))
-
-
-def rows(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def value(done, track, metric):

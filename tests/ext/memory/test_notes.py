@@ -15,6 +15,7 @@ from alps.ext.memory.protocol import MeteredEndpoint, Opening, Session, SpokenTu
 from alps.parsing import parse_settings
 from alps.run.start import run
 from alps.settings import RunSettings
+from tests.endtoend import rows
 from tests.few import few
 from tests.loopback import Answer, serve
 from tests.note_keeper import NoteKeeper, calling
@@ -37,11 +38,7 @@ def carried_out(out, **words):
     return run(parse_settings(given, RunSettings))
 
 
-def rows(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-@pytest.mark.parametrize("task", few(TASKS_FIRST, 2))
+@pytest.mark.parametrize("task", few(TASKS_FIRST))
 def test_a_model_keeps_notes_in_every_task_and_its_tokens_are_counted(task, tmp_path):
     keeper = NoteKeeper()
     more = {"ability": "pa"} if task == "utilization" else {}

@@ -20,7 +20,7 @@ from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import REVIEW
 from alps.leaderboard.verify import Options, verify
 from alps.show.compare import compare_runs
-from tests.endtoend import rows, run
+from tests.endtoend import rows, run, write_rows
 from tests.few import few
 from tests.packed_memories import TRACK, pack_memory, write_questions
 from tests.submissions import card_of, forge, make_run
@@ -74,7 +74,7 @@ def altered(run: Path, count: int, change: Callable[[dict[str, Any], str], None]
     right = [row for row in predictions if row["prediction"]["choice"] == gold[row["benchmark_id"]]]
     for row in right[:count]:
         change(row, gold[row["benchmark_id"]])
-    path.write_text("".join(json.dumps(row) + "\n" for row in predictions), "utf-8")
+    write_rows(path, predictions)
     for name in ("scores.jsonl", "verdicts.jsonl", "answers.jsonl", "summary.json"):
         (none / name).unlink(missing_ok=True)
     run_beside(run, ("none",), {})

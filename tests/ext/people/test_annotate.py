@@ -22,7 +22,7 @@ from alps.ext.people.annotate.server import application
 from alps.judges.calibration_file import rubric_of
 from tests.annotate_work import NEEDED, TOKEN, label_all, made, plain_work, rated_run, related_run
 from tests.conftest import ROOT
-from tests.endtoend import rows
+from tests.endtoend import rows, write_rows
 from tests.pages import Page
 from tests.tracks import alps_here
 
@@ -150,6 +150,11 @@ def test_a_number_of_any_form_breaks_no_page(work, field, number):
         assert desk.client.get(f"/item/{number}").status_code == 200
 
 
+def test_a_place_before_the_first_item_is_none(work):
+    with Desk(work) as desk:
+        assert desk.client.get("/item/0").text == desk.client.get("/item/none").text
+
+
 def test_a_form_without_end_is_given_up_and_not_kept(work):
     pieces, told = [], []
 
@@ -237,7 +242,7 @@ def test_hostile_texts_are_text(works, tmp_path):
     rows = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
     for row in rows:
         row["payload"]["response"] = "<script>alert(1)</script>"
-    (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(folder / "items.jsonl", rows)
     with Desk(folder) as desk:
         assert "<script>alert" not in desk.text
         assert "<script>alert(1)</script>" in Page(desk.text).text

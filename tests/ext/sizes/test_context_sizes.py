@@ -27,7 +27,7 @@ from alps.show.formatting import number
 from alps.stats.bootstrap import clustered_mean
 from alps.stats.curves import Spot, area_under, area_weights, front_of, rival_of
 from tests.conftest import ROOT
-from tests.endtoend import JOURNALS, finish, start, wait_until
+from tests.endtoend import JOURNALS, finish, rows, start, wait_until, write_rows
 from tests.few import few
 from tests.loopback import Answer, serve
 
@@ -56,10 +56,6 @@ def untimed_curve(folder):
     for point in curve["points"]:
         point["seconds"] = point["cost"] = None
     return curve
-
-
-def rows(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -247,7 +243,7 @@ def with_scores(folder, score):
         whole = rows(inside / "scores.jsonl")
         for place, row in enumerate(whole):
             row["scores"]["accuracy"] = score(inside.name, place)
-        (inside / "scores.jsonl").write_text("".join(json.dumps(row) + "\n" for row in whole))
+        write_rows(inside / "scores.jsonl", whole)
     return folder
 
 

@@ -472,3 +472,9 @@ def test_the_table_fits_the_screen_and_counts_what_finds_no_line(systems, tasks,
     (sums,) = [line.split() for line in lines if line.startswith("all ")]
     ended = min(5, systems) * tasks
     assert sums[1:4] == [f"{ended}/{systems * tasks}", f"{10 * ended}/{10 * systems * tasks}", "0"]
+
+
+@pytest.mark.parametrize(("done", "sign"), [(0, "0"), (4, "4"), (10, "9")])
+def test_a_run_that_goes_on_has_its_tenths_as_a_sign(done, sign):
+    cell = SweepCell("openai/x", "extraction", SOME_RUN)
+    assert SweepRow(cell, 10, done=done, began=0.0).sign == sign

@@ -1,6 +1,5 @@
 """The page of all records: from its files in Chromium, and served while a run goes on."""
 
-import json
 import shutil
 import threading
 from collections.abc import Iterator
@@ -11,7 +10,8 @@ from typing import Any
 import pytest
 
 from alps.ext.view.loopback import HOST, listen, server_of
-from tests.endtoend import rows, run
+from tests.endtoend import rows, run, write_rows
+from tests.few import few
 from tests.pages import browser
 from tests.report_runs import RECORDS, make_hard_run, make_samples_run
 from tests.tracks import alps_here
@@ -82,7 +82,7 @@ def test_a_record_is_shown_whole_and_hostile_text_stays_text(browser, place):
         page.wait_for_selector("#shown h2:has-text('perfect')")
 
 
-@pytest.mark.parametrize("width", [375, 1280])
+@pytest.mark.parametrize("width", few([375, 1280]))
 def test_two_runs_stand_side_by_side(browser, place, width):
     with opened(browser, (place / "both" / "index.html").as_uri(), width=width) as page:
         page.select_option("#order", "apart")
@@ -196,7 +196,7 @@ def test_an_answer_in_another_form_ends_no_export(place, tmp_path):
     path = folder / "predictions.jsonl"
     first, *others = rows(path)
     first["prediction"] = {"memory_items": "boo"}
-    path.write_text("".join(json.dumps(row) + "\n" for row in (first, *others)), "utf-8")
+    write_rows(path, (first, *others))
     done = alps_here("export", folder, "format=inspect", f"out={tmp_path / 'logs'}")
     assert (done.code, done.err) == (0, "")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.ext.histories.authors.beam import ABILITIES, PUBLISHED
+from alps.ext.histories.fields import as_list, as_text, listed, role, text
 from alps.ext.histories.files import SetChoice, SetFiles, Together
 from alps.ext.histories.hub_rows import literal, rows_of
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
@@ -55,25 +56,29 @@ def _batches(chat: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 
 
 def _session(batch: Mapping[str, Any], number: int) -> HistorySession:
-    said = [message for turn in batch["turns"] for message in turn]
-    written = next((one["time_anchor"] for one in said if one.get("time_anchor")), "")
-    messages = [Message(m["role"], _MARK.sub("", m["content"]), str(m["id"])) for m in said]
+    messages, written = [], ""
+    for turn in listed(batch, "turns"):
+        for one in as_list(turn, "turns"):
+            said = _MARK.sub("", text(one, "content"))
+            messages.append(Message(role(one), said, text(one, "id")))
+            written = written or str(one.get("time_anchor") or "")
     return HistorySession(f"b{number}", when(written, "%B-%d-%Y"), tuple(messages), written)
 
 
 def _questions(asked: Mapping[str, Any], history: str) -> Iterator[SetQuestion]:
     for ability, questions in asked.items():
-        for number, one in enumerate(questions, start=1):
+        for number, one in enumerate(as_list(questions, ability), start=1):
+            question = text(one, "question")
             yield SetQuestion(
                 id=f"{history}:{ability}:{number}",
                 history=history,
-                text=one["question"],
-                answer=str(next((one[name] for name in GOLDS if one.get(name)), "")),
+                text=question,
+                answer=next((str(one[name]) for name in GOLDS if one.get(name)), ""),
                 kind=ability,
                 evidence=tuple(map(str, _ids(one.get("source_chat_ids")))),
                 abstains=ability == ABILITIES[0],
                 scoring="points",
-                points=tuple(map(str, one["rubric"])),
+                points=tuple(as_text(point, "rubric") for point in listed(one, "rubric")),
             )
 
 

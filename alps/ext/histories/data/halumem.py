@@ -10,6 +10,7 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.histories.authors.halumem import OUTCOME, PUBLISHED
+from alps.ext.histories.fields import listed, maybe_listed, role, text
 from alps.ext.histories.files import SetChoice, SetFiles, lines
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
@@ -28,14 +29,14 @@ def _files(data: Path, choice: SetChoice) -> SetFiles:
 
 
 def _story(node: Mapping[str, Any]) -> Story:
-    user = str(node["uuid"])
+    user = text(node, "uuid")
     said: dict[str, str] = {}
     sessions, questions = [], list[SetQuestion]()
-    for number, session in enumerate(node["sessions"], start=1):
+    for number, session in enumerate(listed(node, "sessions"), start=1):
         name = f"s{number}"
         sessions.append(_session(session, name))
-        for point in session.get("memory_points") or ():
-            said.setdefault(point["memory_content"], name)
+        for point in maybe_listed(session, "memory_points"):
+            said.setdefault(text(point, "memory_content"), name)
         if not session.get("is_generated_qa_session"):
             questions += _questions(session, f"{user}:{name}", user, number, said)
     return Story(user, tuple(sessions), tuple(questions))
@@ -43,30 +44,30 @@ def _story(node: Mapping[str, Any]) -> Story:
 
 def _session(session: Mapping[str, Any], name: str) -> HistorySession:
     messages = []
-    for place, one in enumerate(session["dialogue"]):
-        messages.append(Message(one["role"], str(one["content"]), f"{name}:{place}"))
-    written = str(session["start_time"])
+    for place, one in enumerate(listed(session, "dialogue")):
+        messages.append(Message(role(one), text(one, "content"), f"{name}:{place}"))
+    written = text(session, "start_time")
     return HistorySession(name, when(written, TIME), tuple(messages), written)
 
 
 def _questions(
     session: Mapping[str, Any], name: str, user: str, number: int, said: Mapping[str, str]
 ) -> Iterator[SetQuestion]:
-    for place, one in enumerate(session.get("questions") or (), start=1):
-        facts = [str(fact["memory_content"]) for fact in one.get("evidence") or ()]
+    for place, one in enumerate(maybe_listed(session, "questions"), start=1):
+        facts = [text(fact, "memory_content") for fact in maybe_listed(one, "evidence")]
         # A fact that no point has is named as it is: evidence that is not there.
         found = [said.get(fact, fact) for fact in facts]
         yield SetQuestion(
             id=f"{name}:q{place}",
             history=user,
-            text=str(one["question"]),
-            answer=str(one["answer"]),
-            kind=str(one["question_type"]),
-            at=when(str(session["end_time"]), TIME),
+            text=text(one, "question"),
+            answer=text(one, "answer"),
+            kind=text(one, "question_type"),
+            at=when(text(session, "end_time"), TIME),
             evidence=tuple(dict.fromkeys(found)),
             abstains=one["question_type"] == BOUNDARY,
             sessions=number,
-            more={"facts": facts},
+            more={"facts": facts, "written": session["end_time"]},
         )
 
 

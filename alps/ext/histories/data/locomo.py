@@ -12,6 +12,7 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.histories.authors.locomo import PUBLISHED
+from alps.ext.histories.fields import listed, maybe_listed, text
 from alps.ext.histories.files import SetChoice, SetFiles, StoryPlace, Together, items
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
@@ -42,32 +43,35 @@ def _places(paths: list[Path]) -> Iterator[StoryPlace]:
 def _story(node: Mapping[str, Any] | tuple[str, Mapping[str, Any]]) -> Story:
     number, node = node if isinstance(node, tuple) else ("", node)
     said = node.get("conversation", node)
-    name = str(node.get("sample_id") or number)
+    name = number or text(node, "sample_id")
     numbers = sorted(int(found[1]) for key in said if (found := _NUMBER.match(key)))
     sessions = tuple(_session(said, number) for number in numbers)
-    asked = [_question(one, place, name) for place, one in enumerate(node["qa"])]
+    asked = [_question(one, place, name) for place, one in enumerate(listed(node, "qa"))]
     return Story(name, sessions, tuple(asked))
 
 
 def _session(said: Mapping[str, Any], number: int) -> HistorySession:
-    messages = tuple(_message(one) for one in said[f"session_{number}"])
+    messages = tuple(_message(one) for one in listed(said, f"session_{number}"))
     written = str(said.get(f"session_{number}_date_time", ""))
     return HistorySession(f"D{number}", when(written, _TIME), messages, written)
 
 
 def _message(one: Mapping[str, Any]) -> Message:
     # What a picture shows is a part of what was said, and 1,226 messages have one.
+    said, who = text(one, "text"), text(one, "speaker")
     caption = f" [shares a picture: {one['blip_caption']}]" if one.get("blip_caption") else ""
-    return Message("user", f"{one['text']}{caption}", one["dia_id"], one["speaker"])
+    return Message("user", f"{said}{caption}", text(one, "dia_id"), who)
 
 
 def _question(one: Mapping[str, Any], place: int, history: str) -> SetQuestion:
-    kind = str(one["category"])
+    kind = text(one, "category")
     absent = kind == ADVERSARIAL
-    gold = one["answer"] if "answer" in one and not absent else one.get("adversarial_answer", "")
-    evidence = tuple(_ID.findall(" ".join(map(str, one.get("evidence") or ()))))
-    name = f"{history}:q{place}"
-    return SetQuestion(name, history, one["question"], str(gold), kind, "", evidence, absent)
+    # The released file has two adversarial golds, and an empty one is no gold at all.
+    given = "answer" if "answer" in one and not absent else "adversarial_answer"
+    gold = text(one, given) if one.get(given) is not None or not absent else ""
+    evidence = tuple(_ID.findall(" ".join(map(str, maybe_listed(one, "evidence")))))
+    name, asked = f"{history}:q{place}", text(one, "question")
+    return SetQuestion(name, history, asked, gold, kind, "", evidence, absent)
 
 
 SET = CitedSet(

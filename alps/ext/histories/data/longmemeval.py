@@ -12,6 +12,7 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.histories.authors.longmemeval import PUBLISHED, RUBRICS
+from alps.ext.histories.fields import as_list, as_text, listed, role, text
 from alps.ext.histories.files import SetChoice, SetFiles, items
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
@@ -40,30 +41,32 @@ def _files(data: Path, choice: SetChoice) -> SetFiles:
 
 
 def _story(node: Mapping[str, Any]) -> Story:
-    name = str(node["question_id"])
-    parts = node["haystack_session_ids"], node["haystack_dates"], node["haystack_sessions"]
+    name = text(node, "question_id")
+    parts = [listed(node, f"haystack_{part}") for part in ("session_ids", "dates", "sessions")]
     sessions, seen, evidence = [], dict[str, int](), []
-    for own, written, said in zip(*parts, strict=True):
+    for id_, date, said in zip(*parts, strict=True):
+        own, written = as_text(id_, "haystack_session_ids"), as_text(date, "haystack_dates")
         # Thirteen histories hold one session twice: the second one needs an id of its own.
         seen[own] = seen.get(own, 0) + 1
         unique = own if seen[own] == 1 else f"{own}#{seen[own]}"
         messages = []
-        for place, one in enumerate(said):
-            messages.append(Message(one["role"], str(one["content"]), f"{unique}/{place}"))
+        for place, one in enumerate(as_list(said, "haystack_sessions")):
+            messages.append(Message(role(one), text(one, "content"), f"{unique}/{place}"))
             if one.get("has_answer"):
                 evidence.append(f"{unique}/{place}")
         sessions.append(HistorySession(unique, when(written, _TIME), tuple(messages), written))
-    kind = str(node["question_type"])
+    kind, asked = text(node, "question_type"), text(node, "question_date")
     question = SetQuestion(
         id=name,
         history=name,
-        text=str(node["question"]),
-        answer=str(node["answer"]),
+        text=text(node, "question"),
+        answer=text(node, "answer"),
         kind=kind,
-        at=when(str(node["question_date"]), _TIME),
-        evidence=tuple(evidence or map(str, node["answer_session_ids"])),
+        at=when(asked, _TIME),
+        evidence=tuple(evidence or map(str, listed(node, "answer_session_ids"))),
         abstains=name.endswith(ABSTAINS),
         scoring="guided" if kind == PREFERENCE else "judged",
+        more={"written": asked},
     )
     return Story(name, tuple(sessions), (question,))
 

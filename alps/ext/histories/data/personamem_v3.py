@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
+from alps.ext.histories.fields import as_list, maybe_listed, text
 from alps.ext.histories.files import SetChoice, SetFiles, WholeFile
 from alps.ext.histories.model import CitedSet, HistorySession, Message, Story
 from alps.ext.histories.task import tracks_of
@@ -54,8 +55,8 @@ def _story(node: tuple[str, Sequence[Mapping[str, Any]], Mapping[str, Any]]) -> 
     times = sorted({int(row["ts"]) for row in asked})
     groups: dict[tuple[int, str, str], list[tuple[int, dict[str, Any]]]] = {}
     for app, events in apps.items():
-        for event in events:
-            at = int(event["source_timestamp"])
+        for event in as_list(events, app):
+            at = int(text(event, "source_timestamp"))
             # A session ends where a question is asked: what follows is hidden from that.
             key = bisect_right(times, at), when_at(at)[:10], app
             groups.setdefault(key, []).append((at, event))
@@ -76,8 +77,8 @@ def _session(app: str, events: list[tuple[int, dict[str, Any]]], number: int) ->
 
 
 def _said(app: str, event: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
-    for turn in event.get("conversation") or ():
-        yield turn["role"], str(turn["content"])
+    for turn in maybe_listed(event, "conversation"):
+        yield "user" if text(turn, "role") == "user" else "assistant", text(turn, "content")
     if not event.get("conversation"):
         did, content = event["interaction_format"], event.get("content") or {}
         words = [str(content[name]) for name in _TEXTS if content.get(name)]

@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from alps.keys import AskSettings
-from alps.values import Format, HomePath
+from alps.keys import AskSettings, Format, HomePath
 
 
 class AgreementSettings(AskSettings):

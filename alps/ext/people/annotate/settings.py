@@ -4,8 +4,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, create_model
 
-from alps.keys import FrozenSettings
-from alps.values import HomePath, Share
+from alps.keys import FrozenSettings, HomePath, Share
 
 Job = Literal["rate", "match", "gold", "queries"]
 JOBS: tuple[Job, ...] = get_args(Job)

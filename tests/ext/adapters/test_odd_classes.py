@@ -1,10 +1,12 @@
 """Whatever a class of the user's own raises when it is looked at is one line."""
 
+import itertools
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.endtoend import one_line, run
+from tests.tracks import alps_here
 
 METHODS = """
     def open(self, opening): pass
@@ -66,24 +68,34 @@ MODELS = {name: case for name, case in ODD.items() if name not in MEMORY_ALONE}
 MODELS["predict"] = RAISING.format("predict"), "'predict' raised RuntimeError: not yet"
 
 
-def write(folder: Path, body: str) -> None:
-    (folder / "mine.py").write_text(f"class Mine:\n{METHODS}\n{body}")
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module that does not exist yet; its folder is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return f"odd_class_{next(_numbers)}"
+
+
+def refused(module: str, text: str, *words: str) -> str:
+    Path(f"{module}.py").write_text(text)
+    said = alps_here("run", *(word.replace("mine", module) for word in words), "out=out").one_line
+    assert not Path("out").exists()
+    return said
 
 
 @pytest.mark.parametrize(("body", "said"), ODD.values(), ids=ODD)
-def test_an_attribute_of_a_memory_that_raises_is_one_line(tmp_path, body, said):
-    write(tmp_path, body)
+def test_an_attribute_of_a_memory_that_raises_is_one_line(module, body, said):
     words = ("task=forgetting", "model=rules", "limit=1", "memory=python:mine:Mine")
-    assert said in one_line(run(tmp_path, "run", *words, "out=out"))
-    assert not (tmp_path / "out").exists()
+    assert said in refused(module, f"class Mine:\n{METHODS}\n{body}", *words)
 
 
 @pytest.mark.parametrize(("body", "said"), MODELS.values(), ids=MODELS)
-def test_an_attribute_of_a_model_that_raises_is_one_line(tmp_path, body, said):
-    write(tmp_path, body)
+def test_an_attribute_of_a_model_that_raises_is_one_line(module, body, said):
     words = ("task=extraction", "model=python:mine:Mine", "limit=1", "judge=lexical")
-    assert said in one_line(run(tmp_path, "run", *words, "out=out"))
-    assert not (tmp_path / "out").exists()
+    assert said in refused(module, f"class Mine:\n{METHODS}\n{body}", *words)
 
 
 MODULES = {
@@ -108,6 +120,5 @@ MODULES = {
     ids=["task", "model", "memory"],
 )
 @pytest.mark.parametrize(("text", "said"), MODULES.values(), ids=MODULES)
-def test_what_a_module_raises_is_one_line(tmp_path, words, text, said):
-    (tmp_path / "mine.py").write_text(text)
-    assert said in one_line(run(tmp_path, "run", *words, "limit=1", "out=out"))
+def test_what_a_module_raises_is_one_line(module, words, text, said):
+    assert said in refused(module, text, *words, "limit=1")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from alps.errors import UsageError
+from alps.ext.adapters import process
 from alps.schema import Prediction
-from alps.systems import process
 from tests.programs import (
     HOLDING,
     NAMES,

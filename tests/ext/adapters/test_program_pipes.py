@@ -2,23 +2,20 @@ import asyncio
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
+from alps.ext.adapters import process
+from alps.ext.adapters.program import ProgramSystem
 from alps.schema import Prediction
-from alps.systems import process
-from alps.systems.program import ProgramSystem
 from tests.conftest import ROOT
 from tests.programs import (
     HOLDING,
     PATIENT,
-    PRELUDE,
     TASK,
     Diary,
     answered,
@@ -80,6 +77,7 @@ for name in rows():
     assert kept.endswith("x\nmy key is [secret]\nthe end of a\n")
 
 
+@pytest.mark.release
 def test_lines_above_the_cap_are_garbage_and_long_ones_below_it_are_not(make, diary):
     body = """
 for name in rows():
@@ -171,44 +169,6 @@ def test_nothing_stays_behind_when_the_run_is_cancelled(make, tmp_path):
 
     asyncio.run(cancelled())
     assert is_let_go(tmp_path / "lock")
-
-
-def test_nothing_stays_behind_after_control_c(tmp_path):
-    script, lock = tmp_path / "script.py", tmp_path / "lock"
-    script.write_text(
-        PRELUDE.format(diary=str(tmp_path / "diary"))
-        + HOLDING.format(lock=str(lock))
-        + "list(rows())"
-    )
-    run = f"""
-import asyncio
-import json
-import os
-import shutil
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from tests.programs import TASK, sample, system
-async def run():
-    asked = system("{sys.executable} -S {script}", Path({str(tmp_path)!r}))
-    try:
-        await asked.answer(TASK, sample("a"))
-    finally:
-        await asked.aclose()
-try:
-    asyncio.run(run())
-except KeyboardInterrupt:
-    print("interrupted")
-"""
-    running = subprocess.Popen(
-        [sys.executable, "-c", run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    while not is_held(lock):
-        assert running.poll() is None
-        time.sleep(0.02)
-    running.send_signal(signal.SIGINT)
-    output, complaints = running.communicate(timeout=300)
-    assert (output, complaints) == ("interrupted\n", "")
-    assert is_let_go(lock)
 
 
 def test_it_can_be_used_again_after_it_was_closed(make, diary):

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from alps.errors import UsageError
+from alps.ext.adapters.python_class import PythonSystem
 from alps.schema import ExtractionSample, Prediction
-from alps.systems.python_class import PythonSystem
 from alps.tasks import load_task
 from tests.builders import extraction_sample, memory
 from tests.conftest import ROOT
@@ -308,8 +308,8 @@ def test_a_call_that_never_ends_does_not_keep_the_process_from_ending(module):
     )
     run = f"""
 import asyncio
-from alps.systems.python_class import PythonSystem
-from tests.core.test_python_class import TASK, sample
+from alps.ext.adapters.python_class import PythonSystem
+from tests.ext.adapters.test_python_class import TASK, sample
 print(asyncio.run(PythonSystem("{module}:Mine", timeout=0.1).answer(TASK, sample("a"))).error)
 """
     root = str(ROOT)

@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.jsonl import parse_json
-from alps.llm.secrets import keep_secret, masked, redact
-from alps.schema import Outcome, Prediction
-from alps.systems.base import understood
-from alps.systems.process import (
+from alps.ext.adapters.process import (
     STDERR_KEPT,
     LineProcess,
-    program_environment,
     split_command,
     tail,
 )
+from alps.jsonl import parse_json
+from alps.llm.secrets import keep_secret, masked, program_environment, redact
+from alps.schema import Outcome, Prediction
+from alps.systems.base import STDERR, Place, understood
 from alps.tasks import Task
 
 # A row at which the program dies once may have been killed by something else
@@ -344,3 +343,9 @@ def _short(lines: Sequence[str]) -> str:
 
 def _after_colon(words: str) -> str:
     return f": {words}" if words else ""
+
+
+def system_of(command: str, place: Place) -> ProgramSystem:
+    """Return the program that a command starts."""
+    stderr = place.folder / STDERR if place.folder is not None else None
+    return ProgramSystem(command, timeout=place.timeout, stderr_path=stderr, env=place.env)

@@ -7,7 +7,6 @@ where we are killed. Of the environment it is given what programs need to run, a
 import asyncio
 import errno
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from alps.errors import UsageError
 from alps.folders import working_folder
-from alps.llm.secrets import is_secret, masked, redact
+from alps.llm.secrets import masked, redact
 from alps.sizes import LARGEST_REPLY
 
 KEEPER = str(Path(__file__).with_name("keeper.py"))
@@ -29,45 +28,10 @@ GRACE = 2.0
 
 _SWEEPING = 6.0  # seconds; a little longer than the keeper looks for what is left
 _CHUNK = 64 << 10
-_DUMPABLE = 4  # PR_SET_DUMPABLE: without it /proc/PID/environ and /proc/PID/mem are root's
 _SHOWN = 20_000  # bytes that are kept of a line above `LARGEST_REPLY`
-_NEEDED = re.compile(
-    r"PATH|HOME|USER|LOGNAME|SHELL|TERM|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TMP|TEMP|XDG_\w+|PYTHON\w*"
-    r"|VIRTUAL_ENV|CONDA_\w+|NODE_PATH|JAVA_HOME|LD_LIBRARY_PATH|DYLD_\w+|CUDA_\w+|NVIDIA_\w+"
-    r"|OMP_\w+|MKL_\w+|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
-)
 
 Hear = Callable[[bytes, bool], None]
 """Gets a line of output, and whether it is whole: if not, it is the beginning of one."""
-
-
-def conceal() -> None:
-    """Keep programs of the same user from reading this process, whose environment holds keys.
-
-    On Linux alone; a program of root, or with CAP_SYS_PTRACE, reads everything all the same.
-    """
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)
-
-
-def program_environment(passed: Sequence[str]) -> dict[str, str]:
-    """Return what a program needs of the environment, nothing secret, and what is passed by name.
-
-    From then on programs can't look up the rest of it in this process, see `conceal`.
-
-    Raises:
-        UsageError: If one of the names is not set.
-    """
-    conceal()
-    if missing := [name for name in passed if name not in os.environ]:
-        raise UsageError(f"env={','.join(passed)}: {missing[0]} is not set in the environment")
-    variables = {"PYTHONUNBUFFERED": "1"}  # else what a Python program prints stays in its buffer
-    for name, text in os.environ.items():
-        if name in passed or (_NEEDED.fullmatch(name) and not is_secret(name, text)):
-            variables[name] = text
-    return variables
 
 
 def split_command(command: str, key: str) -> list[str]:

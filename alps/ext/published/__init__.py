@@ -1,0 +1,7 @@
+"""Published scoring: figures for comparison with those of the paper."""
+
+from alps.extension import Extension
+
+EXTENSION = Extension(
+    "published", scorings={"authors-v1": "alps.ext.published.authors_v1:rescored"}
+)

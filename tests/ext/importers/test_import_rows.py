@@ -1,0 +1,250 @@
+"""Files of projects without a format of their own, and results of PersonaMem v3 and HaluMem."""
+
+import json
+
+import pytest
+
+from alps.errors import AlpsError
+from alps.ext.importers.files import import_files
+from alps.ext.importers.settings import ImportSettings
+
+ASKED = ("Who feeds the hens?", "When did Ida row?", "What may Bo like?", "Where is Ida?")
+
+
+def row(number, **fields):
+    return {"question": ASKED[number], **fields}
+
+
+def imported(folder, form, *contents, **more):
+    paths = []
+    for number, content in enumerate(contents, start=1):
+        path = folder / more.pop("name", f"part_{number}.json")
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        paths.append(path)
+    return import_files(form, paths, ImportSettings(out=str(folder / "out"), **more))
+
+
+def scores(found):
+    shown = {}
+    for figure in found.figures:
+        shown[figure.category] = (figure.score.value, figure.score.n, figure.unscored)
+    return shown
+
+
+def draws(*given):
+    return {"llm_judgments": {f"judgment_{n}": one for n, one in enumerate(given)}}
+
+
+SHAPES = {
+    "totals above users, several draws, categories as text": {
+        "total_questions": 3,
+        "detailed_results": {
+            "user_0": [
+                row(0, golden_answer="Bo", generated_answer="Bo", category="4", **draws(1, 1)),
+                row(1, golden_answer="May", generated_answer="June", category="2", **draws(1, 0)),
+            ],
+            "user_1": [
+                row(2, golden_answer="Figs", generated_answer="?", category="3", **draws(0, 0))
+            ],
+        },
+    },
+    "the answer next to a golden answer is the system's": {
+        "a": [
+            row(0, answer="Bo", golden_answer="Bo", grade=True, category=4),
+            row(1, answer="June", golden_answer="May", grade=0.5, category=2),
+            row(2, answer="?", golden_answer="Figs", grade=False, category=3),
+        ]
+    },
+    "a list whose verdicts have reasons and errors beside them": [
+        row(0, ground_truth="Bo", predicted="Bo", score=1, judge_reasoning="so", category=4),
+        row(1, ground_truth="May", predicted="June", score=0.5, judge_reasoning="", category=2),
+        row(2, ground_truth="Figs", predicted="?", score=0, judge_reasoning="no", category=3),
+    ],
+    "lines": "".join(
+        json.dumps(row(n, answer="gold", response="said", category=c, llm_score=s)) + "\n"
+        for n, (c, s) in enumerate(((4, 1), (2, 0.5), (3, 0)))
+    ),
+    "retrieved passages that speak of errors, and a verdict within": [
+        row(0, answer="Bo", golden_answer="Bo", retrieval_context="HTTP 404", category=4)
+        | {"metrics": {"rubric": {"score": 1.0}}},
+        row(1, answer="June", golden_answer="May", retrieval_context="HTTP 404", category=2)
+        | {"metrics": {"rubric": {"score": 0.5}}},
+        row(2, answer="?", golden_answer="Figs", retrieval_context="HTTP 404", category=3)
+        | {"metrics": {"rubric": {"score": 0}}},
+    ],
+}
+
+
+@pytest.mark.parametrize("content", SHAPES.values(), ids=SHAPES)
+def test_rows_are_found_wherever_they_are_with_their_one_verdict(tmp_path, content):
+    found = scores(imported(tmp_path, "rows", content))
+    assert found[""] == (0.5, 3, 0)
+    assert (found["single-hop"], found["temporal"]) == ((1, 1, 0), (0.5, 1, 0))
+    assert found["open-domain"] == (0, 1, 0)
+
+
+def by_type(number, verdict):
+    named = {"single_hop": 1, "multi_hop": 2, "temporal_reasoning": 1, "open_domain": 5}
+    listed, types = [], {}
+    for kind, n in named.items():
+        own = []
+        for place in range(n):
+            one = {"question": f"{kind} {place} of {number}?", "expected_answer": "x"}
+            one |= {"ai_response": "y", "question_type": kind, "conversation_id": f"c{number}"}
+            own.append(one | {"evaluation": {"is_correct": verdict, "error": None}})
+        listed += own
+        types[kind] = {"total": n, "responses": own}
+    return {"conversation_id": f"c{number}", "by_type": types, "responses": listed}
+
+
+def test_files_of_one_conversation_each_are_one_system_whose_copies_count_once(tmp_path):
+    found = imported(tmp_path, "rows", by_type(1, True), by_type(2, False))
+    assert {figure.system for figure in found.figures} == {"part"}
+    shown = scores(found)
+    assert shown[""] == (0.5, 18, 0)
+    # Mem0 calls the most of all questions open-domain, which are LoCoMo's single-hop.
+    assert (shown["single-hop"][1], shown["multi-hop"][1], shown["open-domain"][1]) == (10, 2, 4)
+    assert any("names of Mem0" in flag for flag in found.flags)
+    assert any("2 files without a common question" in flag for flag in found.flags)
+
+
+def test_a_failure_of_the_judge_is_where_one_of_two_agreeing_fields_is_empty(tmp_path):
+    content = []
+    for number, (label, score) in enumerate((("correct", 1), ("wrong", 0), ("", 0))):
+        own = row(number, prediction="a", ground_truth="b", judge_label=label, judge_score=score)
+        content.append(own)
+    assert scores(imported(tmp_path, "rows", content))[""] == (0.5, 2, 1)
+
+
+def test_outcomes_of_halumem_are_kept_and_bare_marks_of_ids_are_read(tmp_path):
+    words = ("Correct", "Hallucination", "Omission", "Correct")
+    content = []
+    for number, word in enumerate(words):
+        content.append(row(number, hypothesis="a", gold="b", judge_label=word, user_id="u"))
+    found = imported(tmp_path, "rows", content)
+    assert scores(found)[""] == (0.5, 4, 0)
+    lines = (found.folder / "answers.jsonl").read_text().splitlines()
+    assert [json.loads(line)["outcome"] for line in lines] == [word.lower() for word in words]
+    (tmp_path / "again").mkdir()
+    bare = {"tests": [{"id": f"t{n}", "passed": n != 1, "cost_usd": 0.5} for n in range(4)]}
+    assert scores(imported(tmp_path / "again", "rows", bare))[""] == (0.75, 4, 0)
+
+
+UNCLEAR = {
+    "an answer of nobody": ([row(0, answer="Bo")], "may be the gold or the system's"),
+    "two answers": (
+        [row(0, response="a", prediction="b", gold="c", score=1)],
+        "response and prediction may be the same thing",
+    ),
+    "no rows": ({"memory": [{"text": "Ida rows"}]}, "no rows with a question and an answer"),
+    "two verdicts that differ": (
+        [row(n, response="a", gold="b", is_correct=n, grade=1 - n) for n in (0, 1)],
+        "is_correct, grade look like one",
+    ),
+    "a torn line": ('{"question": "a", "response": "b"}\n{"question"\n', "line 2"),
+}
+
+
+@pytest.mark.parametrize(("content", "why"), UNCLEAR.values(), ids=UNCLEAR)
+def test_what_can_be_read_in_two_ways_is_refused_in_a_line(tmp_path, content, why):
+    with pytest.raises(AlpsError, match=why) as raised:
+        imported(tmp_path, "rows", content)
+    assert "\n" not in str(raised.value)
+
+
+def v3(*rows):
+    head = "query_id,seq,user_id,task_type,ts,metrics_json,status,duration_ms,error,agent_response"
+    lines = [head]
+    for number, (task, metrics, status, *name) in enumerate(rows):
+        cell = json.dumps(metrics).replace('"', '""')
+        about = name[0] if name else f"7:{number}:x"
+        lines.append(f'{about},{number},7,{task},1,"{cell}",{status},5,,Paddle')
+    return "\n".join(lines) + "\n"
+
+
+LEAK = "over_personalization_chatbot_text"
+WARN = "active_mistake_prevention"
+
+
+def test_personamem_v3_takes_the_metric_of_each_task_and_the_mean_of_tasks(tmp_path):
+    combined = {"pr_combined_personalization_score": 3, "pr_combined_max_possible": 6}
+    content = v3(
+        ("chatbot_personalized_response", combined, "ok"),
+        ("chatbot_personalized_response", {}, "ok"),
+        (LEAK, {"personalization_leak_rate": 0.25}, "ok"),
+        (LEAK, {"personalization_leak_rate": 0, "response_is_substantive": False}, "ok"),
+        ("agentic_dm_digest", combined, "failed_writes"),
+        (WARN, {"correct": 1}, "ok", "7:1:p1_warn"),
+        (WARN, {"correct": 0}, "ok", "7:1:p1_foil"),
+        (WARN, {"correct": 1}, "ok", "7:1:p2_foil"),
+    )
+    found = imported(tmp_path, "personamem_v3", content, name="mine.csv")
+    shown = scores(found)
+    assert shown["chatbot_personalized_response"] == (0.5, 1, 1)
+    assert (shown[LEAK], shown["agentic_dm_digest"]) == ((0.375, 2, 0), (0, 1, 0))
+    assert shown[WARN][0] == pytest.approx(2 / 3)
+    told = " ".join(found.flags)
+    assert f"mean of 4 tasks {(0.5 + 0.375 + 2 / 3) / 4:.2%}" in told
+    assert "warned 100.00%, silent 50.00%, F1 66.67%" in told
+    assert "1 rows failed" in told
+
+
+V3_BROKEN = {
+    "no column": ("query_id,task_type\nq,t\n", "no column user_id"),
+    "an unknown task": (v3(("poetry", {}, "ok")), "unknown task 'poetry'"),
+    "off its scale": (v3((LEAK, {"personalization_leak_rate": 7}, "ok")), "no share: 7"),
+    "torn metrics": (v3((LEAK, {}, "ok")).replace("{}", "{"), "metrics_json: not JSON"),
+    "a short row": (v3((LEAK, {}, "ok")) + "q,1\n", "too few columns"),
+}
+
+
+@pytest.mark.parametrize(("content", "why"), V3_BROKEN.values(), ids=V3_BROKEN)
+def test_a_broken_table_of_v3_is_one_line_with_its_place(tmp_path, content, why):
+    with pytest.raises(AlpsError, match=why) as raised:
+        imported(tmp_path, "personamem_v3", content, name="results.csv")
+    assert "line " in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def halumem(f1):
+    kept = {"uuid": "u", "memory_content": "Rows", "memory_type": "Event Memory"}
+    asked = {"uuid": "u", "answer": "x", "system_response": "y", "question_type": "Basic"}
+    marks = ((2, "primary"), (1, "system"), ("judge_failed", "primary"), (0, "interference"))
+    integrity = []
+    for mark, source in marks:
+        one = {"memory_integrity_score": mark, "memory_source": source, "importance": 0.5}
+        integrity.append({**kept, **one})
+    stored = []
+    for mark, target in ((2, "true"), (0, "true"), (1, "false"), (None, "false")):
+        one = {"memory_accuracy_score": mark, "is_included_in_golden_memories": target}
+        stored.append({**kept, **one})
+    answers = []
+    for number, kind in enumerate(("Correct", "Hallucination", "Omission", "Omission")):
+        answers.append({**asked, "question": ASKED[number], "result_type": kind})
+    return {
+        "overall_score": {
+            "memory_integrity": {"recall(valid)": 0.5, "weighted_recall(valid)": 0.75},
+            "memory_extraction_f1": f1,
+            "question_answering": {"omission_qa_ratio(valid)": 0.5},
+        },
+        "memory_integrity_records": integrity,
+        "memory_accuracy_records": stored,
+        "memory_update_records": [{**kept, "memory_update_type": "Other"}],
+        "question_answering_records": answers,
+    }
+
+
+def test_halumems_own_file_gives_every_published_rate_and_is_held_against_them(tmp_path):
+    found = imported(tmp_path, "halumem", halumem(0.4))
+    told = " ".join(found.flags)
+    for rate in (
+        *("recall 50.00%", "weighted_recall 75.00%", "target_accuracy 50.00%"),
+        *("weighted_accuracy 50.00%", "interference_accuracy 100.00%"),
+        *("memory_extraction_f1 40.00%", "other_update_memory_ratio 100.00%"),
+        *("correct_qa_ratio 25.00%", "hallucination_qa_ratio 25.00%", "omission_qa_ratio 50.00%"),
+    ):
+        assert rate in told
+    assert "says" not in told
+    (tmp_path / "again").mkdir()
+    told = " ".join(imported(tmp_path / "again", "halumem", halumem(0.9)).flags)
+    assert "says 90.00% for memory_accuracy, memory_extraction_f1" in told
