@@ -9,6 +9,7 @@ from alps.data.release import write_track
 from alps.ext.datasets.audit import audit
 from alps.ext.datasets.audit_table import print_audit
 from tests.audit_sets import clean, extraction, of_task1, only, pool
+from tests.endtoend import write_rows
 
 
 def bank_track(folder, *bank):
@@ -17,9 +18,7 @@ def bank_track(folder, *bank):
     gold["gold"]["selected_memory"] = {"memory_id": "m1", "value": "Keeps two beehives on the roof"}
     gold["gold"]["selected_memory_id"] = "m1"
     write_track(folder / "dev" / "task3", [(row, gold)])
-    (folder / "dev" / "task3" / "bank.jsonl").write_text(
-        "".join(json.dumps(item) + "\n" for item in bank)
-    )
+    write_rows(folder / "dev" / "task3" / "bank.jsonl", bank)
     return audit(str(folder), None)
 
 
