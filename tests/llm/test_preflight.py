@@ -508,7 +508,8 @@ def test_an_endpoint_of_the_environment_is_named_and_not_taken_for_the_provider(
         done = run(here, *ALONE, "out=out", **KEY, OPENAI_API_BASE=server.url)
         assert len(server.requests) == 1
     assert done.returncode == 0, done.stderr
-    said = f"alps: openai/gpt-4.1-mini is asked at 127.0.0.1:{server.server_port}, as OPENAI_API_B"
+    place = f"127.0.0.1:{server.server_port} (OPENAI_API_BASE)"
+    said = f"alps: requests to openai/gpt-4.1-mini go to {place}"
     assert sum(line.startswith(said) for line in done.stderr.splitlines()) == 1
     assert "settings.api_base" in one_line(run(here, *ALONE, "out=out", **KEY))
 
