@@ -263,7 +263,7 @@ class PoolAudit:
         return "pools" if self._sizes else _OVER_BANK
 
     def findings(self) -> list[DataFinding]:
-        """Return what the figures of all pools say: `id-leak`, `position-cue`, `length-cue`."""
+        """Return the findings over all pools: `id-leak`, `position-cue`, `length-cue`."""
         cues = [self._id_leak(), self._position_cue(), self._length_cue(), self._bank_duplicates()]
         return list(filter(None, cues))
 
@@ -353,7 +353,7 @@ def _read_bank(folder: Path) -> list[tuple[Row, str]] | None:
 
 
 def candidate_id(candidate: Row) -> str:
-    """Return the id of a candidate, whichever of the two usual keys it stands under."""
+    """Return the id of a candidate, under either of the two usual keys."""
     return text_at(candidate, "memory_id") or text_at(candidate, "id")
 
 

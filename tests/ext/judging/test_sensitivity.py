@@ -368,11 +368,7 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
             ("judge=recorded:verdicts.jsonl",),
             "prompts=new would change nothing: no judge is a litellm model",
         ),
-        (
-            {"a.md": "<!-- id: a/1 -->\nx"},
-            ("other/steady",),
-            "other/steady: has the same name as steady",
-        ),
+        ({"a.md": "<!-- id: a/1 -->\nx"}, ("other/steady",), "other/steady: has the same name"),
         ({}, ("steady",), "steady: named twice"),
         ({}, ("promts=new",), "unknown key 'promts' — did you mean 'prompts'?"),
     ],
