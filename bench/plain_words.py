@@ -3,9 +3,9 @@
     python bench/plain_words.py [write=yes] [show=WORD]
 
 Looks through identifiers, comments and docstrings of the package, and exits 1 where a word of
-`INSTEAD` is found more often than `plain_words.json` allows; `make lint` runs it. `write=yes`
-lowers the allowance to what there is, and never raises it. `show=WORD` prints every place of a
-word.
+`INSTEAD` is found more often than `plain_words.json` allows, or where a message, a page or the
+documentation has a phrase of `plain_phrases.json`; `make lint` runs it. `write=yes` lowers the
+allowance to what there is, and never raises it. `show=WORD` prints every place of a word.
 """
 
 import io
@@ -15,6 +15,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from words import read_words
@@ -35,6 +36,7 @@ INSTEAD = {
     "told": "reported, given, or ingested",
     "whoever": "a user, or who exactly",
 }
+_READ = ("docs/*.md", "README.md", "CONTRIBUTING.md", "alps/**/*.html", "leaderboard/**/*.html")
 _PARTS = re.compile(r"[A-Z]?[a-z]+")
 
 
@@ -50,24 +52,44 @@ def places(path: Path) -> Iterator[tuple[int, str]]:
                         yield token.start[0] + number, part.lower()
 
 
+def phrases(modules: list[Path]) -> Iterator[str]:
+    """Yield each phrase of `plain_phrases.json` in a message, a page or the documentation."""
+    read: list[tuple[Path, int, str]] = []
+    for path in modules:
+        text = path.read_text(encoding="utf-8")
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            is_text = tokenize.tok_name[token.type] in ("STRING", "FSTRING_MIDDLE")
+            if is_text and not token.string.lstrip("r").startswith('"""'):
+                read.append((path, token.start[0], token.string))
+    for path in chain.from_iterable(map(ROOT.glob, _READ)):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        read += [(path, number, line) for number, line in enumerate(lines, 1)]
+    for phrase, instead in json.loads((ROOT / "bench" / "plain_phrases.json").read_text()).items():
+        for path, line, text in read:
+            if (hit := re.search(phrase, text)) is not None:
+                yield f"{path.relative_to(ROOT)}:{line}: «{hit[0]}»: {instead}"
+
+
 def main() -> None:
     """Compare what there is with what is allowed."""
     words = read_words(sys.argv[1:], {"show": ""})
     found: Counter[str] = Counter()
+    modules: list[Path] = []
     for room in ROOMS:
         for path in sorted((ROOT / room).rglob("*.py")):
-            if path.resolve() != path.absolute() or "__pycache__" in path.parts:
-                continue
-            for line, word in places(path):
-                found[word] += 1
-                if word == words["show"]:
-                    print(f"{path.relative_to(ROOT)}:{line}")
+            if path.resolve() == path.absolute() and "__pycache__" not in path.parts:
+                modules.append(path)
+    for path in modules:
+        for line, word in places(path):
+            found[word] += 1
+            if word == words["show"]:
+                print(f"{path.relative_to(ROOT)}:{line}")
     allowed = json.loads(ALLOWED.read_text()) if ALLOWED.exists() else {}
     if words["write"]:
         lowered = {word: min(found[word], allowed.get(word, found[word])) for word in INSTEAD}
         ALLOWED.write_text(json.dumps(lowered, indent=2) + "\n")
         allowed = lowered
-    faults = []
+    faults = list(phrases(modules))
     for word, count in found.items():
         if count > allowed.get(word, 0):
             faults.append(

@@ -24,7 +24,7 @@ from alps.tasks import Metric
 def record_scores(
     rows: Iterable[Mapping[str, Any]], metrics: Sequence[Metric]
 ) -> dict[str, dict[str, float]]:
-    """Return what was scored on each record by metric; of several answers to it, their mean.
+    """Return the scores of each record by metric; the mean if it has several answers.
 
     A failed answer, or one without a verdict, has the worst score: whoever calls wrong answers lost
     gains nothing.
@@ -135,7 +135,7 @@ _ROUNDING = 1e-12
 
 
 class Rank(NamedTuple):
-    """The best and the worst place of a system: those that do not differ significantly share."""
+    """Best and worst possible rank of a system; systems that do not differ significantly tie."""
 
     best: int
     worst: int

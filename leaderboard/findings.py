@@ -78,7 +78,7 @@ class Findings:
         return {finding.code for finding in self.kept}
 
     def ordered(self) -> tuple[Finding, ...]:
-        """Return the findings, the serious first, with a line for those that were only counted."""
+        """Return the findings, serious ones first, then a line for each kind only counted."""
         findings = list(self.kept)
         for (severity, code), count in self._counts.items():
             if count > MOST_OF_A_KIND:

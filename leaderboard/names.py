@@ -1,4 +1,4 @@
-"""Names of systems and organisations: what they may claim, and what may stand in them.
+"""Names of systems and organisations: allowed claims and characters.
 
 Boards say in columns of their own how far a system is confirmed, its rank, and which rows are
 baselines or reported. A name that says so is read as if the board said it.

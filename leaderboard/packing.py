@@ -111,7 +111,7 @@ def pack(
     _check_together(opened)
     slug = out.name if out is not None else slug_of(details.name, details.submitted)
     if not _SLUG.match(slug):
-        rule = "small letters, digits and single hyphens alone"
+        rule = "use only lowercase letters, digits and single hyphens"
         raise UsageError(f"out={out}: the folder's name becomes the slug: {rule}")
     # Among those of the checkout, where there is one.
     target = out or (SUBMISSIONS if SUBMISSIONS.is_dir() else Path()) / slug

@@ -1,4 +1,4 @@
-"""Parts of extensions on boards: what each packs, verifies, and shows of its submissions.
+"""Parts of extensions on boards: packing, verification and display of submissions.
 
 A part is loaded where a card has its field, where the settings of a run name it, or where a
 maintainer writes a review. Of a plain submission none is.
@@ -70,7 +70,7 @@ class BoardPart:
         return None
 
     def public_name(self, name: str) -> str:
-        """Return a name among the settings of a run as it is published."""
+        """Return the published form of a name in the settings of a run."""
         return name
 
     def track_rows(self, run: "RunFolder", name: str) -> Mapping[str, list[dict[str, Any]]]:
@@ -109,7 +109,7 @@ class BoardPart:
         """Check a track that was scored again."""
 
     def check_all(self, folder: Path, card: Submission, findings: "Findings") -> None:
-        """Check the submission as a whole, among those that lie beside it."""
+        """Check the submission as a whole, among the others in its folder."""
 
     def corrected(
         self, gold: "GoldTrack", track: PublishedTrack, predictions: "Rows", scores: "Rows"
@@ -156,7 +156,7 @@ class BoardPart:
         return {}
 
     def beside(self, system: "SiteSystem", track: str) -> "Iterator[RowBeside]":
-        """Yield the rows beside a system that are shown and never ranked."""
+        """Yield the comparison rows of a system, which are never ranked."""
         return iter(())
 
     def people(self, path: Path) -> "People":
@@ -171,7 +171,7 @@ class BoardPart:
         return ()
 
     def under_name(self, board: "Board", row: "RankedSystem") -> Markup:
-        """Return what stands under the name of a system."""
+        """Return the line below the name of a system."""
         return Markup()
 
     def sections(
@@ -189,7 +189,7 @@ class BoardPart:
         return iter(())
 
     def under_answers(self, system: "SiteSystem", track: str) -> Callable[[str], str]:
-        """Return what stands under the answer of a system to a record, as HTML."""
+        """Return the HTML below the answer of a system to a record."""
         return lambda record: ""
 
 

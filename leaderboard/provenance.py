@@ -23,7 +23,7 @@ NOTHING = Markup('<span class="nothing">–</span>')
 # Not frozen: a site makes millions of places, and each would take three times as long.
 @dataclass(slots=True)
 class FilePlace:
-    """A value in a file: the file as pages name it, a JSON pointer, and what stands there."""
+    """A value in a file: the file's name on pages, a JSON pointer, and the value."""
 
     file: str
     pointer: str
@@ -51,7 +51,7 @@ class FilePlace:
 
 
 def figure(place: FilePlace, written: Callable[[Any], str] = number) -> Markup:
-    """Return a number that says where it stands; a dash where there is none."""
+    """Return a number with its origin; a dash if there is none."""
     value, origin = place.value, f"{place.file}#{place.pointer}"
     if value is None:
         return NOTHING

@@ -40,7 +40,7 @@ Scores = dict[str, dict[str, float]]
 
 @dataclass(frozen=True)
 class BoardKey:
-    """What must be the same for systems to stand on one board.
+    """What systems of one board have in common.
 
     `judge` is None where no judge has a part in it. `setup` is how systems were run by which an
     extension keeps them apart, as JSON, and `field` that of its part; empty on other boards.
@@ -99,7 +99,7 @@ class RankedSystem:
         return "" if memory is None else memory.withheld or ""
 
     def score(self, metric: str) -> FilePlace:
-        """Return the place of one of its scores, as it was submitted."""
+        """Return the origin of one of its submitted scores."""
         return self.track["scores"][metric]
 
     def audit(self, metric: str) -> FilePlace:

@@ -86,7 +86,7 @@ class ReplayedJudge(EmbeddedJudge):
         self.answers = frozenset(kinds | {SupportQuestion} if self.comparable else kinds)
 
     async def answer(self, question: Question[Any], *, about: str) -> Any:
-        """Fail: what this judge said stands in the submission, or nowhere."""
+        """Fail: verdicts come from the submission only."""
         return question.failed("empty", "no verdict in the submission")
 
     def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
@@ -192,7 +192,7 @@ def undecided(predictions: Rows, scores: Rows) -> dict[Key, Mapping[str, Any]]:
 
 
 def recompute_from_scores(task: Task, scores: Rows) -> dict[str, Any]:
-    """Return means and counts, without intervals, from the scores of single answers alone."""
+    """Return means and counts, without intervals, from the scores of single answers only."""
     # For data that are not here: sessions, which the intervals need, are part of them.
     board = RecordScores(task.metrics)
     failed: dict[str, Counter[str]] = {"generate": Counter(), "judge": Counter()}

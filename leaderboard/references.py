@@ -1,4 +1,4 @@
-"""Typed tables of reference rows: figures alone, who made them, on what, and how to recompute them.
+"""Typed tables of reference rows: metrics, authors, data, and how to recompute them.
 
 They stand below the boards and are never ranked. `references.json` of the package holds them;
 `bench/reference_rows.py` of the repository makes those that can be recomputed anew.
@@ -181,7 +181,7 @@ class References(_Part):
 
 @dataclass(frozen=True)
 class Reported:
-    """A row as it stands on the boards of one track: the places of its figures by metric."""
+    """A row on the boards of one track: the origins of its metrics."""
 
     row: ReferenceRow
     place: FilePlace

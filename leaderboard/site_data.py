@@ -110,7 +110,7 @@ def drawn_by_a_maintainer(card: Submission, review: Review | None, track: str) -
 
 @dataclass(frozen=True)
 class SiteSystem:
-    """One submission; `root` is its `submission.json`, in which every number of it stands."""
+    """One submission; `root` is its `submission.json`, which has all its numbers."""
 
     entry: SubmissionEntry
     root: FilePlace

@@ -96,7 +96,7 @@ class DataCard(Part):
 
 # The rows of a run's summary, each with stricter limits: a stranger wrote these.
 class PublishedCalls(rows.CallCounts, Part):
-    """What a run asked, and what it cost in US dollars; a cost of None is not known."""
+    """Calls of a run and their cost in US dollars; None: unknown."""
 
     http: Count
     cached: Count
@@ -157,7 +157,7 @@ class PublishedInterval(rows.Interval, Part):
 
 
 class PublishedCorrection(rows.Corrected, Part):
-    """A score corrected for the judge's known errors, and the calibrations it rests on."""
+    """A score corrected for the judge's known errors, and the calibrations used."""
 
     labelled: Count
     judged: Count
@@ -204,7 +204,7 @@ class TrackFiles(Part):
     audit: File | None = None
 
     def present(self) -> dict[str, File]:
-        """Return those that are there, by their stage."""
+        """Return the existing files, by stage."""
         return {stage: file for stage in STAGES if (file := getattr(self, stage)) is not None}
 
 
@@ -275,7 +275,7 @@ class PublishedCheck(rows.Check, Part):
 
 
 class PublishedUsage(rows.MemoryUsage, Part):
-    """What a phase used of models."""
+    """Model usage of a phase."""
 
     requests: Count
     cached: Count
@@ -368,7 +368,7 @@ class Submission(Part):
         return None if memory is None else memory.withheld
 
     def beside(self, memory: MemoryCard, row: str) -> "Submission":
-        """Return the same card with the run and the tracks of a row beside a run alone."""
+        """Return the same card with only the run and tracks of a comparison row."""
         other = memory.beside[row]
         update = {"runs": [other.run], "tracks": other.tracks, "memory": None}
         return self.model_copy(update=update)
@@ -568,7 +568,7 @@ def memory_of_run(settings: Mapping[str, Any]) -> str | None:
 
 
 def public_name(name: str) -> str:
-    """Return what names a system or a judge as it is published: without folders and hosts."""
+    """Return the published name of a system or judge: without folders and hosts."""
     from alps.systems.resolve import PROGRAM, RECORDED
 
     head, separator, _ = name.partition(":")

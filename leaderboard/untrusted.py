@@ -173,7 +173,7 @@ def _row(line: bytes) -> dict[str, Any]:
 
 
 def fault_of(text: str, *, lines: bool = False) -> str | None:
-    """Say why `text` must not be shown as it is; None where it may.
+    """Return why `text` must not be shown; None if it may.
 
     Args:
         text: What somebody wants to have shown.
@@ -202,7 +202,7 @@ def shown(text: str, most: int = 60) -> str:
 
 
 def mixed_scripts(text: str) -> str | None:
-    """Return the first word whose letters come from two alphabets that look alike, if any."""
+    """Return the first word that mixes letters of two similar alphabets, if any."""
     for word in _LETTERS.findall(text):
         scripts = {unicodedata.name(character, "").partition(" ")[0] for character in word}
         if len(scripts & _ALPHABETS) > 1:
@@ -211,7 +211,7 @@ def mixed_scripts(text: str) -> str | None:
 
 
 def read_alike(one: str, other: str) -> bool:
-    """Tell whether two names read alike, whatever their case and invisible characters."""
+    """Tell whether two names look alike, ignoring case and invisible characters."""
     return not _name_keys(one).isdisjoint(_name_keys(other))
 
 

@@ -220,7 +220,7 @@ class TrackCheck:
 
     @property
     def printed(self) -> Mapping[str, Any]:
-        """The track as it stands in the card."""
+        """The track as written on the card."""
         printed: Mapping[str, Any] = self.track.model_dump(exclude_unset=True)
         return printed
 

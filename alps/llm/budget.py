@@ -127,7 +127,7 @@ class Budget:
 
     @property
     def account(self) -> str:
-        """Say what is spent of what, and what another call is taken to use."""
+        """Describe the budget: spent, limit, and the estimate for another call."""
         parts = []
         if self._max_cost is not None:
             spent = f"${self._cost:.4f} of max_cost={self._max_cost:g} is spent"
@@ -218,7 +218,7 @@ def wanted(
     *,
     service: str | None = None,
 ) -> PlannedCall:
-    """Return what a budget looks at of a call."""
+    """Return the usage of a call that counts towards a budget."""
     size, most = prompt_bytes(request, messages), answer_bound(request, price)
     in_full = request.passed is not None
     return PlannedCall(request.model, request.purpose, size, most, service, in_full=in_full)

@@ -1,4 +1,4 @@
-"""Requests that wait to be sent together: what a client needs to know of them."""
+"""Interface between a client and requests that are sent together."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager

@@ -198,7 +198,7 @@ class Spent(NamedTuple):
 
 
 def spent_on(folder: Path) -> dict[str, Spent]:
-    """Return what the answer to each record of a run came to, by its id; no verdicts."""
+    """Return the cost of the answer to each record of a run, by id, without verdicts."""
     spent: dict[str, Spent] = {}
     for _, _, row in scan(folder / "calls.jsonl"):
         about = (row or {}).get("about")

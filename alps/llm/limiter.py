@@ -79,7 +79,7 @@ class Announced:
         return _FIRST if self.untold(now) else math.inf
 
     def untold(self, now: float) -> bool:
-        """Tell whether a window was reset and no answer has reported its rest yet."""
+        """Tell whether a window was reset and no answer has reported its remaining budget yet."""
         passed = now - self._reset_at
         return self._window is not False and self._left < math.inf and 0 <= passed < _SOON
 
@@ -94,7 +94,7 @@ class Announced:
         return max(0.0, self._empty_until - now)
 
     def started(self, now: float, running: int) -> None:
-        """Count a request that starts: where little is left of a bucket, they are set apart."""
+        """Count a request that starts; space requests where little of a bucket is left."""
         scarce = self._window is False and self._left <= 2 * running
         if scarce:
             self._next = max(self._next, now - CAUGHT_UP) + 1 / self._rate
@@ -319,7 +319,7 @@ class Limiter:
         self._fail(started, now, rejected=False)
 
     def told(self, remaining: float, seconds: float) -> None:
-        """Note what the server says is left of its limit, which is reset after so many seconds."""
+        """Record the remaining limit that the server reports, and the seconds until its reset."""
         self._announced.told(remaining, seconds, _now())
 
     def _cut(self, now: float, retry_after: float | None) -> None:

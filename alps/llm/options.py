@@ -141,7 +141,7 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
         if name == "extra_headers":
             raise ValueError(f"write {HEADERS}.NAME=VALUE for a header")
         if name in _OURS or name.startswith(("mock_", "litellm_")):
-            raise ValueError(f"{name} is decided by alps; leave it out")
+            raise ValueError(f"alps sets {name} itself; leave it out")
     if not isinstance(body, dict):
         raise ValueError(f"{BODY} takes single options, as {BODY}.NAME=VALUE")
     _check_values(table)

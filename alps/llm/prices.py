@@ -227,7 +227,7 @@ def is_listed(model: str) -> bool:
 
 
 def listed_price(model: str) -> Price:
-    """Return what the table says of `model`; its rates are None where it is not priced."""
+    """Return the table's entry of `model`; rates are None if it has no price."""
     source, entry = _source(), entry_of(model)
     if entry is None:
         return Price(None, None, None, source)
@@ -387,7 +387,7 @@ class _FileRates(BaseModel):
     reasoning: _Dollars | None = None
 
     def over(self, base: dict[str, float]) -> dict[str, float]:
-        """Return the rates in dollars a token; what they leave out is that of `base`."""
+        """Return the rates in dollars per token; missing ones come from `base`."""
         rates = self.model_dump(include=set(_FileRates.model_fields), exclude_none=True)
         return base | {name: value / _PER for name, value in rates.items()}
 

@@ -354,7 +354,7 @@ class Breaker:
 
     @property
     def apart(self) -> float:
-        """Seconds between requests of which the next may be rejected: by then one was heard of."""
+        """Seconds between requests while the next may be rejected, enough for one answer."""
         return min(_REJECTED_BY * self._rejected_after, _MOST_APART)
 
     def wait_until(self, when: float) -> None:

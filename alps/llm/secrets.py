@@ -97,7 +97,7 @@ def masked(answer: Any, asked: Callable[[], str] = str) -> Any:
 
 
 def secret_in(text: str, *, also: Iterable[str] = ()) -> str | None:
-    """Return the name of a variable whose secret value stands in `text`, at any length, if any.
+    """Return the name of a variable whose secret value, of any length, is in `text`, if any.
 
     `also` names variables that are secret whatever their names say.
     """
@@ -232,7 +232,7 @@ def conceal() -> None:
 
 
 def program_environment(passed: Sequence[str]) -> dict[str, str]:
-    """Return what a program needs of the environment, nothing secret, and what is passed by name.
+    """Return the environment of a program: what it needs, no secrets, and variables passed by name.
 
     From then on programs can't look up the rest of it in this process, see `conceal`.
 

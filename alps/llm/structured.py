@@ -93,7 +93,7 @@ class Ladder:
         return self._modes[model, api_base]
 
     def resume(self, model: str, api_base: str | None, mode: Structured) -> None:
-        """Begin with the mode that an earlier session of the run came to."""
+        """Begin with the mode that an earlier session of the run ended with."""
         self._modes[model, api_base] = mode
 
     def on_its_step(self, request: Request[T]) -> Request[T]:
@@ -118,12 +118,12 @@ class Ladder:
             raise TransportError(what, transient=False, shape_refused=True)
 
     def taken(self, request: Request[Any]) -> None:
-        """Hear that an endpoint answered a request: what it refuses later is not the form of it."""
+        """Record that an endpoint answered: later refusals are not about the form of requests."""
         if request.answer is not None:
             self._taken.add(_form(request))
 
     def otherwise(self, request: Request[T], error: TransportError) -> Request[T] | None:
-        """Return what is asked in the place of a request that was refused; None for nothing."""
+        """Return the request to send in place of a refused one; None if there is none."""
         bounded = request.longest is not None and error.status in (400, 422)
         if bounded and _OF_LENGTH.search(str(error)):
             return replace(request, longest=None)
@@ -167,7 +167,7 @@ def _form(request: Request[Any]) -> tuple[str, str | None, Structured | None, st
 
 
 def sent_schema(request: Request[Any]) -> str | None:
-    """Return the schema of a typed request as it is sent, as JSON; None for plain text."""
+    """Return the schema that is sent with a typed request, as JSON; None for plain text."""
     if request.answer is None:
         return None
     return schema_of(request.answer.schema, lengths=_takes_lengths(request))
@@ -317,7 +317,7 @@ def with_arguments(reply: Reply, response: Any) -> Reply:
 
 
 def is_valid(reply: Reply, request: Request[Any]) -> bool | None:
-    """Tell whether instructor reads a reply by its model, strictly, as it is; None: plain text.
+    """Tell whether instructor validates a reply strictly, without repair; None: plain text.
 
     The model's thought is no part of it. In every mode the text has to be the JSON: instructor's
     own reading of `MD_JSON` takes whatever stands between the first brace and the last.

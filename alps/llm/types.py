@@ -1,4 +1,4 @@
-"""Types of what goes into a completion and what comes out of it."""
+"""Types of the input and output of a completion."""
 
 import asyncio
 import math
@@ -58,7 +58,7 @@ class OutputBudget:
         return tokens if most is None else min(tokens, most)
 
     def of_messages(self, messages: Iterable[Mapping[str, str]], most: int | None = None) -> int:
-        """Return the tokens for an answer to what messages show, beside their instructions."""
+        """Return the output tokens allowed for the content of messages, without instructions."""
         shown = [message["content"] for message in messages if message["role"] != "system"]
         size = sum(len(text.encode(errors="replace")) for text in shown)
         return self.tokens(size=size, most=most)

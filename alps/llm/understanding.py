@@ -1,4 +1,4 @@
-"""A reply turned into a typed answer or a kind of failure, with thought kept apart.
+"""Parsing of a reply into a typed answer or a kind of failure, without its reasoning.
 
 Providers and servers leave thought in the text where no reasoning parser fits the model. Forms that
 are known: tags (`<think>…</think>`, `<|begin_of_thought|>…`, `[THINK]…`), of which a template may

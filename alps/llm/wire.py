@@ -72,7 +72,7 @@ class Exchange:
         self.headers = {**passed_on, **lower}
 
     def redirected(self, asked: str) -> None:
-        """Keep the host of a redirect, for a message; the rest of the address may hold a key."""
+        """Keep the host of a redirect for a message; the rest of the address may contain a key."""
         address = urljoin(asked, self.headers.get("location", ""))
         self.redirect = urlsplit(address).netloc.rpartition("@")[2]
 

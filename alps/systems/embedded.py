@@ -134,7 +134,7 @@ def retriever(name: str) -> Retriever:
 
 
 def imported(place: str) -> Any:
-    """Return what stands at `module:name`, a module beside this one."""
+    """Import and return `module:name` from a module of this folder."""
     module, _, name = place.partition(":")
     return getattr(import_module(f"alps.systems.{module}"), name)
 

@@ -310,7 +310,7 @@ def check_refuted(card: Submission | None, review: Review | None, findings: Find
 
 
 def check_judges(card: Submission, findings: Findings) -> None:
-    """Hold the id of each judge against the parts that it is the hash of."""
+    """Compare the id of each judge with the hash of its parts."""
     for n, run in enumerate(card.runs):
         parts = run.fingerprint
         printed, actual = run.judge.get("id"), fingerprint_id(parts)
@@ -325,7 +325,7 @@ def check_judges(card: Submission, findings: Findings) -> None:
 def check_identity(
     name: str, track: PublishedTrack, run: RunCard, task: Task, findings: Findings
 ) -> None:
-    """Compare a track's conditions and judge with what follows from the rest of the card."""
+    """Compare a track's conditions and judge with the rest of the card."""
     judge = judge_of(track, run)
     if isinstance(judge, LexicalJudge) and run.fingerprint != judge.fingerprint:
         what = f"is named {judge.name}, but its fingerprint differs from that of this version"
@@ -407,7 +407,7 @@ JUDGE_CHECK = "judge_check"
 def check_judge_check(
     name: str, track: PublishedTrack, run: RunCard, task: Task, findings: Findings
 ) -> None:
-    """Hold the check of a track's judge against its rubrics and scores; warn without one."""
+    """Compare a judge's known items with the rubrics and scores of a track; warn without any."""
     where = f"runs.{track.run}.judge_check"
     if is_embedded_judge(track.judge):
         if run.judge_check is not None:

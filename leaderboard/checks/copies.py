@@ -1,4 +1,4 @@
-"""Copied answers: those of another submission, and those that know the gold.
+"""Copied answers: from another submission, or from the gold.
 
 Submissions are compared by the words of their answers, record by record, with MinHash: words are
 hashed into a few bins, and the share of bins with the same least hash estimates the Jaccard index
@@ -86,7 +86,7 @@ class AnswerHashes:
 
 
 def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
-    """Flag every track whose answers are, nearly, those of another submission beside it."""
+    """Flag every track whose answers nearly equal those of another submission in the folder."""
     others = list(others_beside(folder))
     mine = SubmissionEntry(folder, card, None)
     for name, track in card.tracks.items():
@@ -173,7 +173,7 @@ def answers_of(rows: Iterable[Mapping[str, Any]], public: PublicAnswers) -> Answ
 
 
 def likeness(one: AnswerHashes, other: AnswerHashes) -> float:
-    """Return how alike the answers of two submissions are, in [0, 1]; 1 where all are the same."""
+    """Return the similarity of the answers of two submissions, in [0, 1]; 1: all are equal."""
     if one.records != other.records or not one.records:
         return 0.0
     return float(_likeness(one, other.whole[None], other.minima[None])[0])
@@ -386,7 +386,7 @@ def _close(compared: Sequence[Overlap]) -> str:
 
 
 def own_share(one: Overlap) -> float | None:
-    """Return the share, by weight, of the gold's own words that stand in an answer, in [0, 1].
+    """Return the weighted share of the gold's own words that an answer contains, in [0, 1].
 
     None where the gold has hardly any words of its own.
     """

@@ -153,7 +153,7 @@ def _kind(mode: int) -> str:
 
 
 def check_files(folder: Path, card: Submission, findings: Findings) -> None:
-    """Hold the bytes, the rows and the hash of every file against the card."""
+    """Compare the bytes, rows and hash of every file with the card."""
     seen, tracks = _check_tracks(folder, "", card.tracks, findings), len(card.tracks)
     for memory in card.memory or ():
         inside = memory_folder(memory)

@@ -91,7 +91,7 @@ class SupportRow(Part):
 
 
 class Support(Part):
-    """The support of all predictions; `extras`: also of those that match nothing."""
+    """Support of all predictions; `extras`: also of unmatched ones."""
 
     outcome: Outcome
     items: Annotated[list[SupportRow], Field(max_length=MOST_ITEMS)]
@@ -210,7 +210,7 @@ def read_track(folder: Path, task: Task, track: PublishedTrack, findings: Findin
 
 
 def check_ids(name: str, rows: TrackRows, expected: Iterable[Key], findings: Findings) -> None:
-    """Hold the ids against those of the split: none may be missing, none may be added."""
+    """Compare the ids with those of the split: none may be missing or added."""
     wanted = dict.fromkeys(expected)
     for stage, of_stage in (("predictions", rows.predictions), ("scores", rows.scores)):
         where = f"{name}/{stage}.jsonl"
@@ -257,7 +257,7 @@ def _fault_of_verdict(row: Mapping[str, Any], task: Task) -> str:
 
 
 def check_answers(name: str, gold: GoldTrack, rows: TrackRows, findings: Findings) -> TrackRows:
-    """Hold answers and verdicts against their records; return the rows that can be of them."""
+    """Compare answers and verdicts with their records; return the rows that are consistent."""
     predictions, verdicts = dict(rows.predictions), dict(rows.verdicts or {})
     for key, row in rows.predictions.items():
         if (sample := gold.samples.get(key[0])) is None or row["outcome"] != "ok":
@@ -311,7 +311,7 @@ def _fault_of_row(row: Mapping[str, Any], stage: str, task: Task) -> str:
     try:
         ROWS[stage].model_validate(row)
         if stage != "calls" and row["track"] != task.track:
-            return f"a row of the track {shown(row['track'], 40)}"
+            return f"a row of {shown(row['track'], 40)}"
         return _fault_of_prediction(row, task) if stage == "predictions" else ""
     except ValidationError as error:
         field, fault = faults_of(error)[0]

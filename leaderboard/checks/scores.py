@@ -30,7 +30,7 @@ _LATER = frozenset({"floor/excerpts"})
 def compare_summary(
     name: str, printed: Mapping[str, Any], again: Recomputed, findings: Findings
 ) -> None:
-    """Compare a track's card, as it stands in the file, with what was recomputed."""
+    """Compare a track of the card, as written, with the recomputed one."""
     scores = printed["scores"]
     card = _only(printed, SUMMARISED)
     # A corrected score hangs on calibrations, which need not be known here: it is compared below.
@@ -119,7 +119,7 @@ def compare_rows(
 
 
 def compare_verdicts(name: str, printed: Rows, again: Rows, findings: Findings) -> None:
-    """Compare verdicts with those that the embedded judge gives when it is asked again."""
+    """Compare verdicts with new verdicts of the embedded judge."""
     parts = ("outcome", "judge", "pairs", "marks", "support", "used")
     wrong = []
     for key in printed.keys() | again.keys():

@@ -159,7 +159,7 @@ def _hits(pattern: re.Pattern[str], texts: Mapping[str, str]) -> dict[str, str]:
 def check_baseline(
     name: str, card: Submission, gold: GoldTrack | None, rows: Rows, findings: Findings
 ) -> None:
-    """Hold the answers of a system that goes by one of our names against those that it gives here.
+    """Compare the answers of a system named like one of ours with the answers of ours.
 
     Boards show trivial baselines apart, and take from them what a score is worth: answers that are
     not theirs are refused. Of other systems of ours, as `rules`, a difference is a warning.

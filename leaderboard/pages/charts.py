@@ -31,7 +31,7 @@ def score_of(place: FilePlace) -> Interval:
 
 
 def score_whisker(place: FilePlace, axis: Axis, style: str = "") -> Markup:
-    """Draw a score of a card; it only repeats the numbers beside it."""
+    """Draw a score of a card; it repeats the numbers next to it."""
     return whisker(score_of(place), axis=axis, style=style or "system")
 
 
@@ -175,7 +175,7 @@ _WIDTH, _HEIGHT = 352, 250
 
 @dataclass(frozen=True)
 class Measure:
-    """What is held against the score: its name, where it stands, and how it is written."""
+    """Second axis of a chart: its name, where its value is found, and its format."""
 
     name: str
     of: Callable[[RankedSystem, Board], float | None]
@@ -202,7 +202,7 @@ class _Point:
 
 
 def cost_chart(board: Board) -> CostChart | None:
-    """Return the chart of a board, by the first of dollars, tokens and time that tells them apart.
+    """Return the chart of a board over dollars, tokens or time, the first on which systems differ.
 
     None where fewer than two systems are known to differ by any of them.
     """

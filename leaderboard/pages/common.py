@@ -42,7 +42,7 @@ class Content:
 
     @cached_property
     def by_system(self) -> dict[str, list[tuple[Board, RankedSystem]]]:
-        """The boards that each system stands on, and its row there, by its slug."""
+        """Boards of each system and its rows there, by slug."""
         places: dict[str, list[tuple[Board, RankedSystem]]] = {}
         for board in self.boards:
             for row in (*board.standings, *board.floor_systems):
@@ -82,12 +82,12 @@ class BoardView:
 
     @property
     def count(self) -> Markup:
-        """How many systems stand on it."""
+        """Number of systems on the board."""
         return computed(len(self.board.standings), "systems", self.board.id)
 
     @property
     def systems(self) -> Markup:
-        """How many systems stand on it, in words."""
+        """Number of systems on the board, in words."""
         noun = "system" if len(self.board.standings) == 1 else "systems"
         return Markup("{} {}").format(self.count, noun)
 
@@ -123,7 +123,7 @@ class BoardView:
 
     @property
     def setup(self) -> str:
-        """How its systems were run, in words, where it is of those that were run alike."""
+        """Common setup of its systems, in words, if the board requires one."""
         part = part_of(self.board.key.field)
         return "" if part is None else part.setup_words(json.loads(self.board.key.setup))
 
@@ -134,7 +134,7 @@ class BoardView:
 
     @property
     def unproven(self) -> bool:
-        """Whether any score on it is its submitter's word alone."""
+        """Whether a score on it could not be recomputed."""
         return any(not row.recomputed for row in (*self.board.standings, *self.board.floor_systems))
 
     @property
@@ -150,7 +150,7 @@ class BoardView:
 
     @property
     def page(self) -> str:
-        """The way to where it stands whole."""
+        """Link to the whole board."""
         return f"{self.root}{page_of(self.board.task)}#{self.board.id}"
 
     @property
@@ -173,7 +173,7 @@ def view(
 
 
 def judge_id(system: SiteSystem, track: str) -> str:
-    """Return what the page of the judge of a track goes by."""
+    """Return the id of the page of a track's judge."""
     # Anybody may name a judge; a fingerprint is of its model, settings and rubrics.
     return str(system.tracks[track]["judge_fingerprint"].value)
 
@@ -186,7 +186,7 @@ def data_name(task: Task, system: SiteSystem) -> str:
 
 
 def page_of(task: Task) -> str:
-    """Return the page on which the boards of a track stand."""
+    """Return the page with the boards of a track."""
     return f"{task.page}.html"
 
 
@@ -202,7 +202,7 @@ def record_file(name: str) -> str:
 
 
 def answer_id(track: str, slug: str) -> str:
-    """Return what the answer of a system goes by on the page of a record."""
+    """Return the id of a system's answer on the page of a record."""
     return f"{track}-{slug}"
 
 

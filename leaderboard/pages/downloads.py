@@ -31,7 +31,7 @@ def write_downloads(renderer: Renderer) -> None:
 
 
 def as_json(value: Any) -> str:
-    """Return JSON that may also stand inside a page: without `<`, `>`, `&` and line separators."""
+    """Return JSON that is safe inside a page: without `<`, `>`, `&` and line separators."""
     text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -55,7 +55,7 @@ class TaskColumn:
 
     @property
     def metric(self) -> str:
-        """The title of what is shown of it."""
+        """Title of the metric shown."""
         found = self.task.headline if self.board is None else self.board.metric
         return metric_title(found)
 

@@ -372,7 +372,7 @@ def compare_page(board: Board) -> str:
 
 
 def place_on(board: Board, slug: str) -> str:
-    """Return the page with a system of a board beside the first; empty where it is not there."""
+    """Return the page that compares a system with the first of a board; empty without one."""
     rows = compared(board)
     for n, row in enumerate(rows, start=1):
         if row.system.slug == slug and len(rows) > 1:
@@ -432,7 +432,7 @@ def _score_cell(board: Board, row: RankedSystem, name: str, page: str, n: int) -
 
 
 def record_score(board: Board, row: RankedSystem, name: str) -> Markup:
-    """Return what a system scored on a record, by the metric of a board."""
+    """Return the score of a system on a record, by the metric of a board."""
     value = round(row.records[name], DIGITS)
     args = (row.system.slug, board.key.track, board.metric.name, name)
     return computed(value, "record_score", *args, written=number(value))

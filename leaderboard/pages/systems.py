@@ -119,7 +119,7 @@ class NamedJudge:
 
     @property
     def agreement(self) -> str:
-        """How far an embedded judge agrees with others, as it was measured; else empty."""
+        """Measured agreement of an embedded judge with others; else empty."""
         return AGREEMENTS.get(self.name, "")
 
     @property

@@ -183,7 +183,7 @@ def _check_header(header: Sequence[str] | None, columns: Sequence[str], path: Pa
         raise DataError("empty; expected PersonaMem's questions", path=path)
     for name in columns:
         if header.count(name) != 1:
-            times = "stands twice" if name in header else "is missing"
+            times = "appears twice" if name in header else "is missing"
             raise DataError(f"the column {times}", path=path, line=1, field=name)
 
 

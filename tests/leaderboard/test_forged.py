@@ -177,7 +177,7 @@ def replaced(old: str, new: str):
     return lambda data: data.replace(old.encode(), new.encode(), 1)
 
 
-BOTTOMLESS = "inside one another"
+BOTTOMLESS = "more than 20 deep"
 CARD_BYTES = {
     "NaN": (replaced('"n": 12', '"n": NaN'), "NaN is not a number in JSON"),
     "Infinity": (replaced('"n": 12', '"n": -Infinity'), "-Infinity is not a number"),
@@ -361,7 +361,7 @@ ENDLESS = {"outcome": "ok", "items": [SUPPORT] * 900, "error": None, "raw": None
 ANSWERS, VERDICTS, RATED = "task1/predictions", "task1/verdicts", "task4_ability1/verdicts"
 TEXT = "task4_ability1/predictions"
 ROWS = [
-    (ANSWERS, "0.track", "task2", "row", "a row of the track task2"),
+    (ANSWERS, "0.track", "task2", "row", "a row of task2"),
     (ANSWERS, "0.benchmark_id", "../../etc/passwd", "extra_ids", "../../etc/passwd"),
     (ANSWERS, "0.benchmark_id", "\x1b[2J\u202e", "extra_ids", "\\u001b[2J\\u202e"),
     (ANSWERS, "0.exec", "rm -rf /", "row", "exec: no such field"),

@@ -324,11 +324,11 @@ REFUSED_OPTIONS: list[tuple[list[str], str]] = [
     (["request.top_p=0.5"], "write top_p="),
     (["request.base_url=http://127.0.0.1"], "write api_base="),
     ([f"{BODY}.max_tokens=9"], "write max_tokens="),
-    ([f"{BODY}.model=other"], "model is decided by alps"),
-    (["request.n=2"], "n is decided by alps"),
-    (["request.stream=true"], "stream is decided by alps"),
-    (["request.mock_response=Yes"], "mock_response is decided by alps"),
-    (["request.response_format.type=text"], "response_format is decided by alps"),
+    ([f"{BODY}.model=other"], "alps sets model itself"),
+    (["request.n=2"], "alps sets n itself"),
+    (["request.stream=true"], "alps sets stream itself"),
+    (["request.mock_response=Yes"], "alps sets mock_response itself"),
+    (["request.response_format.type=text"], "alps sets response_format itself"),
     (["request.extra_headers.A=b"], "write headers.NAME=VALUE"),
     (["request.seed=null"], "null"),
     ([f"{HEADER}=7"], "headers takes single headers"),
@@ -508,7 +508,8 @@ def test_an_endpoint_of_the_environment_is_named_and_not_taken_for_the_provider(
         done = run(here, *ALONE, "out=out", **KEY, OPENAI_API_BASE=server.url)
         assert len(server.requests) == 1
     assert done.returncode == 0, done.stderr
-    said = f"alps: openai/gpt-4.1-mini is asked at 127.0.0.1:{server.server_port}, as OPENAI_API_B"
+    place = f"127.0.0.1:{server.server_port} (OPENAI_API_BASE)"
+    said = f"alps: requests to openai/gpt-4.1-mini go to {place}"
     assert sum(line.startswith(said) for line in done.stderr.splitlines()) == 1
     assert "settings.api_base" in one_line(run(here, *ALONE, "out=out", **KEY))
 

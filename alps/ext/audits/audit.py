@@ -150,7 +150,7 @@ class OpenAudit:
 
 
 def audit_run(settings: RunSettings, data: RunData, run: Path, *, spent: tuple[int, float]) -> bool:
-    """Have the drawn answers of a finished run judged by the audit judge, or what is left of them.
+    """Judge the drawn answers of a finished run with the audit judge; resume if some are judged.
 
     Return whether the budget stopped it.
 

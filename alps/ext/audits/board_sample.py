@@ -30,7 +30,7 @@ _SEEDS = 2**31
 def judge_sample(
     entry: SubmissionEntry, source: Path, settings: RescoreSettings, judging: Mapping[str, Any]
 ) -> SampledRun:
-    """Judge a sample of the answers in `source`, or what is left of it.
+    """Judge a sample of the answers in `source`; resume if some are judged.
 
     Args:
         entry: The submission.

@@ -45,7 +45,7 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True)
 class Correction:
-    """A corrected score beside the raw one.
+    """A corrected score next to the raw one.
 
     `weight` is the lambda of `ppi`: how much the judge's verdicts count. `youden` is sensitivity +
     specificity - 1 of `rogan_gladen`: how much better than chance the judge is. `design_effect` is

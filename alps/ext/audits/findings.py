@@ -1,4 +1,4 @@
-"""Findings of an audit: corrected scores, their slices, what bends the cheap judge, cost."""
+"""Findings of an audit: corrected scores, slices, causes of the cheap judge's bias, cost."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Corrected scores of slices of a track, and what bends its cheap judge.
+"""Corrected scores of slices of a track, and causes of the cheap judge's bias.
 
 Slices and covariates are of what anybody can read: how long what is asked and the answer are, and
 in which script.
@@ -144,7 +144,7 @@ def errors_of(
 
 
 def bent_by(runs: Sequence[Errors]) -> list[BentRow]:
-    """Return with what the errors of a cheap judge go along, over the audited answers of runs.
+    """Return the traits that correlate with a cheap judge's errors on audited answers.
 
     Of several runs also whether the judge is of the system's own family, where only some are.
     """

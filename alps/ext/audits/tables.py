@@ -1,4 +1,4 @@
-"""Audits as tables: the scores that they correct, by slice too, and what bends the cheap judge."""
+"""Tables of audits: corrected scores, slices, and causes of the cheap judge's bias."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ def _slices(found: AuditedTrack, lead: Metric) -> Iterator[Table]:
 
 
 def bent_table(bent: Sequence[BentRow], lead: Metric) -> Iterator[Table]:
-    """Yield the table of what bends a cheap judge, if anything was looked at."""
+    """Yield the table of a cheap judge's bias, if there is any."""
     if not bent:
         return
     rows = []
@@ -182,7 +182,7 @@ def _slice_row(one: SliceContrast, difference: Difference) -> Row:
 
 
 def audit_lines(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> list[str]:
-    """Say what audits rest on and cost, what they can't correct, and how many more would help."""
+    """Describe audits: coverage, cost, scores not corrected, and how many more would help."""
     scores = audit.tracks[track].scores
     lead = _lead(metrics)
     lines = [_coverage(audit, scores)]

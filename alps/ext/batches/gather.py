@@ -190,7 +190,7 @@ class Batches:
         self.journal.note_billed(answered.result.key, answered.batch)
 
     async def aclose(self) -> None:
-        """Stop waiting; what was ordered goes on, and the same command takes it up again."""
+        """Stop waiting; submitted batches continue, and the same command resumes them."""
         for gathering in self._gatherings.values():
             gathering.spool.close()
             if gathering.timer is not None:

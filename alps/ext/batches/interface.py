@@ -95,7 +95,7 @@ class Page:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What became of one request.
+    """Outcome of one request.
 
     Attributes:
         key: Its id.
@@ -177,7 +177,7 @@ class Interface(Protocol):
         ...
 
     async def cancel(self, batch: str) -> None:
-        """Ask for the end of a batch; what is done of it stays."""
+        """Cancel a batch; finished results stay."""
         ...
 
     async def aclose(self) -> None:

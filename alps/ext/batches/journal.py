@@ -28,7 +28,7 @@ _OPEN = ("intended", "placed", "ordered")
 
 @dataclass(frozen=True)
 class BatchEntry:
-    """One batch as far as it is known to have come.
+    """Last known state of a batch.
 
     Attributes:
         tag: Its name, made here.

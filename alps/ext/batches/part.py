@@ -61,7 +61,7 @@ class Part(RunPart):
 def asked_in_batches(
     settings: RunSettings, tasks: Sequence[Task]
 ) -> Iterator[tuple[str, Request[str]]]:
-    """Yield what is asked in batches: the key of its setting, and a request to it.
+    """Yield the models asked in batches: the key of the setting, and a request.
 
     `tasks` are those that are answered; none where predictions are judged again.
     """

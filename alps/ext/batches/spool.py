@@ -1,4 +1,4 @@
-"""Request files of batches: a request is written as soon as it is known, and kept nowhere else."""
+"""Request files of batches: each request is written at once and kept only there."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -155,7 +155,7 @@ def _plane_of_steps(
 
 
 def reliability_diagram(bins: Sequence[Mapping[str, Any]], plane: Plane) -> Markup:
-    """Draw what people say of items over what the judge says, with the line of equality.
+    """Draw people's labels over the judge's, with the line of equality.
 
     A bin is `{"judge", "people", "low", "high", "n"}`; the area of its dot is its n.
     """

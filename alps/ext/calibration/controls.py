@@ -107,7 +107,7 @@ class LengthPreference:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """What the judge accepts of items of one kind, made right or wrong on purpose.
+    """Acceptance of items of one kind that are right or wrong on purpose.
 
     `right` of the `n` items with a verdict are right to accept, `accepted` the judge accepts, a
     share from `low` to `high`. Of `unparsed` further items the verdict could not be parsed.
@@ -511,7 +511,7 @@ def _rates(matrix: LabelMatrix, items: Sequence[int]) -> dict[str, Estimate]:
 
 
 def acceptance(matrix: LabelMatrix) -> dict[str, Acceptance] | None:
-    """Return what the judge accepts of items made right or wrong on purpose, kind by kind.
+    """Return the judge's acceptance of items that are right or wrong on purpose, by kind.
 
     None where no item is of a kind, or nothing counts as accepted.
     """

@@ -69,7 +69,7 @@ class LogisticLine(BaseModel):
 
 
 class Fitted(BaseModel):
-    """What is in the file of a fitted judge.
+    """Contents of the file of a fitted judge.
 
     Attributes:
         related: Whether a pair is about the same thing.

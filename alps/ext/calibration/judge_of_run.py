@@ -21,7 +21,7 @@ _NOT_PART = ("id", "rubrics", "wording")
 
 
 class JudgeOfRun(BaseModel):
-    """What is known of the judge of a run.
+    """The judge of a run, as recorded.
 
     Attributes:
         run: The folder of the run, as it was named.

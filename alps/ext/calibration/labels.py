@@ -79,7 +79,7 @@ class Annotator:
 
 @dataclass(frozen=True)
 class LabelSet:
-    """What a label folder holds, in the order of its files.
+    """Contents of a label folder, in the order of its files.
 
     Attributes:
         labels: By item, then by annotator.
@@ -101,7 +101,7 @@ class LabelSet:
     left_out: frozenset[str] = frozenset()
 
     def without(self, names: Container[str]) -> "LabelSet":
-        """Return the set without some items, and without what is said of them."""
+        """Return the set without some items and their labels and verdicts."""
         items = {name: item for name, item in self.items.items() if name not in names}
         labels = {name: said for name, said in self.labels.items() if name in items}
         crowd: dict[str, dict[str, float]] = {}
@@ -156,7 +156,7 @@ class LabelSet:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a judge said of an item.
+    """A judge's verdict on an item.
 
     Attributes:
         value: On the scale of the item; None where it could not be parsed, or was not given.

@@ -1,4 +1,4 @@
-"""Labels of people as a judge: what they said of the very thing that is asked about.
+"""Human labels used as a judge: their labels for exactly the items in question.
 
 A label folder holds what people were shown of each item. A question is answered by the labels of
 items that show the same, so labels of other answers say nothing of these.

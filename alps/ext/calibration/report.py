@@ -194,7 +194,7 @@ class ReportDetails:
 
 @dataclass(frozen=True)
 class RubricReport:
-    """What is known of a judge under one rubric; what is not defined is absent.
+    """Metrics of a judge under one rubric; undefined ones are absent.
 
     Attributes:
         rubric: Its name.
@@ -255,7 +255,7 @@ def _fields(part: Any) -> dict[str, Any]:
 def report_rows(
     reports: Sequence[RubricReport], verdicts: Verdicts, labels: LabelSet
 ) -> dict[str, Any]:
-    """Return a calibration as it is in `calibration.json`."""
+    """Return the rows of a calibration for `calibration.json`."""
     # A judge that was asked gets its own fingerprint later, see `bound`.
     fingerprint = {"judge": verdicts.judge, "verdicts": verdicts.sha256}
     return {
@@ -506,7 +506,7 @@ def _base_rates(matrix: LabelMatrix) -> dict[str, dict[str, float]]:
 
 
 def reliability(matrix: LabelMatrix) -> Reliability:
-    """Return how often people agree to what the judge says, in bins of its probability or verdict.
+    """Return people's agreement with the judge, in bins of its probability or verdict.
 
     Probabilities count where most labelled items of a binary rubric have one; `calibration_error`
     is then the mean distance of probability and people's share over the bins, weighted by their

@@ -34,7 +34,7 @@ class FigureLine:
 
 @dataclass(frozen=True)
 class Short:
-    """What is said first of a judge under one rubric.
+    """Short result of a judge under one rubric.
 
     Attributes:
         why: What is wrong, apart from what the figures' notes say.
@@ -71,7 +71,7 @@ def headline_of(calibration: Mapping[str, Any]) -> str:
 
 
 def short_of(calibration: Mapping[str, Any], rubric: str, *, today: date | None = None) -> Short:
-    """Return what is said first of a rubric of `calibration.json`.
+    """Return the short result of a rubric of `calibration.json`.
 
     Without `today` nothing is said of whether it has expired.
     """

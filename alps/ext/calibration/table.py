@@ -110,7 +110,7 @@ def print_account(done: Calibrated, console: Console) -> None:
 
 
 def short_account(done: Calibrated) -> Iterator[str]:
-    """Yield what the short form says of missing items, of cost and of how long it holds."""
+    """Yield the lines of the short form on missing items, cost and validity."""
     if done.left_out:
         yield f"Not rated by {done.judge}: {counted(len(done.left_out), 'other rubric')}."
     if done.unheard:

@@ -180,7 +180,7 @@ ANSWERS: Mapping[str, tuple[str, str, str]] = {
 
 @dataclass(frozen=True)
 class RubricView:
-    """What the page shows of a rubric; `drawn` has a drawing for each judge."""
+    """A rubric on the page; `drawn` has a drawing for each judge."""
 
     found: RubricTrust
     axis: Markup

@@ -69,7 +69,7 @@ from alps.ext.datasets.audit_records import (
 )
 from alps.extension import brought_tasks
 from alps.similarity import BOILERPLATE_WEIGHT, THRESHOLD, features, similarity
-from alps.tasks import TASKS, load_task
+from alps.tasks import TASKS, TaskOptions, load_task
 from alps.text import fold, fold_loosely, shown_value
 
 _PLACES = ("the first candidate", "the last candidate")
@@ -263,7 +263,7 @@ class PoolAudit:
         return "pools" if self._sizes else _OVER_BANK
 
     def findings(self) -> list[DataFinding]:
-        """Return what the figures of all pools say: `id-leak`, `position-cue`, `length-cue`."""
+        """Return the findings over all pools: `id-leak`, `position-cue`, `length-cue`."""
         cues = [self._id_leak(), self._position_cue(), self._length_cue(), self._bank_duplicates()]
         return list(filter(None, cues))
 
@@ -353,7 +353,7 @@ def _read_bank(folder: Path) -> list[tuple[Row, str]] | None:
 
 
 def candidate_id(candidate: Row) -> str:
-    """Return the id of a candidate, whichever of the two usual keys it stands under."""
+    """Return the id of a candidate, under either of the two usual keys."""
     return text_at(candidate, "memory_id") or text_at(candidate, "id")
 
 
@@ -411,10 +411,13 @@ def audit_data(data: str, split: str | None, task: str | None = None) -> AuditRe
     # Tasks that extensions bring have samples of their own: `task=` names whose.
     brought = () if data == "samples" else brought_tasks()
     for name in (*TASKS, *brought) if task is None else (task,):
-        own = load_task(name).data.audit
-        report = None if own is None else own(data, split)
+        files = load_task(name).data
+        report = None if files.audit is None else files.audit(data, split)
         if report is not None:
             return report
+        if task is not None and files.open_records is not None:
+            # Opened as a run opens them, files that can't be read say why.
+            files.open_records(data, TaskOptions(added=() if split is None else (("set", split),)))
     from alps.ext.datasets.audit import audit
 
     return audit(data, split)

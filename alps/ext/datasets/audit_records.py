@@ -37,7 +37,7 @@ def task_of(track: str) -> str:
 
 
 def at(node: Any, *path: str) -> Any:
-    """Return what stands at a path of keys, None where the path breaks off."""
+    """Return the value at a path of keys; None if the path breaks off."""
     for key in path:
         node = node.get(key) if isinstance(node, dict) else None
     return node
@@ -389,7 +389,7 @@ class UpdateAudit:
         self._examples: list[FoundPlace] = []
 
     def look(self, name: str, row: Row, gold: Row | None) -> None:
-        """Look at one record: how many values changed, and where the new ones are told."""
+        """Examine one record: how many values changed, and which turns contain the new ones."""
         if gold is None:
             return
         old = set(folded_values(dicts_at(row, "input", "memory")))

@@ -17,7 +17,7 @@ _PLURALS = {"serious": "serious", "warning": "warnings", "note": "notes"}
 
 
 def print_audit(report: AuditReport, console: Console) -> None:
-    """Print what was audited, a table of the findings, and an example of each serious one."""
+    """Print the audited data, a table of the findings, and an example of each serious one."""
     rows = sum(track.rows for track in report.tracks)
     size = f"{rows:,} rows in {counted(len(report.tracks), 'task')}"
     title = f"Audit of {visible(report.data)}, split {visible(report.split)}: {size}."

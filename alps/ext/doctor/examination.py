@@ -120,7 +120,7 @@ def _versions() -> Iterator[DoctorLine]:
 
 
 def check_library(requirement: Requirement, installed: str) -> DoctorLine | None:
-    """Return what is wrong with a release of a library, None where it fits."""
+    """Return the fault of an installed library version; None if it fits."""
     if requirement.specifier.contains(installed, prereleases=True):
         return None
     reason = _REASONS.get(requirement.name, f"alps needs {requirement.specifier}")

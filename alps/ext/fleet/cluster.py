@@ -50,7 +50,7 @@ async def count_workers(scheduler: str) -> int:
 
 
 async def carry_out_on_cluster(run: Divided) -> None:
-    """Carry out what is left of the shards of a run on a cluster.
+    """Run the unfinished shards of a run on a cluster.
 
     Where its scheduler is gone, it is looked for again until `patience` is over.
 

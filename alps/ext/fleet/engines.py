@@ -26,7 +26,7 @@ _PATIENCE = 10.0
 
 
 def run(settings: RunSettings) -> Finished:
-    """Carry out a run, or what is left of it, by the engine that it names.
+    """Run or resume a run with the engine that it names.
 
     A run that is finished already goes on in this process: there is little left to ask.
 
@@ -53,7 +53,7 @@ def run(settings: RunSettings) -> Finished:
 
 
 async def carry_out_in_processes(run: Divided) -> None:
-    """Carry out what is left of the shards, each in a process with an interpreter of its own.
+    """Run the unfinished shards, each in a process of its own.
 
     Raises:
         AlpsError: If one fails; the others are ended.

@@ -43,7 +43,7 @@ class Defect:
 
 
 def known_defects(name: str) -> list[Defect]:
-    """Return what is listed of the set called `name`."""
+    """Return the listed defects of the set `name`."""
     path = Path(str(files("alps.ext.histories") / "defects" / f"{name}.jsonl"))
     return [Defect(**place.read()) for _, place in lines(path)] if path.is_file() else []
 
@@ -55,7 +55,7 @@ def hash_of(text: str) -> str:
 
 @dataclass(frozen=True)
 class BookEntry:
-    """A question with what a run needs to know of it.
+    """A question with the data that a run needs.
 
     Attributes:
         place: Where its history lies.
@@ -99,7 +99,7 @@ def read_story(cited: CitedSet, place: StoryPlace) -> Story:
 
 
 def made_of(cited: CitedSet, place: StoryPlace, make: Callable[[Any], T]) -> T:
-    """Return what `make` makes of what lies at a place.
+    """Return the result of `make` for the file or folder at a place.
 
     Raises:
         DataError: If that has another form.

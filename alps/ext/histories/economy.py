@@ -102,7 +102,7 @@ class _Took:
 def economy_of(
     folder: Path, track: str, samples: Sequence[HistorySample], model: str, memory: str
 ) -> Economy | None:
-    """Return what the right answers of a run took; None where nothing was judged, or noted.
+    """Return cost and time of a run's right answers; None if nothing was judged or recorded.
 
     Args:
         folder: The run.

@@ -30,7 +30,7 @@ EACH = 1000
 
 
 def economy_in(summary: Summary, track: str) -> Economy | None:
-    """Return what the right answers of a track took, where that was noted."""
+    """Return cost and time of a track's right answers, if recorded."""
     row = summary.parts.get(NAME, {}).get(track, {}).get(ECONOMY)
     return None if row is None else Economy.model_validate(row)
 

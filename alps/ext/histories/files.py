@@ -49,7 +49,7 @@ class SetFiles:
 
 @dataclass(frozen=True)
 class SetChoice:
-    """What a run chooses of a set: `set=` and `size=`, as far as they were given."""
+    """Choice of files of a set: `set=` and `size=`, if given."""
 
     set: str | None = None
     size: str | None = None

@@ -54,7 +54,7 @@ def rows_of(
 
 
 def literal(text: str) -> Any:
-    """Return what a literal of Python says, which is no JSON.
+    """Return the value of a Python literal.
 
     Raises:
         ValueError: If it is none.

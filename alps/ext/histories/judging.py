@@ -1,4 +1,4 @@
-"""Judgement of an answer: what is asked of a judge, and what an embedded one is asked instead.
+"""Judging of answers: questions for an LLM judge, and for an embedded one.
 
 Two scores come of it that are kept apart: our own, strict and the same for all sets, and that of a
 set's authors, by their own rules.
@@ -187,7 +187,7 @@ def is_exact(question: SetQuestion, answer: str) -> bool:
 
 
 def asked_of(cited: CitedSet, question: SetQuestion) -> Iterator[tuple[str, str, str]]:
-    """Yield what a judge is asked: the key of a mark, the rubric, and what it takes for gold."""
+    """Yield the questions for a judge: key of the mark, rubric, and gold."""
     if question.scoring != "exact":
         if question.scoring == "points":
             for number, point in enumerate(question.points):

@@ -1,4 +1,4 @@
-"""A question of a set as it is asked: with its history, or with what a memory chose of it."""
+"""A question of a set with its history, or with the memories found for it."""
 
 import re
 from collections import Counter
@@ -175,7 +175,7 @@ def _minute(at: str) -> str:
 
 
 def for_class(sample: HistorySample) -> HistoryQuestion:
-    """Return what a class of the user's is given: nothing that tells the answer."""
+    """Return the input of a user's class, without anything that reveals the answer."""
     return HistoryQuestion(
         sample.benchmark_id,
         sample.session_id,

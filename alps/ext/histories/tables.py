@@ -1,4 +1,4 @@
-"""Tables of a run on a set: which files were read, what intervals rest on, what answers took."""
+"""Tables of a run on a set: files read, basis of intervals, cost of answers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -55,7 +55,7 @@ BEAM_QUESTIONS = 20
 
 
 def benchmark_of(categories: set[str]) -> Mapping[str, Known]:
-    """Return what is known of the benchmark that has these categories; nothing where none has."""
+    """Return the known benchmark that has these categories; None if there is none."""
     for known in (LOCOMO, LONGMEMEVAL):
         if categories and categories <= set(known):
             return known

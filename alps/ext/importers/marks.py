@@ -41,7 +41,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class MarkScale:
-    """What the values of a field mean, as the user says it: `grade:A=1,B=0` or `rating:1..5`.
+    """Meaning of a field's values, as typed: `grade:A=1,B=0` or `rating:1..5`.
 
     Attributes:
         field: The field.

@@ -47,7 +47,7 @@ class ImportedAnswer(FrozenRow):
 
 
 class Numbered:
-    """Ids for questions that have none: their conversation, and where they stand among its own.
+    """Ids for questions without one: conversation and position in it.
 
     A question that stands in its conversation twice gets two ids.
     """

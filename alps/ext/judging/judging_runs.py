@@ -247,7 +247,7 @@ class JudgedCells:
 
     @property
     def calls(self) -> Calls:
-        """What was asked in all cells together; a cost of which some is not known is None."""
+        """Calls of all cells together; the cost is None if a part of it is unknown."""
         counts = dict.fromkeys(("http", "cached", "prompt_tokens", "completion_tokens"), 0)
         cost: float | None = 0.0
         for run in self._runs():
@@ -271,7 +271,7 @@ def plan_cells(
     kind: str,
     notes: Sequence[str] = (),
 ) -> CellPlan:
-    """Lay out where every cell of every run lands: `out=`, else beside the first run.
+    """Assign a folder to every cell of every run: in `out=`, else next to the first run.
 
     `kind` is what the folder beside the run is called for.
     """

@@ -21,7 +21,7 @@ _LONGEST = 120.0
 
 
 def examine(settings: BaseModel, console: Console) -> None:
-    """Print whether a model of one's own is installed; `alps doctor` goes on after it."""
+    """Print whether a local model is installed, as a part of `alps doctor`."""
     if settings.model_fields_set:
         return
     state = "not installed → alps local install"

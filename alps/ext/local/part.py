@@ -12,10 +12,10 @@ from alps.run.source import RunData
 
 
 class Part(RunPart):
-    """What a run says of the files and the server of its models."""
+    """Files and servers of a run's local models."""
 
     def check(self, data: RunData, *, generate: bool, keys: bool) -> None:
-        """Refuse what a server of a chat can't do."""
+        """Refuse settings that a chat server does not support."""
         if generate and is_served(self.settings.model) and self.settings.answer == "logprob":
             why = "it has a chat endpoint only, which returns no log-probabilities of a given text"
             raise UsageError(f"answer=logprob: model={self.settings.model}: {why}")

@@ -62,7 +62,7 @@ class RecordView:
 
     @property
     def pairings(self) -> Sequence[Pairing]:
-        """Gold beside prediction, where the task has lists of memories."""
+        """Gold aligned with prediction, if the task has lists of memories."""
         for part in self.parts:
             if isinstance(part, Paired):
                 return part.pairings
@@ -96,7 +96,7 @@ class RecordView:
 
 
 def explain(state: str) -> str:
-    """Say in a sentence what became of a record."""
+    """Describe the outcome of a record in a sentence."""
     if state == "ok":
         return "answered and judged"
     if state == "repaired":
@@ -113,7 +113,7 @@ def explain(state: str) -> str:
 
 
 def build_view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView:
-    """Put together what the journals and the data say of the answer `key`.
+    """Build the view of the answer `key` from the journals and the data.
 
     Args:
         key: The answer.

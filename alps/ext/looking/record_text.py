@@ -97,8 +97,9 @@ def _head(run: RunFolder, view: RecordView, keys: Sequence[AnswerKey]) -> Iterat
     judge = f"judged by {visible(judge_of(run))}"
     yield Text(f"{position} · {visible(run.model)} · {judge}", style="dim")
     explanation, style = view.explanation, "" if view.state in ("ok", "repaired") else "bold red"
-    if style and (cause := view.error or view.judge_error):
-        # The cause itself, then what it does to the score.
+    is_failed = view.state in (*FAILURES, *UNHEARD) or view.state.startswith("judge:")
+    if is_failed and (cause := view.error or view.judge_error):
+        # The cause itself, then its effect on the score.
         explanation = f"{visible(cause)}; {explanation.rpartition(': ')[2]}"
     yield Text(f"{view.state}: {explanation}", style=style)
     figures: list[str] = []

@@ -25,7 +25,7 @@ _NONE = ("no difference", 0.0)
 
 @dataclass(frozen=True)
 class DifferenceRow:
-    """A run beside the best of its table; `from_best` and `p` are None for the best."""
+    """A run compared with the best of its table; `from_best` and `p` are None for the best."""
 
     head: Head
     score: Estimate
@@ -48,7 +48,7 @@ class DifferenceTable:
 
 @dataclass(frozen=True)
 class TrackDifference:
-    """The headline of a track in two runs: both scores, and the first less the second."""
+    """Headline of a track in two runs: both scores, and the first minus the second."""
 
     title: str
     metric: Metric

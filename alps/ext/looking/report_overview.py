@@ -57,7 +57,7 @@ class Notable:
 
 @dataclass(frozen=True)
 class Overview:
-    """What the first screen of a run says.
+    """First screen of a run's report.
 
     Attributes:
         answer: The result in one line.

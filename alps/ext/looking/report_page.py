@@ -75,7 +75,7 @@ class AbilityTable:
 
 
 def share_axes(sections: Iterable[TrackSection]) -> list[SharedAxis]:
-    """Put the sections that may stand on one axis together, in their order."""
+    """Group the sections that can share one axis, in their order."""
     together: dict[tuple[str, ...], list[TrackSection]] = {}
     for section in sections:
         together.setdefault(section.comparable_with, []).append(section)

@@ -48,7 +48,7 @@ class ScoreAxis:
 
 @dataclass(frozen=True)
 class FloorRow:
-    """A floor beside a run.
+    """A trivial baseline compared with a run.
 
     Attributes:
         metric: The figure that stands for it: the run's own, or what its judge can tell.
@@ -100,13 +100,13 @@ def page_part(row: BreakdownRow, style: str) -> BreakdownPart:
 
 @dataclass(frozen=True)
 class AccountRow(charts.Part):
-    """What became of some of the records."""
+    """Outcome of some of the records."""
 
     meaning: str
 
 
 def account(states: Counter[str]) -> list[AccountRow]:
-    """Count what became of the records, by kind; every record is in exactly one row.
+    """Count the outcomes of records by kind; every record is in exactly one row.
 
     Args:
         states: How many came to what `state_of` says.
@@ -198,7 +198,7 @@ class TrackSection(ChartedTrack):
 
     @property
     def paired_floors(self) -> bool:
-        """Whether the differences to trivial baselines stand with each score."""
+        """Whether each score has a difference to trivial baselines."""
         return any(floor.differences for floor in self.found.floors.values())
 
     @property

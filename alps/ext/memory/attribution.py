@@ -1,4 +1,4 @@
-"""Stage at which a memory system lost what a wrong answer needed, and the share of each stage."""
+"""Stage at which a memory system lost the evidence of a wrong answer, and shares of stages."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 
 @dataclass(frozen=True)
 class AnswerFacts:
-    """What is known of a wrong answer.
+    """Facts about a wrong answer.
 
     Attributes:
         known: Whether the data tell what it needs.

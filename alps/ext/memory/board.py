@@ -1,4 +1,4 @@
-"""Memory systems on boards: what is packed of one, verified, and shown; loaded where it is used."""
+"""Memory systems on boards: packing, verification and display, loaded on demand."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -69,7 +69,7 @@ class MemoryPart(BoardPart):
         return check_memory(folder, card, findings)
 
     def check_answers(self, check: "TrackCheck", gold: "GoldTrack", rows: "TrackRows") -> None:
-        """Hold the answers of a track against what the diary of its run says was found."""
+        """Compare the answers of a track with the hits in the diary of its run."""
         from alps.ext.memory.board_checks import check_hits, check_stray_hits
 
         diary = (check.notes[self] or {}).get(check.track.run)
@@ -78,13 +78,13 @@ class MemoryPart(BoardPart):
             check_stray_hits(check.name, gold, diary, check.findings)
 
     def check_scores(self, check: "TrackCheck", checked: "CheckedTrack") -> None:
-        """Check the rows beside a run, and how far all are ahead of no memory."""
+        """Check the comparison rows of a run, and every difference from no memory."""
         from alps.ext.memory.board_checks import check_recomputed
 
         check_recomputed(check, checked)
 
     def check_all(self, folder: Path, card: Submission, findings: "Findings") -> None:
-        """Hold its runs without memory against those of others with the same reader."""
+        """Compare its runs without memory with those of other submissions with the same reader."""
         from alps.ext.memory.board_readers import check_same_reader
 
         check_same_reader(folder, card, findings)
@@ -130,7 +130,7 @@ class MemoryPart(BoardPart):
     def sections(
         self, board: "Board", shown: Sequence[Metric], width: int
     ) -> "Iterator[BoardSection]":
-        """Yield the rows beside the systems of a board."""
+        """Yield the comparison rows of a board."""
         from alps.ext.memory.board_pages import sections
 
         return sections(board, shown, width)

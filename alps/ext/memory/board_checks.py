@@ -1,4 +1,4 @@
-"""Checks of memory systems in submissions: diary, admission, phases, hits, and rows beside a run.
+"""Checks of memory systems in submissions: diary, admission, phases, hits, comparison rows.
 
 Answers have to follow from the hits. Rows beside a run are verified as if each were submitted.
 """
@@ -102,7 +102,7 @@ class AskedRow(Part):
 
 @dataclass
 class PackedDiary:
-    """What the diary of a submission says.
+    """Contents of the diary of a submission.
 
     Attributes:
         hits: What was found, by the key of the sample.
@@ -360,7 +360,7 @@ def keys_of(task: Task, sample: Any) -> list[str]:
 
 
 def check_recomputed(check: TrackCheck, checked: CheckedTrack) -> None:
-    """Check the rows beside a run on a track, and how far all of them are ahead of no memory."""
+    """Check the comparison rows of a track, and every difference from no memory."""
     memory = check.card.memory_of(check.track.run)
     if memory is not None and checked.gold is not None:
         scores = {"": checked.scores, **_scores_beside(check, memory)}

@@ -1,4 +1,4 @@
-"""Packing of a run with a memory system: its diary, its ledger, its admission, the rows beside it.
+"""Packing of a run with a memory system: diary, ledger, admission, comparison rows.
 
 A run that a check of admission stopped is packed without scores, so that a board can say why.
 """

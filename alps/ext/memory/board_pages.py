@@ -70,7 +70,7 @@ def _tokens_shown(track: FilePlace) -> Markup:
 
 
 def sections(board: Board, shown: Sequence[Metric], width: int) -> Iterator[BoardSection]:
-    """Yield the rows beside the systems of a board: the same reader with other memories."""
+    """Yield the comparison rows of a board: the same reader with other memories."""
     rows = []
     for row in board.beside:
         name = Markup("{}<small>{}</small>").format(foreign(row.memory), _shows(row))
@@ -131,7 +131,7 @@ class MemoryView:
 
 
 def memories(system: SiteSystem) -> Iterator[MemoryView]:
-    """Yield what a submission says of its memory systems, one a run."""
+    """Yield the memory system of each run of a submission."""
     for n, memory in enumerate(system.card.memory or ()):
         tracks = [name for name, track in system.card.tracks.items() if track.run == memory.run]
         name, checks, failed = memory_name(system, tracks[0]), [], []

@@ -1,4 +1,4 @@
-"""Setup of a memory system in a run, and what its card says: of hits, and of rows beside it.
+"""Setup of a memory system in a run, and its card: hits and comparison rows.
 
 What must be the same for two of them to be ranked together is read out of the card, which is made
 of the manifest; nobody types it.
@@ -91,7 +91,7 @@ def reader_of(run: RunCard, task: Task) -> dict[str, Any]:
 
 
 def beside_of(run: RunCard, track: PublishedTrack) -> dict[str, Any]:
-    """Return what a row beside a run has to share with it."""
+    """Return the settings that a comparison row must share with its run."""
     conditions = {name: part for name, part in track.conditions.items() if name not in OF_MEMORY}
     settings = {name: run.settings.get(name) for name in ("model", "seed", "repeats", *SAMPLING)}
     return {
@@ -173,7 +173,7 @@ def no_difference(system: SiteSystem, track: str) -> str:
 
 
 def rows_beside(system: SiteSystem, track: str) -> Iterator[RowBeside]:
-    """Yield each row beside a run: its memory, its track, how far it is ahead of none."""
+    """Yield each comparison row of a run: memory, track, difference from no memory."""
     memory = memory_of(system, track)
     for _, row in memory["beside"].items() if memory is not None else ():
         if row["tracks"][track]:
@@ -197,7 +197,7 @@ def hits(system: SiteSystem, track: str) -> dict[str, list[Mapping[str, Any]]]:
 
 
 def rows_without_memory(system: SiteSystem, track: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the scores of the run without memory beside that of a track."""
+    """Yield the score rows of the comparison run without memory."""
     memory = system.card.memory_of(system.card.tracks[track].run)
     row = without_memory(memory, track) if memory is not None else None
     if memory is not None and row is not None:

@@ -51,7 +51,7 @@ def _table(name: str, checks: list[Check]) -> Table:
 
 
 def list_memories(console: Console) -> None:
-    """Print the memory systems that `memory=` takes, and what is missing of each."""
+    """Print the memory systems that `memory=` accepts, and what each lacks."""
     # A command in two lines could not be copied.
     columns = [named("memory=", "no"), named("description", "fold"), named("installed", "no")]
     rows = [row_of(*cells) for cells in _known()]

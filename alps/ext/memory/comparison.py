@@ -79,7 +79,7 @@ class ComparedTrack:
 
 @dataclass(frozen=True)
 class MemoryComparison:
-    """What `beside` found."""
+    """Result of `alps memory compare`."""
 
     tracks: tuple[ComparedTrack, ...]
     notes: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Rows beside a run with a memory: the same reader with nothing, with less, and with everything."""
+"""Comparison runs: the same reader without memory, with a part, and with all of the history."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -57,7 +57,7 @@ _USERS_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Miss:
-    """A wrong answer, and what is known of it.
+    """A wrong answer and its facts.
 
     Attributes:
         key: The answer.

@@ -60,7 +60,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
 
 
 def print_miss(diagnosis: Diagnosis, word: str, console: Console) -> None:
-    """Print what is known of one wrong answer.
+    """Print the diagnosis of one wrong answer.
 
     Raises:
         UsageError: If `word` means none of them.

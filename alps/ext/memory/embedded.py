@@ -27,7 +27,7 @@ class EmbeddedMemory(Protocol):
     def settings(self) -> Mapping[str, Any]: ...  # noqa: D102
 
     async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
-        """Return what a reader is shown of the history of `sample`.
+        """Return the part of the history of `sample` that the reader sees.
 
         `max_tokens` is the most of it, as `Context.tokens` counts; None for any number.
         """
@@ -48,7 +48,7 @@ class WholeHistory:
 
 @dataclass(frozen=True)
 class Nothing:
-    """No history at all: what a reader makes of the query alone."""
+    """No history: the reader sees only the query."""
 
     name: str = NOTHING
     settings: Mapping[str, Any] = field(default_factory=dict)

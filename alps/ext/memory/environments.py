@@ -155,7 +155,7 @@ def requirements(name: str) -> Path:
 
 
 def packages(name: str) -> list[str]:
-    """Return what the environment of a system needs."""
+    """Return the packages that the environment of a system needs."""
     return list(APART[name].packages)
 
 

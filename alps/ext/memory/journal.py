@@ -1,4 +1,4 @@
-"""Journal of what a memory system was asked and answered, so that a killed run goes on."""
+"""Journal of the calls of a memory system, so that a killed run resumes."""
 
 import secrets
 from collections import Counter
@@ -81,11 +81,11 @@ class Diary:
         self._append({"phase": phase, "user": user, "seconds": round(seconds, 6), **fields})
 
     def checks(self, when: str) -> list[Check] | None:
-        """Return what the admission `before` or `after` the run came to; None where it was none."""
+        """Return the admission `before` or `after` the run; None if there is none."""
         return self._checks.get(when)
 
     def note_checks(self, when: str, checks: list[Check]) -> None:
-        """Note what the admission came to."""
+        """Record the result of an admission."""
         self._checks[when] = checks
         rows = [check.row() for check in checks]
         self._append({"phase": "admission", "when": when, "checks": rows})
@@ -143,7 +143,7 @@ class AnswerLog:
 
 
 def found_in(path: Path) -> dict[str, list[Hit]]:
-    """Return what the diary of a run says was found for each sample."""
+    """Return the hits of each record from the diary of a run."""
     found: dict[str, list[Hit]] = {}
     for _, _, row in scan(path):
         if row is not None and row.get("phase") == "search":

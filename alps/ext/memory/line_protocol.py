@@ -49,7 +49,7 @@ class _EndedError(Exception):
 
 @dataclass(frozen=True)
 class Declared:
-    """What a system says of itself when it is opened, see `Connection`."""
+    """Declarations of a system when it is opened, see `Connection`."""
 
     can: frozenset[str]
     persistent: bool

@@ -13,7 +13,7 @@ from alps.tasks.by_memory import Remembered
 
 
 class Probed(Protocol):
-    """A memory that tells what each probe of a sample found."""
+    """A memory that reports the hits of each probe of a record."""
 
     name: str
     settings: Mapping[str, Any]
@@ -29,7 +29,7 @@ class Probed(Protocol):
 
 
 class Direct:
-    """Answers with what a memory holds or finds; `system`, the reader of a run, is not asked."""
+    """Answers with the contents or hits of a memory, without the reader `system`."""
 
     def __init__(self, system: System, memory: Probed) -> None:
         self.system, self.memory = system, memory

@@ -68,7 +68,7 @@ class Mem0:
         self._memory.embedding_model.client = client
 
     def ingest(self, user: str, session: Session) -> None:
-        """Have Mem0 extract what it keeps of a session."""
+        """Let Mem0 extract memories from a session."""
         messages = [{"role": turn.role, "content": turn.text} for turn in session.turns]
         self._memory.add(messages, user_id=user)
 

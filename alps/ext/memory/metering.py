@@ -1,4 +1,4 @@
-"""Metering of a memory system: what it asks of models is counted by the phase that asks for it.
+"""Metering of a memory system: its model requests are counted by phase.
 
 Calls of one phase run beside each other and never beside those of another, so a request belongs to
 the phase that is under way. What a system asks in the background, once its call has returned,
@@ -58,7 +58,7 @@ class Phases:
 
 
 class Meter:
-    """The models that a memory system is given, and what it used of them.
+    """Models of a memory system, and their usage.
 
     Args:
         llm: Who answers its chats; None for nobody.

@@ -128,7 +128,7 @@ class Part(RunPart):
 
 
 def memory_options(settings: MemoryKeys, folder: Path | None) -> MemoryOptions:
-    """Return what the memory of a run is opened with; `folder` is that of the run."""
+    """Return the options of a run's memory; `folder` is the run folder."""
     return MemoryOptions(
         k=settings.k,
         timeout=settings.timeout,

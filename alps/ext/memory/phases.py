@@ -1,4 +1,4 @@
-"""Times and costs of a memory system by phase, read from what was noted of its calls."""
+"""Times and costs of a memory system by phase, from its recorded calls."""
 
 import math
 from collections.abc import Collection, Iterator, Sequence
@@ -17,7 +17,7 @@ PHASES = ("open", "ingest", "settle", "search", "memories")
 
 
 def phases_of(folder: Path) -> dict[str, Phase]:
-    """Return what the calls of each phase took; nothing for a run without a memory system."""
+    """Return time and cost of each phase; empty without a memory system."""
     seconds: dict[str, list[float]] = {}
     for row in _rows(folder / FILE):
         if row.get("phase") in PHASES:
@@ -30,7 +30,7 @@ def phases_of(folder: Path) -> dict[str, Phase]:
 
 
 def used_otherwise(folder: Path, phases: Collection[str]) -> MemoryUsage | None:
-    """Return what was used of models outside `phases`, as by admission; None where nothing was."""
+    """Return model usage outside `phases`, such as by admission; None if there was none."""
     others: list[Row] = []
     for name, requests in _requests(folder).items():
         others += requests if name not in phases else []
@@ -46,7 +46,7 @@ def _requests(folder: Path) -> dict[str, list[Row]]:
 
 
 def answers_of(folder: Path) -> Phase | None:
-    """Return what the answers of a reader took; None where none was asked of anybody.
+    """Return time and cost of a reader's answers; None if no model was asked.
 
     Kept replies take no part in the times. They count in what was used as if they had been asked.
     """
@@ -73,7 +73,7 @@ def _used(requests: Sequence[Row]) -> MemoryUsage:
 
 @dataclass(frozen=True)
 class QuestionTimes:
-    """What a question of a run took, where that was noted.
+    """Time and cost of a question, if recorded.
 
     Attributes:
         seconds: The median of search and answer together; kept replies take no part in it.
@@ -86,7 +86,7 @@ class QuestionTimes:
 
 
 def question_of(folder: Path, inside: Path, track: str) -> QuestionTimes:
-    """Return what a question of a track took; `inside` is where its size of context is noted."""
+    """Return time and cost of a question; `inside` is the folder of its context size."""
     searched: dict[str, float] = {}
     for row in _rows(folder / FILE):
         if row.get("phase") == "search" and _is_of(row, track):

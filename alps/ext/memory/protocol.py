@@ -48,7 +48,7 @@ class Session:
 
 
 def session_of(told: Sequence[Turn], day: int, start: int = 0, began: str = "") -> Session:
-    """Return the turns of a day from `start` on as a session; a rest has an id of its own."""
+    """Return the turns of a day from `start` on as a session; a remainder gets its own id."""
     turns = []
     for place, turn in enumerate(told[start:], start=start):
         turns.append(SpokenTurn(turn.role, turn.text, stamp(day, place, began)))

@@ -82,7 +82,7 @@ class Behind:
 
 
 class Proxy:
-    """Serves what is behind it on a free port of 127.0.0.1, once it is started.
+    """Serves the models of a run on a free port of 127.0.0.1, once started.
 
     Args:
         llm: Who answers chats; None for nobody.

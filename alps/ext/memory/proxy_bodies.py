@@ -1,4 +1,4 @@
-"""Bodies of requests that a system makes of a model through us: what is passed on of them.
+"""Request bodies of a memory system to a model: the parts that are forwarded.
 
 They come from a program of somebody else's. Each field that goes on is of the type that OpenAI's
 API gives it: what a provider can't read would else count as its failure.
@@ -131,7 +131,7 @@ _FORMS: Mapping[Passed, type[_Fields]] = {"chat": _Chat, "embeddings": _Embeddin
 
 
 def body_of(kind: Passed, content: bytes) -> tuple[dict[str, Any], str]:
-    """Return a body, and the JSON of what is passed on of it.
+    """Return a body, and the JSON that is forwarded.
 
     Nothing that could send it elsewhere, or a key with it, is.
 

@@ -1,4 +1,4 @@
-"""A system that is asked through a memory: it reads what the memory chose of a history."""
+"""A system behind a memory: it reads the memories found in a history."""
 
 import time
 from collections.abc import Mapping

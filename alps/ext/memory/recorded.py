@@ -16,7 +16,7 @@ _NAMES = ("records.jsonl", "predictions.jsonl")
 
 
 class Recorded:
-    """What was extracted from each of some dialogues.
+    """Recorded memories of each dialogue.
 
     A session that is none of them is kept turn by turn, and one of which the model made nothing
     that can be read is a failure to ingest it.

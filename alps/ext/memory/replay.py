@@ -148,7 +148,7 @@ class Replay:
         await self._call("open", replace(self._opening, folder=folder))
 
     async def look(self, name: str, life: Life) -> dict[str, Located]:
-        """Return by their keys where the system has what is wanted of a user.
+        """Return by key where the system has the wanted memories of a user.
 
         Raises:
             MemoryFailed: If it failed at any stage.

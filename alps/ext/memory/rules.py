@@ -12,7 +12,7 @@ SETTINGS: Mapping[str, Any] = {"extractor": "rules", "declares": ["both roles ar
 
 
 def statements(session: Session) -> Iterable[SpokenTurn]:
-    """Return what a user says of themselves, and what they ask to be remembered.
+    """Return statements of a user about themselves, and what they ask to remember.
 
     A session in which nobody replies is a list of notes: its turns are kept as they are.
     """

@@ -101,7 +101,7 @@ class Scripts:
         return found
 
     async def play(self, key: str, steps: Sequence[Step]) -> list[list[Hit]]:
-        """Carry out a script, or the rest of it, and return what each search found.
+        """Run or resume a script, and return the hits of each search.
 
         Raises:
             MemoryFailed: If the system failed at a step.

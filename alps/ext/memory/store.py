@@ -70,7 +70,7 @@ class _User:
 
 
 class NotEstimable(Exception):
-    """A system can't be asked for what a task needs; that is no failure of it."""
+    """The system does not support what a task needs; this is not a failure."""
 
 
 class _BegunAnewError(Exception):
@@ -153,7 +153,7 @@ class Store:
         return self._met and "memories" not in self._checked.can
 
     async def admit(self, when: Literal["before", "after"]) -> list[Check]:
-        """Check the system before a run, or once it is done; a run that goes on was checked.
+        """Check the system before a run, or after it; a resumed run was checked before.
 
         The system is opened elsewhere for it: what it holds of the run may be gone then.
         """

@@ -1,4 +1,4 @@
-"""Memory systems in the box: what each keeps of a session, found by a retriever."""
+"""Bundled memory systems: texts stored from sessions, found by a retriever."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ def whole_turns(session: Session) -> Iterable[SpokenTurn]:
 
 
 class Turns:
-    """Keeps what `extract` makes of a session, whole turns by default, and ranks it.
+    """Stores the texts that `extract` returns for a session, by default its turns, and ranks them.
 
     Args:
         retriever: Who ranks: `bm25`, `tfidf`, `minilm` or `e5`.
@@ -45,7 +45,7 @@ class Turns:
         self._kept.clear()
 
     def ingest(self, user: str, session: Session) -> None:
-        """Keep what is in a session, each text under an id of its own; a known one is left out."""
+        """Store the texts of a session, each under its own id; skip a known session."""
         kept = self._kept[user]
         if any(session.id in hit.sources for hit in kept):
             return

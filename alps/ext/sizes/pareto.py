@@ -54,7 +54,7 @@ class SizePoint:
 
 @dataclass(frozen=True)
 class FrontPlace:
-    """A point beside a front.
+    """A point compared with a front.
 
     Attributes:
         rival: The best point of the front that costs no more; None for one of the front itself.

@@ -1,4 +1,4 @@
-"""Sizes of the context beside the largest: the same hits, cut shorter, and the reader asked again.
+"""Context sizes below the largest: the same hits, cut shorter, for another reader call.
 
 A run at several sizes is a run at the largest of them, in its folder; what the reader answered at
 each of the others lies in `contexts/SIZE`, in journals of the same kind.

@@ -111,7 +111,7 @@ class Sum:
 
 
 class SweepProgress:
-    """What is shown of a sweep while it runs, on stderr."""
+    """Progress of a sweep, on stderr."""
 
     def __init__(self) -> None:
         self.rows: list[SweepRow] = []

@@ -48,7 +48,7 @@ def run_words(words: Sequence[str]) -> None:
 
 
 def show_sweep(plan: Any, *, only: Any) -> None:
-    """Carry out a sweep and show what it came to; raise what left it incomplete."""
+    """Run a sweep and print its result; raise if it is incomplete."""
     from alps.ext.sweeps.board import SweepProgress
     from alps.ext.sweeps.plan import PlanError
     from alps.ext.sweeps.sweep import sweep

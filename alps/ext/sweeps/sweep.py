@@ -34,7 +34,7 @@ Only = Literal["all", "failed"]
 
 @dataclass(frozen=True)
 class Ended:
-    """A run of a sweep that has ended: what it came to, or why it came to nothing."""
+    """An ended run of a sweep: its result, or the reason for having none."""
 
     cell: SweepCell
     folder: Path
@@ -79,7 +79,7 @@ class Swept:
 
 
 def sweep(plan: SweepPlan, *, only: Only = "all", board: SweepProgress) -> Swept:
-    """Carry out the runs of a plan, or what is left of them.
+    """Run or resume the runs of a plan.
 
     Args:
         plan: The plan.

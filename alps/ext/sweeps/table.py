@@ -96,7 +96,7 @@ class SweptRun:
 
 @dataclass(frozen=True)
 class SweepReport:
-    """What a sweep came to, and what could not be compared."""
+    """Result of a sweep, and runs that could not be compared."""
 
     runs: tuple[SweptRun, ...]
     tracks: tuple[TrackStandings, ...]
@@ -104,7 +104,7 @@ class SweepReport:
 
     @property
     def explanation(self) -> str:
-        """What the columns of its tables mean; of letters only where there are any."""
+        """Meaning of the columns; of tie letters only if there are any."""
         tied = any(one.letters for track in self.tracks for one in track.standings)
         return (_TIES if tied else "") + _EXPLANATION
 

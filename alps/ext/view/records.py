@@ -1,4 +1,4 @@
-"""Records of some runs: a line of each to search in, and each as it is shown."""
+"""Records of some runs: a searchable line each, and the record's view."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

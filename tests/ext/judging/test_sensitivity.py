@@ -351,7 +351,7 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
         ({"harsh.md": "Be harsh."}, (), "new/harsh.md, line 1: must be an id line"),
         ({"harsh.md": "<!-- id: a/1 -->\n"}, (), "new/harsh.md: no text below the id line"),
         ({"harsh.md": b"<!-- id: a/1 -->\n\xff"}, (), "new/harsh.md: not UTF-8 text"),
-        ({"ours.md": "<!-- id: a/1 -->\nx"}, (), "'ours' is the name of our own wording"),
+        ({"ours.md": "<!-- id: a/1 -->\nx"}, (), "'ours' is the name of our own prompt"),
         (
             {"a.md": "<!-- id: a/1 -->\nx", "b.md": "<!-- id: a/1 -->\nx"},
             (),
@@ -368,7 +368,7 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
             ("judge=recorded:verdicts.jsonl",),
             "prompts=new would change nothing: no judge is a litellm model",
         ),
-        ({"a.md": "<!-- id: a/1 -->\nx"}, ("other/steady",), "other/steady: is called as steady"),
+        ({"a.md": "<!-- id: a/1 -->\nx"}, ("other/steady",), "other/steady: has the same name"),
         ({}, ("steady",), "steady: named twice"),
         ({}, ("promts=new",), "unknown key 'promts' — did you mean 'prompts'?"),
     ],

@@ -180,6 +180,11 @@ def test_records_of_an_unfinished_run_can_be_shown(copied_run):
     assert "⊂" not in shown(copied_run, "relations")
 
 
+def test_a_failed_record_says_its_cause_before_its_dialogue(hard_run):
+    first = shown(hard_run, "unheard").partition("Dialogue")[0]
+    assert "transport: it was transport; unscored" in first
+
+
 def test_a_folder_without_a_run_is_said(tmp_path):
     with pytest.raises(UsageError, match=r"no run here \(manifest.json is missing\)"):
         shown(tmp_path, "1")

@@ -1,4 +1,4 @@
-"""HaluMem's own rates of what a memory stores of a session, and of what it holds after a change.
+"""HaluMem's metrics of memories stored from a session, and of memories after a change.
 
 Source: `eval/evaluation.py` of IAAR-Shanghai/HaluMem. Recall is the share of points that are
 covered whole; accuracy is the mean half mark of stored memories, target accuracy that of those

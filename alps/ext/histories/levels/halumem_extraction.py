@@ -1,4 +1,4 @@
-"""HaluMem, level 1: what a memory system stores of each session.
+"""HaluMem, level 1: memories that a system stores of each session.
 
 A system lists what it holds before and after a session; what is new is what it stored of it. The
 session ends with the points that it should have stored; sessions that only distract have none.

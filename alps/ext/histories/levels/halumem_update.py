@@ -1,4 +1,4 @@
-"""HaluMem, level 2: what a memory system holds of something that changed.
+"""HaluMem, level 2: memories of a system after a change.
 
 After the session of a change, the system is searched with the text of the new point.
 """

@@ -46,7 +46,7 @@ class MemOS:
         self._stores: OrderedDict[str, Any] = OrderedDict()
 
     def ingest(self, user: str, session: Any) -> None:
-        """Have MemOS extract what it keeps of a session; one that is known is left out."""
+        """Let MemOS extract memories from a session; skip a known session."""
         known = self._folder / user / "sessions"
         if known.is_file() and session.id in known.read_text(encoding="utf-8").split():
             return

@@ -1,4 +1,4 @@
-"""Serving of an adapter beside this file over lines of JSON: `python serve.py MODULE:CLASS`."""
+"""Server of an adapter in this folder over lines of JSON: `python serve.py MODULE:CLASS`."""
 
 import json
 import os

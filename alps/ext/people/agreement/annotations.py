@@ -92,7 +92,7 @@ class AnnotatedMemory(_Row):
 
 
 class AnnotatedQuery(_Row):
-    """A query as a person left it, and what the person says of it."""
+    """A query with a person's edits and labels."""
 
     queryText: Text
     ability: str | None = None
@@ -126,7 +126,7 @@ class _SessionRow(_Row):
 
 @dataclass(frozen=True)
 class AnnotatedSession:
-    """What one person, or a draft, says of a session; by part, and only where it says anything.
+    """Annotations of a session by one person or a draft, by part; only parts with any.
 
     Attributes:
         memories: Lists of memories.
@@ -230,7 +230,7 @@ def _queries(said: _Choice | _Queries) -> tuple[AnnotatedQuery, ...]:
 
 
 def release_beside(folder: Path) -> Path | None:
-    """Return the release beside a folder of annotations, or in it, which both people edited."""
+    """Return the release next to or in a folder of annotations, which both people edited."""
     for base in (folder.resolve().parent, folder.resolve()):
         if (base / _RELEASE).is_dir():
             return base / _RELEASE

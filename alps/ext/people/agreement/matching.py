@@ -57,7 +57,7 @@ class SameRule(Protocol):
 
 
 def folded(value: str) -> str:
-    """Return a value without case and spare white space, as the publishers compare values."""
+    """Return a value without case and extra white space, as the publishers compare values."""
     return " ".join(value.lower().split())
 
 

@@ -45,7 +45,7 @@ class Measured:
     too_many_unjudged: bool = False
 
     def as_json(self) -> dict[str, object]:
-        """Return the result as it is written."""
+        """Return the result as JSON values."""
         return self.row.as_json()
 
 

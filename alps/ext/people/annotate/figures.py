@@ -1,4 +1,4 @@
-"""Figures of the work while it goes on: agreement of people, and how narrow the interval is.
+"""Metrics of annotation in progress: agreement of people, and the interval's width.
 
 Of what the labels are for only the width is shown, never the value: it would be a hint.
 """

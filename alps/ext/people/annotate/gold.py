@@ -20,7 +20,7 @@ _EMPTY = ("label_suggestion", "reasoning", "emotion", "preference_attitude", "up
 
 @dataclass(frozen=True)
 class MemoryChange:
-    """What became of one memory.
+    """Outcome of one memory.
 
     Attributes:
         by: Who says so.

@@ -1,4 +1,4 @@
-"""Journal of one person: every label is on disk before the page goes on.
+"""Journal of one person: every label is on disk before the next item.
 
 Each person has a file of their own, so that two may label in one shared folder. A lock keeps a
 second page from being opened for the same person.
@@ -104,7 +104,7 @@ def read_journal(path: Path) -> Iterator[GivenLabel]:
 
 
 def people_in(folder: Path) -> dict[str, list[GivenLabel]]:
-    """Return what each person said, by name in the order of the alphabet."""
+    """Return each person's labels, by name in alphabetical order."""
     return {_person(path): [*read_journal(path)] for path in _journals(folder)}
 
 

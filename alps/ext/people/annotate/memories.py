@@ -35,7 +35,7 @@ class Memories:
     system: str | None = None
 
     def draft_of(self, memory: Row) -> Row:
-        """Return what is hidden of a memory until a person has said the same of it."""
+        """Return the fields of a draft that are hidden until the person's own label."""
         evidence: Any = memory.get("evidence") or {}
         draft = {name: memory.get(name) for name in FIELDS}
         return draft | {"evidence": evidence.get("utterance_index"), "quote": evidence.get("text")}

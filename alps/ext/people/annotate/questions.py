@@ -92,7 +92,7 @@ class LabelQuestion:
 
 @dataclass(frozen=True)
 class LabelForm:
-    """What is asked of an item: questions, texts to be written, and what these start as.
+    """Form of an item: questions, text fields, and their initial values.
 
     Attributes:
         texts: By field, the words above a field of text, and whether it has several lines.
@@ -110,7 +110,7 @@ class LabelForm:
 
 
 def form_of(item: LabelItem, scales: Mapping[str, LabelScale]) -> LabelForm:
-    """Return what is asked of an item."""
+    """Return the form of an item."""
     if item.rubric in scales:
         return LabelForm((_on_scale(scales[item.rubric], item.rubric),))
     if item.rubric == "queries":
@@ -151,7 +151,7 @@ def _glosses() -> Mapping[str, Mapping[str, str]]:
 
 
 def gloss_in(text: str, label: str, rubric: str) -> str:
-    """Return what the text of a rubric says of a label, on one line; nothing where it says nothing.
+    """Return a rubric's explanation of a label, on one line; empty if there is none.
 
     Args:
         text: The rubric; its labels are items of a list, as "- `met`: the constraint is kept."
