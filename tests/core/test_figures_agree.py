@@ -25,7 +25,6 @@ def test_a_baseline_without_an_interval_is_named_as_the_baseline(tmp_path):
     words = ("task=retrieval,personamem", "model=rules", "data=samples", "out=out")
     assert "No interval" not in run(tmp_path, "run", *words).stdout
     text = folded(run(tmp_path, "show", "out").stdout)
-    assert (
-        "No interval of floor/length-by-type (personamem): too few sessions, or no variance" in text
-    )
-    assert "No interval of personamem" not in text
+    floor = "floor/length-by-type (PersonaMem 32k)"
+    assert f"No interval of {floor}: too few sessions, or no variance" in text
+    assert "No interval of PersonaMem" not in text

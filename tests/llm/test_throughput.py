@@ -220,6 +220,6 @@ def test_a_typed_request_is_shaped_by_instructor_once_a_mode_and_schema(monkeypa
     first, second, _ = server.requests
     assert first == second
     assert schemas == ["MatchReply"]
-    schema = json.loads(schema_of(MATCH_ANSWER.schema))
+    schema = json.loads(schema_of(MATCH_ANSWER.schema, lengths=True))
     sent = first["response_format"]["json_schema"]
     assert sent == {"name": "MatchReply", "schema": schema, "strict": True}
