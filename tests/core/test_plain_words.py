@@ -348,7 +348,7 @@ def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, mon
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("show", "", "1"), "a run is to be named"),
+        (("show", "", "1"), "name a run, not ''"),
         (
             ("show", "runs", "1"),
             "no run here (manifest.json is missing); name one of those in it, such as runs/a",

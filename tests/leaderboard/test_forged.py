@@ -177,7 +177,7 @@ def replaced(old: str, new: str):
     return lambda data: data.replace(old.encode(), new.encode(), 1)
 
 
-BOTTOMLESS = "inside one another"
+BOTTOMLESS = "more than 20 deep"
 CARD_BYTES = {
     "NaN": (replaced('"n": 12', '"n": NaN'), "NaN is not a number in JSON"),
     "Infinity": (replaced('"n": 12', '"n": -Infinity'), "-Infinity is not a number"),

@@ -316,7 +316,7 @@ def test_the_command_shows_what_will_be_published_and_writes_it(
         "Graz",
         "system        rules",
         "calls         none",
-        "recall_at_1",
+        "recall@1",
         "not public",
     ):
         assert word in first

@@ -69,7 +69,7 @@ from alps.ext.datasets.audit_records import (
 )
 from alps.extension import brought_tasks
 from alps.similarity import BOILERPLATE_WEIGHT, THRESHOLD, features, similarity
-from alps.tasks import TASKS, load_task
+from alps.tasks import TASKS, TaskOptions, load_task
 from alps.text import fold, fold_loosely, shown_value
 
 _PLACES = ("the first candidate", "the last candidate")
@@ -411,10 +411,13 @@ def audit_data(data: str, split: str | None, task: str | None = None) -> AuditRe
     # Tasks that extensions bring have samples of their own: `task=` names whose.
     brought = () if data == "samples" else brought_tasks()
     for name in (*TASKS, *brought) if task is None else (task,):
-        own = load_task(name).data.audit
-        report = None if own is None else own(data, split)
+        files = load_task(name).data
+        report = None if files.audit is None else files.audit(data, split)
         if report is not None:
             return report
+        if task is not None and files.open_records is not None:
+            # Opened as a run opens them, files that can't be read say why.
+            files.open_records(data, TaskOptions(added=() if split is None else (("set", split),)))
     from alps.ext.datasets.audit import audit
 
     return audit(data, split)

@@ -21,7 +21,13 @@ from alps.ext.importers.figures import (
 )
 from alps.ext.importers.flags import flags_of, parse_share
 from alps.ext.importers.personamem_v3 import mean_of_tasks, read_personamem_v3
-from alps.ext.importers.plain import as_systems, read_plain, the_verdict, with_outcomes
+from alps.ext.importers.plain import (
+    as_systems,
+    contradicted,
+    read_plain,
+    the_verdict,
+    with_outcomes,
+)
 from alps.ext.importers.rows import ImportedAnswer
 from alps.ext.importers.settings import FORMS, FileFormat, ImportSettings
 from alps.ext.importers.verdicts import with_verdicts
@@ -72,9 +78,10 @@ def import_files(form: FileFormat, paths: Sequence[Path], settings: ImportSettin
     try:
         answers, flags = _read(form, paths, settings)
     except DataError as error:
-        other = form != "rows" and str(error).endswith(_OF_ANOTHER_SHAPE)
-        hint = " (rows reads other shapes)" if other else ""
-        raise DataError(f"{error}{hint}; {form} is {FORMS[form]}") from error
+        named = form != "rows" and error.field is not None
+        other = named and str(error).endswith(_OF_ANOTHER_SHAPE)
+        hint = "; the format rows reads other shapes" if other else ""
+        raise DataError(f"{error}; {form} is {FORMS[form]}{hint}") from error
     figures = figures_of(answers)
     flags += flags_of(form, answers, figures, settings.reported)
     try:
@@ -116,7 +123,9 @@ def _read(
         if form == "rows" and verdict is None and (verdict := the_verdict(own)) is not None:
             doubts = [*doubts, f"the verdict is the field {verdict}"]
         own, unsure = with_verdicts(path, own, verdict)
-        own = with_outcomes(own, verdict) if form == "rows" and verdict is not None else own
+        if form == "rows" and verdict is not None:
+            own = with_outcomes(own, verdict)
+            unsure = [*unsure, *contradicted(path, own)]
         doubts = [*doubts, *unsure]
         if known & {_place(answer) for answer in own}:
             # Two runs of one system: as one, every question would have been asked twice.

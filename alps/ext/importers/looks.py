@@ -46,7 +46,7 @@ _OTHERS = _set(
     "split dataset source path file url config settings temperature lang language memory "
     "memories message messages context contexts hop hops level difficulty speaker user session "
     "conversation group arm rank threshold k turn day importance cached cache truncated "
-    "abstention adversarial answerable unanswerable retry retries stream streaming"
+    "abstention adversarial answerable unanswerable invalid retry retries stream streaming"
 )
 _RETRIEVED = _set(
     "search searched retrieve retrieved retrieval retriever memory memories context contexts "

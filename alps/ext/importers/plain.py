@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from alps.errors import DataError
@@ -22,21 +23,25 @@ from alps.ext.importers.rows import ImportedAnswer, Numbered
 _QUESTIONS = ("question", "query", "question_input", "question_text", "user_query", "q")
 _GOLDS = (
     *("golden_answer", "gold_answer", "gold", "ground_truth", "groundtruth", "expected_answer"),
-    *("expected", "expect", "reference_answer", "reference", "correct_answer"),
+    *("expected", "expect", "reference_answer", "reference", "correct_answer", "original_answer"),
 )
 _SAID = (
     *("response", "ai_response", "prediction", "predicted", "predicted_answer", "hypothesis"),
     *("generated_answer", "system_response", "system_answer", "model_answer", "model_response"),
-    *("llm_response", "llm_output", "model_output", "reply"),
+    *("llm_response", "llm_output", "model_output", "reply", "pred", "agent_answer"),
 )
 _EITHER = "answer"
 _KINDS = ("category", "question_type", "type", "ability", "dim")
 _IDS = ("question_id", "query_id", "id", "question_index", "question_idx")
-_HISTORIES = ("sample_id", "conversation_id", "conv_id", "user_id", "uuid")
+_HISTORIES = ("sample_id", "conversation_id", "conv_id", "item_id", "user_id", "uuid")
 # What rows have that say of an id whether it was answered right, and nothing else.
 _BARE = ("passed", "correct", "is_correct", "success")
 _OUTCOMES = frozenset(("correct", "hallucination", "omission"))
+_CLAIMS = ("accuracy_percentage", "accuracy", "overall_accuracy", "mean_accuracy")
+_SLACK = 6e-4
+"""How far a claim may be from the rows: it may be rounded to a tenth of a percent."""
 _NUMBER = re.compile(r"[\W_]*\d+\Z")
+_HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 _LOCOMO = {"single-hop", "multi-hop", "open-domain", "temporal", ADVERSARIAL}
 _OF_MEM0 = {"single-hop": "multi-hop", "multi-hop": "open-domain", "open-domain": "single-hop"}
 _DEEPEST = 8
@@ -49,7 +54,8 @@ def read_plain(path: Path, system: str) -> list[ImportedAnswer]:
         DataError: If there are no rows, or two fields of one may be the answer, or the gold.
     """
     answers, numbered = [], Numbered()
-    for conversation, row in _found(path, system):
+    for conversation, fields in _found(path, system):
+        row = _in_words(fields)
         said, gold = _answer_and_gold(row, path)
         question, kind = _first(row, _QUESTIONS), _first(row, _KINDS)
         history = _first(row, _HISTORIES) or conversation
@@ -66,7 +72,7 @@ def read_plain(path: Path, system: str) -> list[ImportedAnswer]:
                 gold=gold,
                 answer=said,
                 abstains=category == ADVERSARIAL or ABSTENTION in str(_first(row, _IDS)),
-                unread={key: value for key, value in row.items() if key not in used},
+                unread={key: one for key, one in fields.items() if _snake(key) not in used},
             )
         )
     return answers
@@ -88,6 +94,19 @@ def the_verdict(answers: Sequence[ImportedAnswer]) -> str | None:
     if not looks or any(len(row) > 1 for row in known):
         return None
     return max(scores, key=lambda name: scores[name].count(None))
+
+
+def contradicted(path: Path, answers: Sequence[ImportedAnswer]) -> Iterator[str]:
+    """Hold the accuracy that a file says of itself at its top against the scores of its rows."""
+    tree = read_tree(path)
+    scores = [answer.score for answer in answers if answer.score is not None]
+    for name in _CLAIMS if isinstance(tree, dict) and scores else ():
+        said = tree.get(name)
+        if isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said <= 100:
+            share = said / 100 if said > 1 or name == _CLAIMS[0] else said
+            if abs(share - fmean(scores)) > _SLACK:
+                own = f"its rows give {fmean(scores):.2%}"
+                yield f"{path.name}: {name} says {share:.2%}, and {own}"
 
 
 def with_outcomes(answers: Sequence[ImportedAnswer], verdict: str) -> list[ImportedAnswer]:
@@ -186,13 +205,24 @@ def _objects(
                 yield from _objects(one, where, name, deep + 1)
     elif isinstance(node, dict):
         yield where, name, node
+        # What holds the rows of a conversation may name it.
+        name = _first(node, _HISTORIES) or name
         lists = sum(isinstance(one, list) for one in node.values())
         for key, one in node.items():
             own = key if isinstance(one, list) and lists > 1 else name
             yield from _objects(one, f"{where}.{key}", own, deep + 1)
 
 
-def _is_row(node: Mapping[str, Any]) -> bool:
+def _snake(name: str) -> str:
+    return _HUMP.sub("_", name).casefold()
+
+
+def _in_words(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {_snake(name): value for name, value in fields.items()}
+
+
+def _is_row(fields: Mapping[str, Any]) -> bool:
+    node = _in_words(fields)
     asked = _first(node, (*_QUESTIONS, *_IDS)) is not None
     said = any(name in node for name in _SAID)
     said = said or any(isinstance(node.get(name), bool) for name in _BARE)

@@ -382,7 +382,7 @@ def test_labels_that_are_all_the_least_of_a_scale_of_five_are_no_share_and_leave
         score(run, server, f"calibration={calibration}")
     found = corrected(tmp_path / "scored", "ei", "task4_ability5")
     assert (found["value"], found["low"], found["high"], found["outside"]) == (1, None, None, False)
-    assert any("all labels are alike" in note for note in found["notes"])
+    assert any("all labels agree" in note for note in found["notes"])
 
 
 def test_a_calibration_for_scores_that_are_no_means_of_marks_is_refused(run, tmp_path, server):

@@ -194,14 +194,14 @@ BAD_LABELS: dict[str, tuple[Any, list[str]]] = {
     ),
     "an empty annotator": (label("q1", " ", 1), ["annotator", "must not be empty"]),
     "a number for an id": (label(1, "cy", 1), ["item_id", QUOTED]),
-    "a field twice": (TWICE, ["label", "stands twice"]),
+    "a field twice": (TWICE, ["label", "appears twice"]),
     "no object": ("[1]", ["", "expected a JSON object, got [1]"]),
     "no JSON": ("item_id,label", ["", "not JSON"]),
     "a torn line": ('{"item_id": "q1", "ann', ["", "not JSON"]),
 }
 BARE = {"item_id": "x", "rubric": "right"}
 BAD_ITEMS: dict[str, tuple[Any, list[str]]] = {
-    "an item twice": (item("q1"), ["item_id", '"q1" stands twice', "an id of its own"]),
+    "an item twice": (item("q1"), ["item_id", '"q1" appears twice', "an id of its own"]),
     "no scale": (
         item("x", "rigth"),
         ["rubric", '"rigth" has no scale', "did you mean 'right'", "scale.json"],
@@ -226,7 +226,7 @@ NAN_SCALE = '{"extra": {"kind": "ordinal", "values": [1, NaN]}}'
 BAD_SCALES: dict[str, tuple[Any, list[str]]] = {
     "one value": (scale(values=[1]), ["extra.values", "two or more values", "unused values"]),
     "no value": (scale(values=[]), ["extra.values", "two or more values"]),
-    "a value twice": (scale(values=[1, 2, 2.0]), ["extra.values.2", "2.0 stands twice"]),
+    "a value twice": (scale(values=[1, 2, 2.0]), ["extra.values.2", "2.0 appears twice"]),
     "a kind that is none": (
         scale(kind="ordnial"),
         ["extra.kind", "nominal, ordinal, interval", "did you mean 'ordinal'"],
@@ -241,7 +241,7 @@ BAD_SCALES: dict[str, tuple[Any, list[str]]] = {
     "an interval of names": (scale("interval", ["low", "high"]), ["extra.values", "numbers"]),
     "no object": ({"extra": [0, 1]}, ["extra", "must be an object"]),
     "NaN": (NAN_SCALE, ["extra.values.1", "NaN is not a number"]),
-    "a rubric twice": ('{"a": {}, "a": {}}', ["a", "stands twice"]),
+    "a rubric twice": ('{"a": {}, "a": {}}', ["a", "appears twice"]),
 }
 
 
@@ -315,7 +315,7 @@ def test_a_file_that_is_missing_is_named(folder: Path, name: str):
 
 
 def test_no_scale_at_all_says_what_to_write(tmp_path: Path):
-    assert "holds no scale" in refusal(read_labels, write(tmp_path, scale={}))
+    assert "has no scale" in refusal(read_labels, write(tmp_path, scale={}))
 
 
 def test_a_folder_that_is_not_there_is_a_wrong_word(tmp_path: Path):

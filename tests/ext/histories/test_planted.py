@@ -223,6 +223,14 @@ def test_what_has_no_date_among_what_has_is_found(tmp_path, name, file, change):
     assert "impossible-date" in {one["code"] for one in json.loads(done.out)["findings"]}
 
 
+def test_files_of_a_named_task_that_can_not_be_read_say_why(tmp_path):
+    path = tmp_path / "locomo10.json"
+    path.write_text('[{"sample_id": "a", "qa": [], "conversation": {"session_1": null}}]')
+    done = alps_here("data", "audit", "task=locomo", f"data={path}")
+    assert done.code == 2
+    assert "session_1: expected a list, got null" in " ".join(done.err.split())
+
+
 def test_five_defects_are_planted_in_each_set():
     planted = [param.values[0] for param in cases()]
     assert {name: planted.count(name) >= 5 for name in SETS} == dict.fromkeys(SETS, True)

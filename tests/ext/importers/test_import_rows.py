@@ -35,6 +35,11 @@ def draws(*given):
     return {"llm_judgments": {f"judgment_{n}": one for n, one in enumerate(given)}}
 
 
+def hindsight(number, category, right):
+    own = row(number, correct_answer="a", predicted_answer="b", category=category)
+    return own | {"is_correct": right, "is_invalid": False, "retrieved_memories": [{"score": 1}]}
+
+
 SHAPES = {
     "totals above users, several draws, categories as text": {
         "total_questions": 3,
@@ -60,6 +65,27 @@ SHAPES = {
         row(1, ground_truth="May", predicted="June", score=0.5, judge_reasoning="", category=2),
         row(2, ground_truth="Figs", predicted="?", score=0, judge_reasoning="no", category=3),
     ],
+    "items that hold their rows, of which one failed": {
+        "overall_accuracy": 50.0,
+        "item_results": [
+            {"item_id": f"c{n}", "metrics": {"accuracy": 1.0, "detailed_results": [one]}}
+            for n, one in enumerate(
+                (
+                    hindsight(0, 4, True),
+                    hindsight(1, 2, 0.5),
+                    hindsight(2, 3, False),
+                    hindsight(3, 3, None) | {"is_invalid": True, "error": "timed out"},
+                )
+            )
+        ],
+    },
+    "names in humps": {
+        "evaluations": [
+            {"questionId": f"q{n}", "question": ASKED[n], "groundTruth": "a", "hypothesis": "b"}
+            | {"questionType": c, "label": label}
+            for n, (c, label) in enumerate(((4, "correct"), (2, "partial"), (3, "incorrect")))
+        ]
+    },
     "lines": "".join(
         json.dumps(row(n, answer="gold", response="said", category=c, llm_score=s)) + "\n"
         for n, (c, s) in enumerate(((4, 1), (2, 0.5), (3, 0)))
@@ -78,9 +104,9 @@ SHAPES = {
 @pytest.mark.parametrize("content", SHAPES.values(), ids=SHAPES)
 def test_rows_are_found_wherever_they_are_with_their_one_verdict(tmp_path, content):
     found = scores(imported(tmp_path, "rows", content))
-    assert found[""] == (0.5, 3, 0)
+    assert found[""][:2] == (0.5, 3)
     assert (found["single-hop"], found["temporal"]) == ((1, 1, 0), (0.5, 1, 0))
-    assert found["open-domain"] == (0, 1, 0)
+    assert found["open-domain"][:2] == (0, 1)
 
 
 def by_type(number, verdict):
@@ -114,6 +140,13 @@ def test_a_failure_of_the_judge_is_where_one_of_two_agreeing_fields_is_empty(tmp
         own = row(number, prediction="a", ground_truth="b", judge_label=label, judge_score=score)
         content.append(own)
     assert scores(imported(tmp_path, "rows", content))[""] == (0.5, 2, 1)
+
+
+@pytest.mark.parametrize(("said", "told"), [(0.5, ""), (50.0, ""), (0.9, "says 90.00%")])
+def test_the_accuracy_that_a_file_says_of_itself_is_held_against_its_rows(tmp_path, said, told):
+    rows = [row(n, answer="a", golden_answer="b", grade=not n) for n in range(2)]
+    flags = " ".join(imported(tmp_path, "rows", {"accuracy": said, "rows": rows}).flags)
+    assert (told in flags, "says" in flags) == (True, bool(told))
 
 
 def test_outcomes_of_halumem_are_kept_and_bare_marks_of_ids_are_read(tmp_path):

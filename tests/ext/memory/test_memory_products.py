@@ -206,6 +206,7 @@ def test_a_package_of_the_same_name_and_other_content_is_not_installed(alps, mon
     assert not list((tmp_path / "cache").rglob("memos/__init__.py"))
 
 
+@pytest.mark.release
 def test_no_module_of_the_users_folder_or_path_stands_in_for_the_installer(
     alps, monkeypatch, tmp_path
 ):

@@ -276,7 +276,7 @@ def test_relations_are_labelled_by_their_keys(works, tmp_path):
         (("w", "job=rate", "from=samples"), "no such run folder"),
         (("w", "job=gold", "from=nowhere"), "nowhere"),
         (("w", "job=wash"), "job=wash"),
-        (("w", "as=a/b"), "a name has letters"),
+        (("w", "as=a/b"), "use only letters, digits"),
         (("w", "job=queries", "from=samples", "target=.05"), "queries have no metric"),
         (("w", "job=gold", "from=samples", "people=anna"), "name 2 or more different people"),
         (("w", "job=gold", "from=samples", "annotators=3"), "list all annotators with people="),

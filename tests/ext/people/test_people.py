@@ -193,7 +193,7 @@ def faulty(tmp_path: Path, change) -> Ran:
         ),
         pytest.param(
             lambda rows: rows[3].update(session_id="s0"),
-            'annotator_2.jsonl, line 4, session_id: "s0" stands twice',
+            'annotator_2.jsonl, line 4, session_id: "s0" appears twice',
             id="a session twice",
         ),
         pytest.param(
