@@ -270,7 +270,7 @@ def test_two_runs_are_compared(command, ran):
 
 def test_the_data_are_audited(command):
     table = command("data", "audit", "data=samples")
-    assert "9 tracks" in table
+    assert "9 tasks" in table
 
 
 @pytest.mark.parametrize(
