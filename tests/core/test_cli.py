@@ -10,7 +10,7 @@ from alps import __version__
 from alps.cli import cli
 from alps.ext.datasets.settings import AuditSettings
 from alps.settings import JudgeSettings, RunSettings
-from tests.endtoend import environment, finish, one_line, start_cold
+from tests.endtoend import environment, finish, one_line, run, start_cold
 from tests.visitors import write_visitors
 
 RUN = ("run", "task=extraction", "model=rules", "data=samples")
@@ -104,6 +104,12 @@ def test_a_bad_row_names_its_file_line_and_field(alps, tmp_path, name, damage, s
     error = one_line(alps(*RUN[:3], "data=data", "out=out"))
     assert f"{name}.jsonl, line 2" in error
     assert said in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_key_is_a_missing_one(tmp_path):
+    words = ("run", "task=extraction", "model=openai/gpt-4.1-mini", "limit=1", "out=out")
+    assert "OPENAI_API_KEY" in one_line(run(tmp_path, *words, OPENAI_API_KEY=""))
     assert not (tmp_path / "out").exists()
 
 

@@ -75,10 +75,8 @@ KEYS = {
 def test_a_missing_key_is_asked_for_by_its_name_and_one_that_is_set_is_enough(
     model: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ):
-    for unset in (lambda: None, lambda: monkeypatch.setenv(variable, "")):
-        unset()
-        with pytest.raises(CredentialError, match=variable) as caught:
-            check_model(model, api_base=None)
+    with pytest.raises(CredentialError, match=variable) as caught:
+        check_model(model, api_base=None)
     assert model in str(caught.value)
     assert "\n" not in str(caught.value)
     monkeypatch.setenv(variable, "an-ordinary-looking-word")

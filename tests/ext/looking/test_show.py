@@ -176,7 +176,7 @@ def test_records_of_an_unfinished_run_can_be_shown(copied_run):
     kept = (copied_run / "scores.jsonl").read_bytes().splitlines(True)
     (copied_run / "scores.jsonl").write_bytes(b"".join(kept[:3]) + kept[3][:20])
     assert read_keys(open_run(copied_run)) == [AnswerKey("task1", name) for name in RECORDS]
-    assert "not finished" in shown(copied_run, "unheard")
+    assert "unfinished" in shown(copied_run, "unheard")
     assert "⊂" not in shown(copied_run, "relations")
 
 
