@@ -198,7 +198,7 @@ def test_a_journal_that_changed_since_the_summary_is_refused(run, tmp_path, stag
     assert not (tmp_path / SLUG).exists()
 
 
-WEIGHTS = r"system\.settings\.weights: holds .* must not be published"
+WEIGHTS = r"system\.settings\.weights: contains .* must not be published"
 PLACES = (
     *("/srv/models/mine", f"{HOME}/model", "C:\\Users\\anna", "http://10.0.0.7:8000/v1"),
     "gpu7.cluster.internal",
