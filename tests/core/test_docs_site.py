@@ -71,7 +71,9 @@ def test_the_notebook_shows_what_its_cells_give_today(tmp_path: Path) -> None:
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     kept = NOTEBOOK.read_text(encoding="utf-8")
-    assert again.read_text(encoding="utf-8") == kept, "make notebook executes it anew"
+    # A calibration is valid for 180 days from the day on which the notebook is executed.
+    now, before = (re.sub(r"\d{4}-\d\d-\d\d", "DAY", it) for it in (again.read_text("utf-8"), kept))
+    assert now == before, "make notebook executes it again"
     assert str(Path.home()) not in kept
 
 

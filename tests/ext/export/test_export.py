@@ -165,7 +165,7 @@ def test_runs_that_tables_could_not_tell_apart_are_refused(folder):
     assert same == "alps: model: named twice\n"
     shutil.copytree(folder / "model", folder / "of-others" / "model")
     other = one_line(run(folder, "export", "model", "of-others/model", "format=csv", "out=other"))
-    assert other == "alps: of-others/model: is called as model; rename one of the folders\n"
+    assert other == "alps: of-others/model: has the same name as model; rename one of the folders\n"
 
 
 def test_figures_of_groups_have_rows_of_their_own(tmp_path):

@@ -177,6 +177,6 @@ def test_no_key_is_on_any_screen(told, shown):
 def test_a_key_in_the_words_of_a_submission_is_refused_with_what_mends_it(told, shown):
     assert shown["submit"].code == 0, shown["submit"]
     said = shown["refused"].one_line
-    assert "notes: holds a key" in said
+    assert "notes: contains a key" in said
     assert said.rstrip().endswith("take it out of notes=")
     assert not Path(told[0], "never").exists()
