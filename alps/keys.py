@@ -261,7 +261,7 @@ class JudgingKeys(AskSettings):
         "alps", description="authors-v1: the published v1 score"
     )
     judge_check: bool = Field(
-        True, description="no: skip the known items that check an LLM judge; scores are marked"
+        True, description="no: skip the known items that check an LLM judge; marks the scores"
     )
 
 

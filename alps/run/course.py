@@ -102,18 +102,9 @@ async def run_course(
         write_config(
             folder, {name: getattr(settings, name) for name in _given(settings)}, told=told
         )
-        floor_judge = judge if judge.comparable else embedded_judge("lexical")
-        journals = Journals.open(folder, baselines=floor_judge.comparable)
+        plan = _plan(session, services)
+        journals = plan.journals
         resumed = len(journals.predictions) if judged is None and not merging else 0
-        plan = RunPlan(
-            tracks=track_plans(settings, data, services, folder),
-            judge=judge,
-            options=JudgingOptions(extras=settings.extras == "judge"),
-            floor_judge=floor_judge,
-            journals=journals,
-            workers=settings.records_at_once,
-            places=_places(settings, services),
-        )
         try:
             more = sum(part.more_records(data) for part in services.parts)
             total = settings.repeats * (data.n + more)
@@ -144,6 +135,21 @@ async def run_course(
             modes = _structured_modes(settings, data.tasks, services.ladder)
             add_learned(folder, {STRUCTURED: modes, **served_row(ledger.totals)})
     return RunResult(course, resumed, checked.checks, checked.before)
+
+
+def _plan(session: RunSession, services: Services) -> RunPlan:
+    """Open the journals of the folder, and say who answers and judges which records."""
+    settings, judge = session.settings, services.judge
+    floor_judge = judge if judge.comparable else embedded_judge("lexical")
+    return RunPlan(
+        tracks=track_plans(settings, session.data, services, session.folder),
+        judge=judge,
+        options=JudgingOptions(extras=settings.extras == "judge"),
+        floor_judge=floor_judge,
+        journals=Journals.open(session.folder, baselines=floor_judge.comparable),
+        workers=settings.records_at_once,
+        places=_places(settings, services),
+    )
 
 
 def _places(settings: RunSettings, services: Services) -> AbstractAsyncContextManager[None]:

@@ -98,7 +98,7 @@ class Histories:
         """
         place = self._places.get(history)
         if place is None:
-            raise DataError(f"no history '{history}' in it", path=self.path)
+            raise DataError(f"no history '{history}' in this file", path=self.path)
         if end > len(place.ends):
             short = f"history '{history}' has {len(place.ends)} messages, not {end}"
             raise DataError(short, path=self.path)

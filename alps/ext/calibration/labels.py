@@ -266,7 +266,9 @@ def read_verdicts(path: Path, judge: str | None = None, *, labels: LabelSet) -> 
     chosen = next(iter(judges)) if judge is None else judge
     if chosen not in judges:
         hint = closest(chosen, judges)
-        raise UsageError(f"judge={chosen}: has no verdicts in {path}{hint} (found: {names})")
+        raise UsageError(
+            f"judge={chosen}: no verdicts of this judge in {path}{hint} (found: {names})"
+        )
     return Verdicts(chosen, judges[chosen], _hash(path))
 
 

@@ -126,7 +126,7 @@ def write_calibration_page(
     """
     if path.is_dir():
         example = path / "calibration.html"
-        raise UsageError(f"{path}: a folder is there; name a file, such as {example}")
+        raise UsageError(f"{path}: this is a folder; name a file, such as {example}")
     return write_page(_render(calibration, examples), path)
 
 

@@ -215,9 +215,7 @@ def write_report(run_folders: Sequence[Path], out: Path) -> Path:
     """
     # Named first: to rename onto a folder fails only when the whole page is made.
     if out.is_dir():
-        raise UsageError(
-            f"out={out}: a folder is there; name a file, such as {out / 'report.html'}"
-        )
+        raise UsageError(f"out={out}: this is a folder; name a file, such as {out / 'report.html'}")
     # Looked at before the runs are read: a report replaced any file that a typo named.
     refuse_other_file(out)
     runs = list(map(open_run, run_folders))

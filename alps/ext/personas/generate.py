@@ -133,7 +133,9 @@ def _claim(path: Path, row: dict[str, Any]) -> None:
         except (OSError, ValueError):
             there = None
         if not isinstance(there, dict) or any(there.get(key) != row[key] for key in row):
-            raise RunFolderError(f"{path}: made by other settings or prompts; choose another out=")
+            raise RunFolderError(
+                f"{path}: made with other settings or prompts; choose another out="
+            )
         return
     write_json(path, row)
 

@@ -326,7 +326,7 @@ def test_the_same_calibration_gives_the_same_bytes(whole, tmp_path):
 
 def test_where_the_page_cannot_go(tmp_path):
     with pytest.raises(
-        UsageError, match=r"a folder is there; name a file, such as .*calibration\.html"
+        UsageError, match=r"this is a folder; name a file, such as .*calibration\.html"
     ):
         write_calibration_page(WHOLE, tmp_path)
     (tmp_path / "file").write_text("")

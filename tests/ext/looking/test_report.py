@@ -265,7 +265,7 @@ def test_a_summary_of_something_else_is_refused(copied_run, tmp_path):
 
 
 def test_a_folder_no_run_and_a_full_disk_are_refused(copied_run, tmp_path):
-    with pytest.raises(UsageError, match=r"a folder is there; name a file"):
+    with pytest.raises(UsageError, match=r"this is a folder; name a file"):
         write_report([copied_run], tmp_path)
     with pytest.raises(UsageError, match="no run to report on"):
         write_report([], tmp_path / "out.html")

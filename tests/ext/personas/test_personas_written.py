@@ -316,5 +316,5 @@ def test_settings_that_cannot_be_used_are_one_line(alps, more, said):
 def test_a_folder_keeps_the_set_of_one_model(tmp_path):
     generate(tmp_path, Author(), n=1)
     done, requests = generate(tmp_path, Author(), n=2)
-    assert "made by other settings or prompts; choose another out=" in one_line(done)
+    assert "made with other settings or prompts; choose another out=" in one_line(done)
     assert requests == []

@@ -18,6 +18,6 @@ class AgreementSettings(AskSettings):
         "[the release next to their files]",
     )
     judge: str = Field("", description="use rule= instead")
-    seed: int = Field(0, ge=0, description="of resampling the items of a label folder")
+    seed: int = Field(0, ge=0, description="random seed for resampling the items of a label folder")
     out: HomePath | None = Field(None, description="file to write")
     format: Format = Field("table", description="table or json")
