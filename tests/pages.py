@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -62,17 +63,57 @@ def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         yield browser
+        _tabs.clear()
         browser.close()
+
+
+_tabs: dict[tuple[tuple[str, Any], ...], Any] = {}
+"""The tabs of the browser of this module, by what can't be changed of them."""
+_FORGET = "() => { try { localStorage.clear(); sessionStorage.clear(); } catch {} }"
+
+
+@contextmanager
+def tab_of(
+    browser: Any,
+    *,
+    width: int = 1200,
+    height: int = 800,
+    color_scheme: str = "light",
+    reduced_motion: str = "no-preference",
+    **options: Any,
+) -> Iterator[Any]:
+    """Give an empty tab that remembers nothing of the test before.
+
+    A tab is a process of the browser, which takes longer to start than most pages to look at: the
+    next test gets the same one, unless this one fails.
+    """
+    key = tuple(sorted(options.items()))
+    if key not in _tabs:
+        _tabs[key] = browser.new_context(**options).new_page()
+    tab = _tabs.pop(key)
+    tab.set_viewport_size({"width": width, "height": height})
+    tab.emulate_media(media="screen", color_scheme=color_scheme, reduced_motion=reduced_motion)
+    try:
+        yield tab
+        for other in tab.context.pages[1:]:
+            other.close()
+        tab.evaluate(_FORGET)
+        tab.context.clear_cookies()
+        tab.goto("about:blank")
+    except BaseException:
+        tab.context.close()
+        raise
+    if key in _tabs:
+        tab.context.close()
+    else:
+        _tabs[key] = tab
 
 
 def look(browser: Any, path: Path, *, width: int, scheme: str) -> None:
     """Open a page: it fits, follows the colour scheme, unfolds, complains of nothing and asks for
     nothing.
     """
-    with browser.new_context(
-        viewport={"width": width, "height": 800}, color_scheme=scheme
-    ) as context:
-        page = context.new_page()
+    with tab_of(browser, width=width, color_scheme=scheme) as page:
         complaints: list[str] = []
         requests: list[str] = []
         page.on("console", lambda message: complaints.append(message.text))

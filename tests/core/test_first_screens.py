@@ -12,7 +12,7 @@ import pytest
 from tests.annotate_work import NEEDED, made, opened, related_run
 from tests.core.test_printed import HELD, alike, as_held
 from tests.few import few
-from tests.pages import browser
+from tests.pages import browser, tab_of
 from tests.stories import STORIES, carried_out
 
 __all__ = ["browser"]  # a fixture
@@ -57,9 +57,7 @@ TEXT = """() => {
 
 def screen_of(browser: Any, address: str, folder: Path) -> str:
     """Return the text of a first screen, a block a line, without what differs by day."""
-    options = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
-    with browser.new_context(**options, locale="en-GB") as context:
-        tab = context.new_page()
+    with tab_of(browser, width=1280, reduced_motion="reduce", locale="en-GB") as tab:
         tab.goto(address)
         tab.wait_for_load_state("networkidle")
         lines = []
@@ -105,9 +103,7 @@ def test_a_page_has_no_barrier_and_fits_in_both_directions(
         "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
     )
     folder = carried_out(story, tmp_path_factory)
-    options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-    with browser.new_context(**options) as context:
-        tab = context.new_page()
+    with tab_of(browser, width=width, color_scheme=scheme, locale="en-GB") as tab:
         tab.goto((folder / page.partition("#")[0]).as_uri())
         tab.wait_for_load_state("networkidle")
         found = axe.Axe().run(tab, options={"resultTypes": ["violations"]}).response
@@ -125,8 +121,7 @@ def test_a_page_has_no_barrier_and_fits_in_both_directions(
 
 def test_the_first_page_of_the_site_cuts_no_task_off_at_1280(browser, tmp_path_factory):
     _, story, page = PAGES["site"]
-    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
-        tab = context.new_page()
+    with tab_of(browser, width=1280, locale="en-GB") as tab:
         tab.goto((carried_out(story, tmp_path_factory) / page).as_uri())
         table = tab.locator(".scroll", has=tab.locator(".tasks-of")).first
         assert "PersonaMem" in table.inner_text()

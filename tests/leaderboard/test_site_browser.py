@@ -13,7 +13,7 @@ import pytest
 from alps.leaderboard.site import serve
 from tests.endtoend import wait_until
 from tests.loopback import running
-from tests.pages import browser
+from tests.pages import browser, tab_of
 
 __all__ = ["browser"]  # a fixture
 
@@ -44,9 +44,7 @@ def opened(browser: Any, page: str, site: Path, **options: Any) -> Iterator[Any]
     """Open a page; on leaving it, nothing was complained of and nothing asked for beyond the site's
     own folder.
     """
-    options = {"viewport": {"width": 1200, "height": 800}, **options}
-    with browser.new_context(**options) as context:
-        tab = context.new_page()
+    with tab_of(browser, **options) as tab:
         complaints: list[str] = []
         requests: list[str] = []
         tab.on("console", lambda message: complaints.append(message.text))
@@ -174,8 +172,9 @@ def test_the_matrix_sorts_by_a_task_and_names_what_is_not_there_last(browser, si
 
 @pytest.mark.parametrize("width", [375, 768, 1280])
 def test_the_first_page_shows_scores_intervals_and_a_way_to_submit(browser, site, width):
-    viewport = {"width": width, "height": 900}
-    with opened(browser, "index.html", site, viewport=viewport, java_script_enabled=False) as tab:
+    with opened(
+        browser, "index.html", site, width=width, height=900, java_script_enabled=False
+    ) as tab:
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
         assert tab.locator("a.button").first.get_attribute("href") == "about.html#submit"
         cell = tab.locator("#t-matrix tbody.ranked td.cell").first
@@ -192,8 +191,7 @@ def test_the_first_page_shows_scores_intervals_and_a_way_to_submit(browser, site
 
 @pytest.mark.parametrize("width", [375, 1280])
 def test_the_chart_of_recall_shows_the_largest_pool_and_names_every_line(browser, site, width):
-    viewport = {"width": width, "height": 900}
-    with opened(browser, "retrieval.html", site, viewport=viewport) as tab:
+    with opened(browser, "retrieval.html", site, width=width, height=900) as tab:
         chart = tab.locator("svg.lines:visible")
         assert chart.count() == 1
         box = chart.bounding_box()
@@ -324,7 +322,7 @@ def test_without_a_script_everything_is_there(browser, site):
 
 
 def test_on_a_phone_the_page_fits_and_the_name_stays(browser, site):
-    with opened(browser, "index.html", site, viewport={"width": 375, "height": 700}) as tab:
+    with opened(browser, "index.html", site, width=375, height=700) as tab:
         for page in (*KINDS_OF_PAGES, comparison(site)):
             tab.goto(f"{site.as_uri()}/{page}")
             assert tab.evaluate("document.documentElement.scrollWidth") <= 375, page

@@ -23,7 +23,7 @@ from alps.tasks import TASKS, load_task
 from alps.tasks.record_parts import ScoredAnswer
 from tests.endtoend import run, task1, write_rows
 from tests.few import few
-from tests.pages import Page, browser, look
+from tests.pages import Page, browser, look, tab_of
 from tests.report_runs import ARABIC, RECORDS, choose, make_hard_run, make_samples_run
 
 __all__ = ["browser"]  # a fixture
@@ -388,8 +388,7 @@ def test_a_browser_shows_it_whole_and_asks_for_nothing(browser, pages, name, wid
 
 
 def test_one_run_takes_three_screens_and_a_link_unfolds_what_it_leads_to(browser, pages):
-    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
-        page = context.new_page()
+    with tab_of(browser, width=1280) as page:
         for name in ("samples", "hard"):
             page.goto(pages[name].as_uri())
             assert page.evaluate("document.documentElement.scrollHeight") <= 3 * 800
@@ -402,8 +401,7 @@ def test_one_run_takes_three_screens_and_a_link_unfolds_what_it_leads_to(browser
 
 
 def test_two_runs_are_printed_on_a_few_pages(browser, pages):
-    with browser.new_context() as context:
-        page = context.new_page()
+    with tab_of(browser) as page:
         page.goto(pages["both"].as_uri())
         assert page.query_selector("details.record") is not None
         assert len(re.findall(rb"/Type */Page\b", page.pdf())) <= 20
@@ -415,8 +413,7 @@ def test_the_first_screen_has_every_score_its_baseline_and_records_worth_reading
     browser, pages, place
 ):
     found = task1(place / "samples-run")
-    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
-        page = context.new_page()
+    with tab_of(browser, width=1280) as page:
         page.goto(pages["samples"].as_uri())
         assert page.inner_text("h1") == (
             "rules: extraction, F1 .069, not above the best trivial baseline"
@@ -445,8 +442,7 @@ def test_the_first_screen_has_every_score_its_baseline_and_records_worth_reading
 
 
 def test_unfolding_all_leaves_records_folded(browser, pages):
-    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
-        page = context.new_page()
+    with tab_of(browser, width=1280) as page:
         page.goto(pages["hard"].as_uri())
         page.click("nav.contents button.toggle")
         assert page.query_selector("details.record[open]") is None

@@ -11,7 +11,7 @@ import pytest
 from alps.ext.people.annotate.journal import read_journal
 from tests.annotate_work import NEEDED, made, opened, rated_run, related_run, served
 from tests.few import few
-from tests.pages import browser
+from tests.pages import browser, tab_of
 
 __all__ = ["browser"]  # a fixture
 
@@ -51,9 +51,7 @@ def work(works, tmp_path):
 @contextmanager
 def tab(browser, address, **options):
     """Open the page; on leaving it nothing was complained of, and nothing asked for elsewhere."""
-    options = {"viewport": {"width": 1200, "height": 800}, **options}
-    with browser.new_context(**options) as context:
-        page = context.new_page()
+    with tab_of(browser, **options) as page:
         complaints, requests = [], []
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -248,7 +246,7 @@ def test_on_a_dark_phone_no_barrier_is_found(browser, work, job):
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
     )
-    options = {"viewport": {"width": 375, "height": 700}, "color_scheme": "dark"}
+    options = {"width": 375, "height": 700, "color_scheme": "dark"}
     with opened(work(job)) as address, tab(browser, address, **options) as page:
         for _ in range(2):
             assert page.evaluate("document.documentElement.scrollWidth") <= 375

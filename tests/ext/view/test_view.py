@@ -12,7 +12,7 @@ import pytest
 from alps.ext.view.loopback import HOST, listen, server_of
 from tests.endtoend import rows, run, write_rows
 from tests.few import few
-from tests.pages import browser
+from tests.pages import browser, tab_of
 from tests.report_runs import RECORDS, make_hard_run, make_samples_run
 from tests.tracks import alps_here
 
@@ -36,8 +36,7 @@ def place(tmp_path_factory):
 @contextmanager
 def opened(browser: Any, address: str, *, width: int = 1280) -> Iterator[Any]:
     """Open a page that complains of nothing."""
-    with browser.new_context(viewport={"width": width, "height": 800}) as context:
-        page = context.new_page()
+    with tab_of(browser, width=width) as page:
         complaints: list[str] = []
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
