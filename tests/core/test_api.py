@@ -117,7 +117,7 @@ def test_a_run_that_is_cancelled_is_ended_and_resumed(monkeypatch):
 
     async def cell(**settings):
         work = asyncio.ensure_future(alps.aevaluate(**settings))
-        while not asked.is_set():
+        while not asked.is_set() and not work.done():
             await asyncio.sleep(0.01)
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
