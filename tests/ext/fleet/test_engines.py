@@ -53,6 +53,7 @@ def test_a_run_in_processes_is_that_of_one(tmp_path):
     is_the_same(again.folder, whole.folder)
 
 
+@pytest.mark.release
 def test_pools_are_those_of_one_process(tmp_path):
     words = ("task=retrieval", "model=bm25", "distractors=300", "limit=6")
     whole = ran(tmp_path / "whole", *words)
@@ -155,6 +156,7 @@ def dask(tmp_path_factory):
         yield made, folder
 
 
+@pytest.mark.release
 def test_a_shard_of_a_lost_worker_goes_on_where_it_was(dask):
     made, folder = dask
     words = of("Slow", "out=divided", "engine=dask", f"scheduler={made.address}")
