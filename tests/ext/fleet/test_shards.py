@@ -14,6 +14,7 @@ from alps.parsing import parse_words
 from alps.run.start import run as carry_out
 from alps.settings import RunSettings
 from tests.endtoend import JOURNALS, finish, rows, run, start, wait_until
+from tests.few import few
 from tests.loopback import Answer, serve
 
 COUNT = 3
@@ -49,15 +50,19 @@ def is_the_same(merged, whole):
     return ours, theirs
 
 
+DIVIDED = {
+    "repeated": ("task=extraction,update", "model=rules", "repeats=2", "limit=9"),
+    "memory": ("task=utilization,forgetting", "model=rules", "memory=bm25", "limit=9"),
+    "pools": ("task=retrieval", "model=bm25", "distractors=100", "limit=9"),
+    "sizes": (
+        *("task=utilization", "model=rules", "max_context_tokens=100,1k"),
+        *("ability=pa", "limit=9"),
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("task=extraction,update", "model=rules", "repeats=2", "limit=9"),
-        ("task=retrieval", "model=bm25", "distractors=100", "limit=9"),
-        ("task=utilization,forgetting", "model=rules", "memory=bm25", "limit=9"),
-        ("task=utilization", "model=rules", "max_context_tokens=100,1k", "ability=pa", "limit=9"),
-    ],
-    ids=["repeated", "pools", "memory", "sizes"],
+    "words", few({name: (words,) for name, words in DIVIDED.items()}, plain={"repeated", "memory"})
 )
 def test_merged_shards_are_the_undivided_run(words, tmp_path):
     whole = ran(tmp_path / "whole", *words)
