@@ -12,6 +12,7 @@ import pytest
 
 from alps.leaderboard.site import serve
 from tests.endtoend import wait_until
+from tests.few import few
 from tests.loopback import running
 from tests.pages import browser, tab_of
 
@@ -170,7 +171,7 @@ def test_the_matrix_sorts_by_a_task_and_names_what_is_not_there_last(browser, si
         wait_until(lambda: names(tab) == first)
 
 
-@pytest.mark.parametrize("width", [375, 768, 1280])
+@pytest.mark.parametrize("width", few([375, 1280, 768], plain=2))
 def test_the_first_page_shows_scores_intervals_and_a_way_to_submit(browser, site, width):
     with opened(
         browser, "index.html", site, width=width, height=900, java_script_enabled=False
