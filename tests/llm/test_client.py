@@ -33,6 +33,7 @@ from tests.desk import (
     in_turn,
     question,
 )
+from tests.few import few
 from tests.loopback import Answer, serve
 from tests.odd_bodies import MARK, ODD, TEXT, WHOLE, paths, replaced, without
 
@@ -531,10 +532,13 @@ def asked_about(desk: Desk, answers: list[str]) -> tuple[list[Any], list[dict[st
 
 
 @pytest.mark.usefixtures("_unbroken")
+@pytest.mark.parametrize("step", few([4, 1]))
 @pytest.mark.parametrize("name", ENDS)
-def test_a_field_of_any_shape_ends_no_run(desk: Desk, name: str):
+def test_a_field_of_any_shape_ends_no_run(desk: Desk, name: str, step: int):
+    """Each field has every fourth of the odd values, the next field those after them."""
     path = ENDS[name]
-    answers = [*(replaced(path, value) for value in ODD), *([without(path)] if path else [])]
+    values = ODD[list(ENDS).index(name) % step :: step]
+    answers = [*(replaced(path, value) for value in values), *([without(path)] if path else [])]
     completions, requests = asked_about(desk, answers)
     assert [one for one in completions if isinstance(one, BaseException)] == []
     assert {one.outcome for one in completions} <= set(get_args(Outcome))
