@@ -233,6 +233,7 @@ def counters() -> list[Callable[[str], int]]:
 
 @pytest.mark.real
 @pytest.mark.skipif(not FULL.is_dir(), reason="the recorded answers are not here")
+@pytest.mark.release
 def test_no_recorded_answer_of_a_real_model_takes_more_than_half_of_its_budget():
     counts, answers = counters(), Counter[str]()
     least: dict[str, float] = {}
