@@ -26,14 +26,17 @@ LONGEST = (
     *("test_real", "test_docs", "test_engines", "test_faults", "test_surroundings", "test_outages"),
     *("test_references", "test_site_browser", "test_client", "test_money", "test_preflight"),
     *("test_annotate_browser", "test_memory_transports", "test_personamem_likelihood"),
-    *("test_goldens", "test_printed", "test_earned_scores", "test_workflow", "test_batches"),
+    *("test_goldens", "test_extensions", "test_earned_scores", "test_workflow", "test_batches"),
     *("test_personamem", "test_hub", "test_verify", "test_secrets", "test_site", "test_export"),
     *("test_personamem_free", "test_personas_written", "test_report", "test_tasks_together"),
     *("test_memory_products", "test_personamem_boards", "test_rules", "test_docs_site"),
     *("test_memory_tasks", "test_forgetting", "test_endings", "test_provider", "test_welcome"),
-    "test_correction",
+    *("test_correction", "test_shards", "test_audited_runs", "test_judge_check"),
+    *("test_first_screens", "test_printed"),
 )
-"""The files that take longest; the first of them mostly wait for servers."""
+"""The files that take longest; the first of them mostly wait for servers. The last two look at
+stories that are carried out for test_goldens: side by side, they would wait for it.
+"""
 hypothesis.settings.register_profile("few", max_examples=25)
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -6,7 +6,6 @@ Everything goes through the command, as a user has it; what lies beside is writt
 
 import hashlib
 import json
-import os
 import random
 import re
 import shlex
@@ -21,6 +20,7 @@ from filelock import FileLock
 from tests.annotated import write_annotations
 from tests.endtoend import rows, run
 from tests.loopback import Answer, Script, serve
+from tests.once import shared
 from tests.report_runs import make_hard_run, make_tracks_run
 from tests.visitors import write_visitors
 
@@ -67,9 +67,7 @@ class Story:
 
 def carried_out(name: str, factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a story; workers of pytest-xdist share it, and one carries it out."""
-    base = factory.getbasetemp()
-    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    folder = base / "stories" / name
+    folder = shared(factory) / "stories" / name
     folder.parent.mkdir(exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):
         if not folder.exists():

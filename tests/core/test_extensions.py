@@ -93,7 +93,7 @@ def test_without_an_extension_all_else_is_imported_and_runs(tmp_path, name):
     assert boards.returncode == 0, boards.stderr
 
 
-@pytest.mark.parametrize("name", TASK_FOLDERS)
+@pytest.mark.parametrize("name", few(TASK_FOLDERS))
 def test_without_a_task_that_has_its_own_folder_all_else_is_imported_and_runs(tmp_path, name):
     package = copied(tmp_path / "package")
     shutil.rmtree(package / "alps" / "tasks" / name)

@@ -4,6 +4,7 @@ import pytest
 
 from alps.leaderboard.site import build
 from tests import site_made
+from tests.once import made_once
 from tests.submissions import Shelf, pack_rules
 
 
@@ -34,12 +35,10 @@ def thumb(tmp_path_factory):
 @pytest.fixture(scope="session")
 def submissions(tmp_path_factory):
     """Made-up submissions of every kind, one of them hostile."""
-    folder = tmp_path_factory.mktemp("leaderboard") / "submissions"
-    site_made.make_submissions(folder)
-    return folder
+    return made_once(tmp_path_factory, "submissions", site_made.make_submissions)
 
 
 @pytest.fixture(scope="session")
-def site(submissions):
+def site(submissions, tmp_path_factory):
     """The site of these."""
-    return build(submissions, submissions.parent / "site").out
+    return made_once(tmp_path_factory, "site", lambda folder: build(submissions, folder))

@@ -10,6 +10,7 @@ from alps.judges.rubric import broken_rule
 from alps.run.opened import open_run
 from tests.desk import QUIET_LITELLM
 from tests.ext.histories.sets import SETS, Script
+from tests.few import few
 from tests.known_items import OF_SETS, known_item, reply
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, track_of
@@ -57,7 +58,7 @@ def run(folder, name, script):
         return alps_here("run", f"task={name}", "data=samples", *model, *judged, f"out={folder}")
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", few(SETS, plain=2))
 def test_a_judge_is_asked_known_items_of_all_rubrics_before_its_first_verdict(
     tmp_path, monkeypatch, name
 ):
