@@ -11,8 +11,9 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.core.test_layout import BUILT, LINKS
-from tests.endtoend import environment
+from tests.endtoend import environment, finish
 from tests.few import few
+from tests.warm import Home, WarmProcess
 
 EXTENSIONS = sorted(path.parent.name for path in (ROOT / "alps" / "ext").glob("*/__init__.py"))
 IMPORT_ALL = """
@@ -137,18 +138,31 @@ def brief(tmp_path_factory):
     return installed(folder / "site", "brief", BRIEF, entry)
 
 
-def test_a_strangers_extension_has_a_key_a_wrap_a_table_and_a_command(tmp_path, brief):
-    plain = python(tmp_path, brief, "-m", "alps", *RUN[:-1], "out=plain")
-    cut = python(tmp_path, brief, "-m", "alps", *RUN[:-1], "most=1", "out=cut")
+@pytest.fixture(scope="module")
+def alps(brief):
+    """Run the command where that extension is installed, forked from a parent that has `alps`."""
+    home = Home(light=True, PYTHONPATH=str(brief))
+
+    def command(folder, *words, **variables):
+        given = environment(folder, PYTHONPATH=str(brief), **variables)
+        return finish(WarmProcess(home.place.address, words, folder, given))
+
+    yield command
+    home.close()
+
+
+def test_a_strangers_extension_has_a_key_a_wrap_a_table_and_a_command(tmp_path, alps):
+    plain = alps(tmp_path, *RUN[:-1], "out=plain")
+    cut = alps(tmp_path, *RUN[:-1], "most=1", "out=cut")
     assert (plain.returncode, cut.returncode) == (0, 0), plain.stderr + cut.stderr
     assert "memories kept" not in plain.stdout
     assert "memories kept 1" in cut.stdout
-    again = python(tmp_path, brief, "-m", "alps", "show", "cut").stdout
+    again = alps(tmp_path, "show", "cut").stdout
     assert "Brief answers\n" in again
     assert re.search(r"(?m)^ ?memories that were kept +1$", again)
-    said = python(tmp_path, brief, "-m", "alps", "brief", "cut")
+    said = alps(tmp_path, "brief", "cut")
     assert (said.returncode, said.stdout) == (0, "0.5 memories an answer\n"), said.stderr
-    assert python(tmp_path, brief, "-m", "alps", "report", "cut", "out=page.html").returncode == 0
+    assert alps(tmp_path, "report", "cut", "out=page.html").returncode == 0
     assert "<caption>Brief answers</caption>" in (tmp_path / "page.html").read_text()
     # Without the package the run is read as it is.
     without = python(tmp_path, tmp_path, "-m", "alps", "show", "cut")
@@ -162,19 +176,19 @@ print(run.folder, run.summary["parts"]["brief"]["memories"])
 """
 
 
-def test_a_strangers_key_is_known_wherever_keys_are(tmp_path, brief):
-    helped = python(tmp_path, brief, "-m", "alps", "run", "--help", "all").stdout
+def test_a_strangers_key_is_known_wherever_keys_are(tmp_path, brief, alps):
+    helped = alps(tmp_path, "run", "--help", "all").stdout
     assert "most=" in helped
     assert "keep the first N memories of each answer" in helped
-    typo = python(tmp_path, brief, "-m", "alps", *RUN, "mosst=1")
+    typo = alps(tmp_path, *RUN, "mosst=1")
     assert (typo.returncode, "did you mean 'most'?" in typo.stderr) == (2, True)
-    wrong = python(tmp_path, brief, "-m", "alps", *RUN, "most=0")
+    wrong = alps(tmp_path, *RUN, "most=0")
     assert "most=0: it must be 1 or more" in wrong.stderr
     tab = {"COMP_WORDS": "alps run mos", "_ALPS_COMPLETE": "bash_complete"}
-    assert python(tmp_path, brief, "-m", "alps", **tab).stdout == "most=\n"
+    assert alps(tmp_path, **tab).stdout == "most=\n"
     (tmp_path / "run.toml").write_text("most = 1\nlimit = 2\n")
     words = ("run", "task=extraction", "model=rules", "config=run.toml", "out=by-config")
-    assert "memories kept 1" in python(tmp_path, brief, "-m", "alps", *words).stdout
+    assert "memories kept 1" in alps(tmp_path, *words).stdout
     called = python(tmp_path, brief, "-c", CALLED)
     folder, kept = called.stdout.split()
     assert kept == "1", called.stderr
