@@ -331,8 +331,8 @@ def rating_rows(title: str, verdict: Row) -> Iterator[tuple[str, str]]:
         dimensions = (f"{name} {mark}" for name, mark in marks.items())
         yield title, f"{', '.join(dimensions)}, each of 1–5"
     if verdict.get("enforced"):
-        rule = f"by a hard rule of the rubric {verdict['enforced']}"
-        yield "overruled", f"the judge disagreed, but {rule}"
+        rule = f"a hard rule of the rubric applies: {verdict['enforced']}"
+        yield "overruled", f"the judge decided otherwise, but {rule}"
     if verdict.get("reason"):
         yield "reason", str(verdict["reason"])
 

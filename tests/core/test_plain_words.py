@@ -157,7 +157,7 @@ def test_what_a_gate_is_unless_given_stands_in_its_help():
     [
         (
             (*RULES, "temperature=0.3"),
-            "temperature=0.3 would change nothing: model=rules is no litellm model",
+            "temperature=0.3 would change nothing: model=rules is not a litellm model",
         ),
         (
             (*RULES, "api_base=http://127.0.0.1:9/v1"),

@@ -136,7 +136,7 @@ def refuse_head(path: Path) -> None:
     if head.startswith(_POINTER):
         raise DataError("a Git LFS pointer; fetch the file, as with git lfs pull", path=path)
     if head.lstrip(_MARK_AND_BLANKS).startswith(b"<"):
-        raise DataError("a page of the web and no data; download the file itself", path=path)
+        raise DataError("a web page, not data; download the file itself", path=path)
     refuse_encoding(head, path)
 
 

@@ -93,5 +93,5 @@ def read_longmemeval(
         )
     if not others:
         return answers, []
-    what = f"{len(others):,} answers are to no question of {data}, and left out"
+    what = f"{len(others):,} answers belong to no question of {data} and are left out"
     return answers, [f"{system}: {what}: {', '.join(others[:3])}"]
