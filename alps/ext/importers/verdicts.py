@@ -99,8 +99,8 @@ def _refuse_unread(path: Path, answers: Sequence[ImportedAnswer]) -> Iterator[st
     named = " or ".join(f"verdict={name}" for name in looks)
     first = "; ".join(f"{name}: {first_values(given)}" for name, given in looks.items())
     raise UsageError(
-        f"{path}: no verdict was found for {counted(len(unscored), 'answer')}, and {fields} like one; "
-        f"add {named}, or verdict={NONE} (first values of {first})"
+        f"{path}: no verdict was found for {counted(len(unscored), 'answer')}, but {fields} like "
+        f"one; add {named}, or verdict={NONE} (first values of {first})"
     )
 
 

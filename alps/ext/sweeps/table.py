@@ -214,7 +214,12 @@ def print_sweep(report: SweepReport, console: Console) -> None:
     columns = _columns(report.tracks)
     matrices = [_matrix(report, chosen) for chosen in _fitting(columns, width)]
     notes = [dim(f"{note}.") for note in report.notes]
-    parts = [Line(_completeness(report), "bold"), *matrices, *_meanings(columns), *notes]
+    parts: list[Part] = [
+        Line(_completeness(report), "bold"),
+        *matrices,
+        *_meanings(columns),
+        *notes,
+    ]
     show_parts(console, parts)
 
 
