@@ -257,7 +257,7 @@ class TrackCheck:
         rows = self._check_rows(task, gold, rows, of_rows)
         self.findings.take(of_rows)
         if of_rows.refused:
-            self.findings.unchecked.append(f"{self.name}: the scores, before its rows are in order")
+            self.findings.unchecked.append(f"{self.name}: the scores, because its rows have errors")
             return CheckedTrack()
         lexical = isinstance(judge_of(self.track, self.run), LexicalJudge)
         unjudged = rows.verdicts is None and not lexical

@@ -180,7 +180,7 @@ def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
         parts: Of extensions, which may use what the rest does not.
 
     Raises:
-        UsageError: If there is such a setting, whether it was typed or stands in a config file.
+        UsageError: If there is such a setting, whether it was typed or is in a config file.
     """
     if isinstance(settings, RunSettings):
         if is_local(settings.model, load_tracks(settings.task)):

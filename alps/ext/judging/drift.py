@@ -185,7 +185,7 @@ def find_drift(folders: Sequence[Path], anchors: Path, level: float) -> DriftOfR
     first = next(iter(tracks))
     if new.judge_fingerprint(first) != now.judge_fingerprint(first):
         raise UsageError(
-            f"{anchors}: another judge than that of {folders[1]}; judge both with the same one"
+            f"{anchors}: judged by another judge than {folders[1]}; judge both with the same one"
         )
     same = old.judge_fingerprint(first) == now.judge_fingerprint(first)
     cached = new.finished.calls.cached
