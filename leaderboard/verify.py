@@ -150,7 +150,7 @@ def _check_tracks(
     for name in fields_of(card):
         if part_of(name) is None:
             what = "its extension is not installed, so it can't be checked"
-            findings.serious("extension", name, what, "verify it with all of alps")
+            findings.serious("extension", name, what, "verify it with a complete alps")
     recomputed = []
     notes = {part: part.check_card(folder, card, findings) for part in parts_of(card)}
     for name in card.tracks:

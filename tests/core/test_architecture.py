@@ -11,7 +11,7 @@ AT_THE_TOP = {"tasks", "judges", "data"}
 
 
 def rooms() -> dict[str, str]:
-    """Return the rooms of the spine, as people see them in the repository, by their names."""
+    """Return the packages of the spine, as people see them in the repository, by their names."""
     inside = {path.parent.name for path in (ROOT / "alps").glob("*/__init__.py")}
     # Of the command line there is one box: its modules are no room of their own.
     names = (inside | AT_THE_TOP) - {*EXTENSION_LAYER, "commands"}
