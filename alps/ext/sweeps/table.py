@@ -213,14 +213,9 @@ def print_sweep(report: SweepReport, console: Console) -> None:
     width = min(WIDTH, console.width)
     columns = _columns(report.tracks)
     matrices = [_matrix(report, chosen) for chosen in _fitting(columns, width)]
-    notes = [dim(f"{note}.") for note in report.notes]
-    parts: list[Part] = [
-        Line(_completeness(report), "bold"),
-        *matrices,
-        *_meanings(columns),
-        *notes,
-    ]
-    show_parts(console, parts)
+    show_parts(
+        console, [Line(_completeness(report), "bold"), *matrices, *_remarks(report, columns)]
+    )
 
 
 def _completeness(report: SweepReport) -> str:
@@ -263,13 +258,15 @@ def _columns(tracks: Sequence[TrackStandings]) -> list[_Column]:
     return list(columns.values())
 
 
-def _meanings(columns: Sequence[_Column]) -> Iterator[Line]:
-    """Yield what each mark that occurs in the matrix means."""
+def _remarks(report: SweepReport, columns: Sequence[_Column]) -> Iterator[Line]:
+    """Yield the meaning of each mark in the matrix, then what failed."""
     marks = {cell.text[-1] for column in columns for cell in column.cells.values()}
     if _TIED in marks:
         yield dim(f"{_TIED} the best, or not significantly worse (p ≥ .05, Holm)")
     if BELOW_MARK in marks:
         yield dim(f"{BELOW_MARK} below a trivial baseline")
+    for note in report.notes:
+        yield dim(f"{note}.")
 
 
 def _fitting(columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
@@ -312,11 +309,6 @@ def _costs(report: SweepReport) -> dict[str, float | None]:
     return costs
 
 
-def _notes(report: SweepReport) -> list[str]:
-    explained = [report.explanation] if report.tracks else []
-    return [*(f"{note}." for note in report.notes), *explained]
-
-
 def _table(track: TrackStandings) -> Table:
     rows = []
     for one in track.standings:
@@ -336,16 +328,17 @@ def write_sweep_page(report: SweepReport, path: Path) -> Path:
         AlpsError: If another file is there, or it can't be written.
     """
     refuse_other_file(path)
-    sections: list[tuple[str, Sequence[Part]]] = []
-    if columns := _columns(report.tracks):
-        matrix = _matrix(report, columns, "Score per system and task, with the cost of all tasks")
-        sections.append(("", [matrix, *_meanings(columns)]))
-    sections += ((track.title, [_table(track)]) for track in report.tracks)
+    columns = _columns(report.tracks)
+    first: list[Part] = list(_remarks(report, columns))
+    if columns:
+        title = "Score per system and task, with the cost of all tasks"
+        first.insert(0, _matrix(report, columns, title))
+    tables = ((track.title, [_table(track)]) for track in report.tracks)
     return write_tables_page(
         path,
         kind="alps sweep",
         title=path.stem,
         lede=f"{_completeness(report)}.",
-        sections=sections,
-        notes=_notes(report),
+        sections=[("", first), *tables],
+        notes=[report.explanation] if report.tracks else [],
     )
