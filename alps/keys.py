@@ -299,9 +299,11 @@ class RunKeys(JudgingKeys):
     prompt: Literal["precision", "recall"] = Field(
         "precision", description="recall: ask for every memory, in six fields (extraction)"
     )
-    size: str | None = Field(None, description="32k, 128k or 1M: which histories (personamem)")
+    size: str | None = Field(
+        None, description="32k, 128k or 1M: length of the histories (personamem)"
+    )
     persona: Literal["shown", "hidden"] = Field(
-        "shown", description="hidden: without the turns that describe the user (personamem)"
+        "shown", description="hidden: leave out turns that describe the user (personamem)"
     )
     answer: Literal["choice", "logprob", "free"] = Field(
         "choice",
@@ -312,7 +314,7 @@ class RunKeys(JudgingKeys):
         1, description="1, 4 (rotations) or 24: orders in which options are shown (personamem)"
     )
     parser: Literal["alps", "authors", "authors-older"] = Field(
-        "alps", description="authors or authors-older: ask and read as published (personamem)"
+        "alps", description="authors or authors-older: published prompt and parser (personamem)"
     )
     env: EnvNames = Field(None, description="NAME,NAME: environment variables for program:CMD")
     repeats: int = Field(1, ge=1, le=100, description="samples per record")

@@ -103,7 +103,7 @@ def hub_name(data: str, default: str = RELEASE) -> HubName | None:
         default: The repository that `hub` means.
 
     Raises:
-        UsageError: If the repository is not OWNER/NAME, or @ stands without a revision.
+        UsageError: If the repository is not OWNER/NAME, or @ is not followed by a revision.
     """
     if not is_hub(data):
         return None

@@ -1,7 +1,7 @@
 """Pools of distractors for retrieval, drawn from a data set's own memories where it has no pools.
 
 Every pool is drawn by a seed and the id of its query: ids are opaque and local to the pool, the
-gold's place is uniform, no value stands twice or nearly twice, and no distractor comes from the
+gold's place is uniform, no value occurs twice or nearly twice, and no distractor comes from the
 session of the query. The distractors of a smaller pool are among those of a larger one, so that a
 curve over sizes compares like with like.
 """
@@ -357,7 +357,7 @@ def read_bank(path: Path) -> tuple[BankMemory, ...]:
     """Read a bank: one object a line with `memory_id`, `session_id`, `value` and `label`.
 
     Raises:
-        DataError: If a line is no such object, or an id stands twice; names the file, the line and
+        DataError: If a line is no such object, or an id occurs twice; names the file, the line and
             the field.
     """
     found: dict[str, BankMemory] = {}

@@ -57,7 +57,7 @@ def _refuse(fault: JoinError) -> None:
 
 @dataclass(frozen=True)
 class RowPair:
-    """An input row with its gold row, and the lines they stand on.
+    """An input row with its gold row, and their line numbers.
 
     The gold row is None where the gold is withheld.
     """

@@ -250,11 +250,11 @@ def _why(judge: str, rubric: str, share: Share) -> str:
     if _is_open(share):
         return (
             f"judge {judge} answered {share.n} of {DRAWN} known items of the rubric {rubric}, so "
-            "its scores under it are withheld; the same command asks the rest"
+            "scores by it are withheld; the same command asks the rest"
         )
     return (
         f"judge {judge} got {share.right} of {DRAWN} known items of the rubric {rubric} right, "
-        f"fewer than {FEWEST_RIGHT}, so its scores under it are withheld (judge_check=no "
+        f"fewer than {FEWEST_RIGHT}, so scores by it are withheld (judge_check=no "
         "shows them, marked)"
     )
 

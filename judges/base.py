@@ -37,7 +37,7 @@ class Judge(Identified, Protocol):
     Attributes:
         answers: The kinds of questions that it can answer; others it refuses.
         relations: The relations it can tell apart; what needs another one is unscored.
-        comparable: Whether its scores may stand beside those of LLM judges.
+        comparable: Whether its scores can be compared with those of LLM judges.
     """
 
     answers: frozenset[type[Question[Any]]]

@@ -50,7 +50,7 @@ class Item(NamedTuple):
     memory_id: str = ""
 
     def payload(self) -> dict[str, str]:
-        """Return the item as it stands in the payload of a judge."""
+        """Return the item as the payload of a judge has it."""
         shown = {"id": self.id, "value": self.value, "type": self.type or "", "label": self.label}
         return {**shown, "evidence": self.evidence} if self.evidence else shown
 
@@ -239,7 +239,7 @@ def blocks(
 ) -> list[tuple[list[int], list[int]]]:
     """Cut long lists into calls of at most `size` a side.
 
-    Every pair stands together in exactly one call.
+    Every pair is together in exactly one call.
     """
     calls = []
     for row in range(0, len(gold), size):

@@ -101,7 +101,7 @@ class RecordedJudge(EmbeddedJudge):
         return Rating("ok", marks, "recorded")
 
     def is_about(self, about: str, predicted: Sequence[Memory]) -> bool:
-        """Tell whether the recorded reviews of `about` were made of these very memories."""
+        """Tell whether the recorded reviews of `about` are about exactly these memories."""
         return self._judged(about) == _values(predicted)
 
     def _judged(self, about: str) -> dict[str, str] | None:

@@ -53,7 +53,7 @@ MOST_EXTRA = 300
 
 @dataclass(frozen=True)
 class Screening:
-    """What becomes of predicted memories before a judge sees them, by their positions.
+    """Predicted memories that are set aside before a judge sees them, by their positions.
 
     Attributes:
         identical: Pairs of a gold and a predicted memory with the same value.
@@ -338,7 +338,7 @@ def relations_of(
     predicted: Sequence[Memory],
     judge: Judge,
 ) -> Relations:
-    """Read a verdict row; None stands for a failed prediction, of which nothing is known.
+    """Read a verdict row; None means a failed prediction.
 
     Under a judge that reads dialogues `narrower` counts only where the dialogue was found to
     support the prediction.

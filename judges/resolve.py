@@ -1,4 +1,4 @@
-"""The judge that a name stands for."""
+"""Judges by name."""
 
 from collections.abc import Mapping
 

@@ -271,7 +271,7 @@ class Rubric(Prompt):
     """Instructions to a judge, the marks that it answers with, and the rules that bind it.
 
     Attributes:
-        name: The name of its file, and what a judge is told that it rates by.
+        name: Name of its file, and of the rubric in the judge's request.
         marks: The names of its marks; several are its dimensions, which weigh the same.
         kind: Of the scale of its marks.
         scale: The values of a mark, the worst first.
@@ -329,7 +329,7 @@ class RubricQuestion(Question[Rating]):
     unanswered: ClassVar[str] = "this judge reads no rubrics"
 
     def payload(self) -> dict[str, Any]:
-        """Return the question as it stands in the payload of a judge."""
+        """Return the question as the payload of a judge has it."""
         return {
             "kind": "rubric",
             "rubric": self.rubric.name,

@@ -270,6 +270,6 @@ def check_publishable(rows: Sequence[Mapping[str, Any]], where: str, run: RunFol
         leak = leak_in_answer(all_text(row), secret=passed) or (leak_in(ours) if ours else None)
         if leak:
             record = shown(str(row.get("benchmark_id") or row.get("sample")), 40)
-            other = ", or unset the variable if it is no key" if ": the value of" in leak else ""
+            other = ", or unset the variable if it is not a key" if ": the value of" in leak else ""
             mend = f"take it out before it is published{other}"
             raise UsageError(f"{where}, {record}: holds {leak}; {mend}")

@@ -195,7 +195,7 @@ def rescore_command(words: Sequence[str]) -> int:
     if done is None:
         return 0
     if done.budget_spent:
-        raise BudgetError("stopped by the budget; the same command with a larger one resumes it")
+        raise BudgetError("stopped by the budget; the same command with a larger budget resumes it")
     console = terminal()
     if done.too_many_unscored:
         console.print("No review written: too many answers have no verdict.", markup=False)

@@ -93,5 +93,5 @@ class SiteSettings(BaseModel):
 class ServeSettings(SiteSettings):
     """Settings of `alps leaderboard serve`."""
 
-    port: int = Field(8000, ge=0, le=65_535, description="port on loopback; 0: any free one")
+    port: int = Field(8000, ge=0, le=65_535, description="port on loopback; 0: any free port")
     build: bool = Field(True, description="no: serve the site in out= without building it")

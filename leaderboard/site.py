@@ -266,7 +266,7 @@ def serve(site: Path, *, port: int = 0) -> ThreadingHTTPServer:
 
     Args:
         site: The folder of a site, or of one that is built before the server runs.
-        port: port; 0: any free one.
+        port: port; 0: any free port.
 
     Raises:
         UsageError: If the port is taken.

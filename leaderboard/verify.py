@@ -150,7 +150,7 @@ def _check_tracks(
     for name in fields_of(card):
         if part_of(name) is None:
             what = "its extension is not installed, so it can't be checked"
-            findings.serious("extension", name, what, "verify it with all of alps")
+            findings.serious("extension", name, what, "verify it with a complete alps")
     recomputed = []
     notes = {part: part.check_card(folder, card, findings) for part in parts_of(card)}
     for name in card.tracks:
@@ -257,7 +257,7 @@ class TrackCheck:
         rows = self._check_rows(task, gold, rows, of_rows)
         self.findings.take(of_rows)
         if of_rows.refused:
-            self.findings.unchecked.append(f"{self.name}: the scores, before its rows are in order")
+            self.findings.unchecked.append(f"{self.name}: the scores, because its rows have errors")
             return CheckedTrack()
         lexical = isinstance(judge_of(self.track, self.run), LexicalJudge)
         unjudged = rows.verdicts is None and not lexical

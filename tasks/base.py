@@ -132,7 +132,7 @@ def verdict_row(judge: Judge, rubrics: Sequence[Rubric]) -> dict[str, Any]:
 
 
 def chat_messages(instructions: str, shown: Row) -> tuple[Mapping[str, str], ...]:
-    """Return what an LLM is asked: the instructions, then what it is shown as JSON."""
+    """Return the messages to an LLM: the instructions, then the input as JSON."""
     # What all requests share is ahead of the rest, so that providers can cache it.
     user = json.dumps(shown, ensure_ascii=False)
     return {"role": "system", "content": instructions}, {"role": "user", "content": user}
@@ -168,7 +168,7 @@ class Scored:
     Attributes:
         scores: By metric; a metric that is not defined for the record is absent.
         counts: What micro metrics sum up.
-        details: What was matched, missed and extra, for whoever reads the record; the detail with
+        details: Matched, missed and extra items, to be shown with the record; the detail with
             the name of a breakdown is the group of the answer in it.
         question: What is the same for duplicates of a question, for a task whose data have any.
     """
@@ -325,7 +325,7 @@ class Shown:
     Attributes:
         title: The name of the track as people read and type it; that of the task where left out.
         variant: What tells it from other tracks of its task in the address of a page, as `100`.
-        breakdowns: What is reported of groups of records beside the metrics.
+        breakdowns: Metrics of groups of records.
         record_parts: What is shown of one record; nothing but its prediction where left out.
         highlights: The groups of records that teach most about a run, in the order of the page;
             those of any task where left out.

@@ -72,7 +72,7 @@ class Context:
     Attributes:
         turns: Turns of the history.
         memories: Texts that a memory returned, the best first.
-        positions: Where `turns` stand in the history; None where they are its end.
+        positions: Positions of `turns` in the history; None if they are its end.
         left_out: How many turns or memories a token budget left out or shortened.
     """
 
@@ -137,8 +137,8 @@ class MemoryProbes:
     """How a memory system answers a task whose answer is the memory itself.
 
     Attributes:
-        history: What it is given of a sample.
-        probes: What it is asked, in the order of the history.
+        history: The history of a sample that the system ingests.
+        probes: Queries to it, in the order of the history.
         prediction: The prediction, from what each probe returned; None where that is no answer.
         lists: Whether a probe asks for all memories: a system that can't list them has no score.
         shared: The key of a history that samples share, each up to another end of it; None where
@@ -354,7 +354,7 @@ def places_of(hits: Sequence[Remembered], values: Sequence[str]) -> list[int | N
 def ranking_of(hits: Sequence[Remembered], pool: Mapping[str, str], k: int) -> list[str]:
     """Return the ids of the candidates that hits are, the best first, and `k` places in all.
 
-    A hit that is no candidate, or one that stands higher already, keeps its place.
+    A hit that is no candidate, or one that is already ranked higher, keeps its place.
 
     Args:
         hits: What was found, the best first.

@@ -116,8 +116,8 @@ class Metric:
     Attributes:
         name: The key in `Scored.scores` and in files.
         title: What tables call it.
-        value: What it is of the records: their mean, or a statistic of their counts.
-        headline: Whether it stands for its track.
+        value: How it is computed over records: their mean, or a statistic of their counts.
+        headline: Whether it is the headline metric of its track.
         optional: Whether it is left out where no record has it.
         lower_is_better: Whether less of it is better.
         lowest: The least value that a record can have.

@@ -53,7 +53,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Pairing:
-    """One row of gold beside prediction.
+    """One row of gold and prediction, side by side.
 
     `kind` is `matched`, `missed` (gold alone), `extra` (prediction alone), `kept` (a prediction
     that keeps an old memory which should be gone), `repeated` (a near copy of another prediction),
@@ -70,7 +70,7 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Paired:
-    """Gold beside prediction."""
+    """Gold and prediction, side by side."""
 
     pairings: tuple[Pairing, ...]
 
@@ -110,7 +110,7 @@ class Dialogue:
         about: A memory that no turn is quoted for: the turns nearest to its words matter most.
         folded: Whether the terminal, too, shows no more than those turns.
         shown: The turns that matter most, where the task knows them.
-        labels: What stands next to a turn.
+        labels: Labels next to a turn.
     """
 
     title: str
@@ -331,8 +331,8 @@ def rating_rows(title: str, verdict: Row) -> Iterator[tuple[str, str]]:
         dimensions = (f"{name} {mark}" for name, mark in marks.items())
         yield title, f"{', '.join(dimensions)}, each of 1–5"
     if verdict.get("enforced"):
-        rule = f"by a hard rule of the rubric {verdict['enforced']}"
-        yield "overruled", f"the judge disagreed, but {rule}"
+        rule = f"a hard rule of the rubric applies: {verdict['enforced']}"
+        yield "overruled", f"the judge decided otherwise, but {rule}"
     if verdict.get("reason"):
         yield "reason", str(verdict["reason"])
 
@@ -373,7 +373,7 @@ class Highlight:
     Attributes:
         title: What they are.
         quota: How many of them at most, before places that other groups leave empty are given out.
-        rank: Where an answer stands in it.
+        rank: Rank of an answer in it.
     """
 
     title: str

@@ -93,7 +93,7 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
     if options.scoring == "alps":
         return found
     if options.scoring not in brought_scorings():
-        raise UsageError(f"scoring={options.scoring}: no extension brings it")
+        raise UsageError(f"scoring={options.scoring}: no installed extension provides it")
     rescored: tuple[Task, ...] = load(brought_scorings()[options.scoring])(found)
     return rescored
 

@@ -110,7 +110,7 @@ class Choice(RetrievalAnswer):
 def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
     """Build a sample from rows of `task3` in the release layout.
 
-    Values that stand twice are kept once, and every candidate gets an id of its own.
+    Values that occur twice are kept once, and every candidate gets an id of its own.
 
     Raises:
         ValueError: If there are no candidates, one has no value, or the gold is not among them.

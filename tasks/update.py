@@ -208,7 +208,7 @@ def read_answer(node: object) -> Read[tuple[UpdatedMemory, ...]]:
 
 
 def to_prediction(memories: Sequence[UpdatedMemory]) -> dict[str, Any]:
-    """Return the release's form of a prediction; what was deleted stands at the end."""
+    """Return the release's form of a prediction; deleted memories are at the end."""
     # Verdicts number the items of the list: so what a judge sees as p3 is the third of the file.
     ordered = sorted(memories, key=lambda memory: memory.action == "delete")
     return {"memory_items": dumped(ordered)}

@@ -115,7 +115,7 @@ class MatchedLists:
         return [row for row, change in enumerate(self.changes) if change.action == "retain"]
 
     def old_of(self, row: int) -> int | None:
-        """Return the old memory that stands in a row unchanged, by position.
+        """Return the old memory that a row contains unchanged, by position.
 
         None for a changed one.
         """

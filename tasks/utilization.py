@@ -191,7 +191,7 @@ def read_samples(
     Of several, each goes by the id of the query.
 
     Raises:
-        ValueError: If there is no dialogue, or the id of a query stands twice.
+        ValueError: If there is no dialogue, or the id of a query occurs twice.
         GoldNeeded: If nothing else is missing, and the condition shows it.
     """
     # The system is shown the dialogue and the query alone: the selected memory, or anything else of

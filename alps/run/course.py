@@ -80,7 +80,7 @@ async def run_course(
         ledger: What the calls are written to.
         judged: Finished predictions that are judged again, if they are.
         told: Lines above the settings that repeat the run.
-        manifest: What stands in the folder where its journals are scored alone.
+        manifest: Manifest of the folder whose journals are scored without a run.
         watched: Shows how it goes on.
         begun: Whether there is anything in the folder to go on from.
         shown: The folder as messages call it.

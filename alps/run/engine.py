@@ -30,7 +30,7 @@ class TrackPlan:
     """One track of a run.
 
     Attributes:
-        samples: Streams its samples; None may stand for one of other sessions.
+        samples: Streams its samples; None replaces a sample of another session.
         systems: The system, once per repeat; each draw has its own place in the reply cache.
         floor_systems: The floors, scored in passing where their judge costs nothing.
         floor_sample: The positions of the records that they are scored on where it does.

@@ -172,7 +172,7 @@ def kept_former(folder: Path, *, was_whole: bool) -> Path | None:
 
 
 def set_aside(folder: Path, settings: RunSettings, code: Code) -> None:
-    """Make room for a run that answers all again; the run that is there is kept beside it.
+    """Move the run in the folder aside, so that all records can be answered again.
 
     Where one was begun so and ended early, the same command goes on with it.
 

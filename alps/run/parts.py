@@ -48,7 +48,7 @@ class Course:
 class RunPart:
     """The part of an extension in one run; a method that it does not define does nothing.
 
-    The methods stand in the order in which a run calls them. All may raise an `AlpsError`.
+    The methods are in the order in which a run calls them. All may raise an `AlpsError`.
     """
 
     def __init__(self, settings: "RunSettings") -> None:

@@ -180,11 +180,13 @@ def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
         parts: Of extensions, which may use what the rest does not.
 
     Raises:
-        UsageError: If there is such a setting, whether it was typed or stands in a config file.
+        UsageError: If there is such a setting, whether it was typed or is in a config file.
     """
     if isinstance(settings, RunSettings):
         if is_local(settings.model, load_tracks(settings.task)):
-            _refuse(settings, OF_THE_MODEL, f"model={redact(settings.model)} is no litellm model")
+            _refuse(
+                settings, OF_THE_MODEL, f"model={redact(settings.model)} is not a litellm model"
+            )
         if settings.answer == "logprob":
             why = "answer=logprob asks for no text"
             _refuse(settings, (*SAMPLING, "structured"), why, instead="leave it out")
@@ -195,7 +197,7 @@ def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
             )
     if is_embedded_judge(settings.judge):
         forgotten = "judge" not in settings.model_fields_set
-        why = f"judge={settings.judge} is no litellm model"
+        why = f"judge={settings.judge} is not a litellm model"
         if forgotten:
             why = f"no judge= was given, so {settings.judge} judges"
         _refuse(settings, OF_THE_JUDGE, why)

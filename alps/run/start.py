@@ -94,7 +94,7 @@ def finish(session: RunSession, manifest: Mapping[str, Any], told: Sequence[str]
 
     Args:
         session: The settings, the data and the folder.
-        manifest: What stands in the folder.
+        manifest: Manifest in the folder.
         told: Lines above the settings that repeat the run.
 
     Raises:

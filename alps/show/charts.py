@@ -72,7 +72,7 @@ class Chart:
     """A drawing on a page.
 
     Attributes:
-        name: That of its fragment: charts of one name stand together, and are counted.
+        name: Name of its fragment; charts of one name are grouped and numbered.
         contents: What the table of contents calls it.
         title: Its heading.
         about: What is drawn, in sentences.
@@ -149,11 +149,11 @@ def whisker(
 
     Args:
         score: The value.
-        name: What it is, for who can't see it; empty where it only repeats the numbers beside it.
-        axis: Where it lies.
+        name: Text alternative; empty where the chart only repeats the numbers next to it.
+        axis: Its axis.
         style: Its colour in the style sheet.
         mark: `dot`, or `diamond`.
-        beside: Another value, as a diamond behind it.
+        beside: Another value, drawn as a diamond behind it.
         tick: The name and place of a tick behind it: a trivial baseline, or no difference.
     """
     value = score.value
@@ -335,9 +335,9 @@ class Across:
     """The horizontal axis of curves.
 
     Attributes:
-        name: What is on it, as it stands below it and in the names of points.
+        name: Name of the quantity, shown below the axis and in the names of points.
         ticks: Its labels.
-        at: Where a size lies on it, from 0 to 1.
+        at: Position of a size on the axis, from 0 to 1.
         up: The vertical axis.
     """
 

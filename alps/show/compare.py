@@ -72,7 +72,7 @@ class Contrast:
         mcnemar: Where every score is 0 or 1.
         p: Of this test alone, made as the interval of `difference`: below .05 where that leaves out
             0. Where there is no interval that of `difference`; None with fewer than two sessions.
-        exact: Whether `mcnemar` holds: every record stands alone.
+        exact: Whether `mcnemar` holds: every record is independent.
         corrected: `p` by Holm's method over its family: the headline of a track between any two of
             the runs, or all other metrics of all tracks.
         clusters: How many sessions the records come from.
@@ -378,7 +378,7 @@ def _notes(
         versions[letter] = run.manifest.alps
         alone = [name for name in run.scored_tracks if name not in {*shared, *left_out}]
         if alone:
-            yield f"Not in all runs, left out of {letter}: {names(alone)}"
+            yield f"Not in all runs, so left out of {letter}: {names(alone)}"
     # A note and no refusal: a new version may be the very thing that is compared.
     if len(set(versions.values())) > 1:
         each = ", ".join(f"{letter} {version}" for letter, version in versions.items())

@@ -400,7 +400,7 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
     if any(track.lead is not None and track.lead.ranked for track in comparison.tracks):
         yield "ties: runs that share a letter are not significantly different (p ≥ .05, Holm)."
     if comparison.family:
-        yield "p, MDE, bold: what they mean is in docs/calibration.md#comparing-runs"
+        yield "p, MDE, bold: explained in docs/calibration.md#comparing-runs"
 
 
 def _by_lexical(comparison: Comparison) -> bool:

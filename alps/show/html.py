@@ -73,11 +73,11 @@ def write_tables_page(
 
     Args:
         path: The file.
-        kind: What pages of its kind are.
+        kind: Name of this kind of page.
         title: Its heading.
         lede: The answer in a sentence.
-        sections: Headings, with what stands below each.
-        notes: What to know of all of it.
+        sections: Headings, each with the tables and lines below it.
+        notes: Remarks on the whole page.
 
     Raises:
         RunFolderError: If it can't be written.

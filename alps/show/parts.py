@@ -67,7 +67,7 @@ class ChartedTrack:
         letter: Of its run.
         colour: The number of its colour.
         found: What the summary says of it.
-        metric: The one that stands for it.
+        metric: The metric that represents it.
     """
 
     letter: str

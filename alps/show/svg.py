@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[\w .%-]*", re.ASCII).fullmatch
 def frame(parts: Iterable[Markup], *, style: str, label: str, height: int) -> Markup:
     """Return a chart as wide as its container and `height` pixels high.
 
-    `label` is read aloud; without one the chart repeats what stands next to it, and is passed over.
+    `label` is for screen readers; without one they skip the chart, because it repeats nearby text.
     """
     said = Markup('role="img" aria-label="{}"').format(label) if label else 'aria-hidden="true"'
     opening = Markup('<svg class="{}" width="100%" height="{}" {}>')
@@ -107,13 +107,13 @@ class Axis:
     highest: float = 1.0
 
     def at(self, value: float) -> float:
-        """Return where a value lies, from 0 to 1; what is beyond an end is drawn at it."""
+        """Return the position of a value, from 0 to 1; values beyond an end get that end."""
         inside = min(self.highest, max(self.lowest, value))
         # Of the halves, as the difference of two numbers can be larger than any number.
         return (inside / 2 - self.lowest / 2) / (self.highest / 2 - self.lowest / 2)
 
     def holds(self, value: float | None) -> bool:
-        """Tell whether there is a value, and it lies on the axis."""
+        """Tell whether there is a value and the axis contains it."""
         return value is not None and self.lowest <= value <= self.highest
 
     @property

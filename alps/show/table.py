@@ -75,7 +75,7 @@ class Cell(NamedTuple):
     Attributes:
         text: What is read.
         value: The number that it writes, unrounded; None where it writes none.
-        note: What stands dim below the text.
+        note: Dim text below.
         style: Of a terminal, as `bold`.
         drawn: What only a page shows behind the text.
     """
@@ -94,7 +94,7 @@ class Column(NamedTuple):
     """A column: its heading, and how it is laid out.
 
     Attributes:
-        right: Whether its cells stand at the right, as figures do.
+        right: Whether its cells are aligned right, as numbers are.
         wraps: How a cell that is too long is broken: `word`, `fold` (anywhere), or `no`.
         from_width: A terminal of fewer columns leaves it out.
     """
@@ -152,10 +152,10 @@ class Table:
     """What was found, in rows and columns.
 
     Attributes:
-        title: What it is of; empty where that is said above it.
+        title: Its subject; empty if a heading above names it.
         columns: From left to right.
         rows: From top to bottom.
-        notes: What to know of its rows.
+        notes: Remarks on its rows.
         layout: How a terminal lays it out: `close`, `roomy` (cells further apart), `plain` and
             `bare` (without a rule below the head), `list`, `points` or `legend` (without a head,
             notes behind the text).
@@ -198,7 +198,7 @@ def thousands(n: int) -> Cell:
 
 
 def ungrouped(n: int) -> Cell:
-    """Return the cell of a number of things whose thousands stand together."""
+    """Return the cell of a number without a separator of thousands."""
     return Cell(str(n), n)
 
 

@@ -37,7 +37,7 @@ class McNemar:
 def mcnemar(first_only: int, second_only: int) -> McNemar:
     """Test whether two binary verdicts are equally often positive, from their discordance.
 
-    Records stand alone; for clustered ones use `paired_difference`.
+    Records are independent; for clustered ones use `paired_difference`.
 
     Source: McNemar, Psychometrika 12 (1947) 153; exact: binomial of the discordant at one half.
 
@@ -96,7 +96,7 @@ def paired_difference(
     Args:
         first: Scores of the one; shape (records,), finite.
         second: Scores of the other on the same records.
-        clusters: What each record belongs to; without, each stands alone.
+        clusters: Cluster of each record; without it, records are independent.
         bounds: Of the scores; None where they have none.
         resampled: See `clustered_ratio`.
 
@@ -163,7 +163,7 @@ def detectable_difference(
 
     Args:
         differences: Shape (records,), finite.
-        clusters: What each record belongs to; without, each stands alone.
+        clusters: Cluster of each record; without it, records are independent.
     """
     groups = range(len(differences)) if clusters is None else clusters
     error = _standard_error(differences, groups)
@@ -206,7 +206,7 @@ def holm_all(ps: Floats) -> Floats:
 
 
 def shared_letters(count: int, different: Iterable[tuple[int, int]]) -> tuple[tuple[str, ...], ...]:
-    """Return letters for `count` systems so that two share one exactly if they are not told apart.
+    """Return letters for `count` systems: two share one exactly if they do not differ.
 
     Letters go down the order of the systems: `a` is that of the first, and after `z` comes `aa`.
 
@@ -215,7 +215,7 @@ def shared_letters(count: int, different: Iterable[tuple[int, int]]) -> tuple[tu
 
     Args:
         count: Of the systems, in the order of their scores.
-        different: Pairs of places that are told apart.
+        different: Pairs of positions of systems that differ significantly.
     """
     classes = [frozenset(range(count))] if count else []
     for left, right in different:

@@ -368,7 +368,7 @@ def _verbatim(compared: Sequence[Overlap]) -> str:
     odds = _chance(count, total, REAL_VERBATIM)
     if odds > ODDS or count <= MOST_VERBATIM * total:
         return ""
-    real = f"of seven real models' at most {REAL_VERBATIM:.0%} do"
+    real = f"for seven real models it is at most {REAL_VERBATIM:.0%}"
     what = f"{count:,} of {total:,} gold values are in the answers verbatim"
     return f"{what}; {real} {_odds(odds)}"
 
@@ -382,7 +382,7 @@ def _close(compared: Sequence[Overlap]) -> str:
         return ""
     what = f"{close:,} of {len(shares):,} answers have most of the words that are in the gold but "
     what += "not in the dialogue"
-    return f"{what}; of seven real models' at most {REAL_CLOSE:.0%} do {_odds(odds)}"
+    return f"{what}; for seven real models it is at most {REAL_CLOSE:.0%} {_odds(odds)}"
 
 
 def own_share(one: Overlap) -> float | None:

@@ -243,7 +243,7 @@ def check_verdicts(
         what = f"{len(stray):,} verdicts without an answer: {some_of(stray)}"
         findings.serious("extra_ids", where, what, PACK_AGAIN)
     if others := [named(key) for key, row in verdicts.items() if row["judge"] not in allowed]:
-        what = f"{len(others):,} verdicts of another judge than the card's: {some_of(others)}"
+        what = f"{len(others):,} verdicts by another judge than the card names: {some_of(others)}"
         findings.serious("judge", where, what, PACK_AGAIN)
     for key, row in verdicts.items():
         if fault := _fault_of_verdict(row, task):
@@ -398,7 +398,7 @@ def _fault_of_pairs(pairs: Iterable[Mapping[str, Any]], n_gold: int, n_predicted
         ids = int(pair["gold"][1:]), int(pair["predicted"][1:])
         if ids[0] > n_gold or ids[1] > n_predicted:
             known = f"{n_gold} gold and {n_predicted} predicted ones"
-            return f"a pair of {pair['gold']} and {pair['predicted']}, of {known}"
+            return f"a pair of {pair['gold']} and {pair['predicted']}, but there are {known}"
         # Of a memory that is paired twice with another, one would count for two.
         if ids in seen:
             return f"{pair['gold']} and {pair['predicted']} are paired twice"
@@ -410,7 +410,7 @@ def _fault_of_support(support: Mapping[str, Any], n_predicted: int) -> str:
     numbers = [int(item["id"][1:]) for item in support["items"]]
     # One that stands twice would count twice.
     if len(numbers) != len(set(numbers)) or max(numbers, default=0) > n_predicted:
-        return f"support of {len(numbers):,} memories, of {n_predicted} predicted ones"
+        return f"support for {len(numbers):,} memories, but there are {n_predicted} predicted ones"
     return ""
 
 

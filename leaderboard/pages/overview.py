@@ -1,7 +1,9 @@
 """First page: a matrix of systems and tasks, and what scores cost.
 
-Its rows are ordered by on how many tasks a system is above the strongest trivial baseline beyond
-its interval, then by that difference on the leftmost task. There is no average over tasks.
+Rows are ordered by the number of tasks on which the interval of the difference to the strongest
+trivial baseline is above zero, then by that difference on the leftmost task. Columns with a score
+of the official judge come first; a column without any score is left out. There is no average over
+tasks.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,11 +88,15 @@ class MatrixRow:
 
 @dataclass(frozen=True)
 class MatrixSection:
-    """Rows that belong together, and are folded away: `open` says whether they are shown."""
+    """Rows that belong together, with the columns that any of them has a score in.
+
+    The section is folded; `open` says whether its rows are shown at first.
+    """
 
     id: str
     title: str
     note: Markup
+    columns: Sequence[TaskColumn]
     rows: Sequence[MatrixRow]
     open: bool = False
 
@@ -110,14 +116,17 @@ OTHERS: Mapping[JudgedBy, tuple[str, str]] = {
 
 def write_overview(renderer: Renderer) -> None:
     """Write the first page, and the whole matrix where the first page does not hold it."""
-    columns = list(_columns(renderer))
+    every = list(_columns(renderer))
+    columns = sorted((column for column in every if column.view is not None), key=_is_unofficial)
     groups = _grouped(columns)
     rows = [_row(slug, columns) for slug in groups["official"]]
     charts = []
     for column in columns:
         if column.board is not None and (chart := cost_chart(column.board)) is not None:
             charts.append(chart)
-    matrix = {"columns": columns, "baselines": [_baseline(column) for column in columns]}
+    missing = [column.task for column in every if column.view is None]
+    baselines = [_baseline(column) for column in columns]
+    matrix = {"columns": columns, "baselines": baselines, "missing": missing}
     others = list(_others(columns, groups))
     more = any(len(group) > LEADING for group in groups.values())
     renderer.write(
@@ -126,7 +135,7 @@ def write_overview(renderer: Renderer) -> None:
         rows=rows[:LEADING],
         more=more,
         sections=[*(replace(one, rows=one.rows[:LEADING]) for one in others)],
-        reported=list(_reported(renderer, columns)),
+        reported=list(_reported(renderer, every)),
         panels=list(_panels(renderer)),
         charts=charts[:CHARTS],
         submissions=len(renderer.content.systems),
@@ -158,6 +167,25 @@ def _columns(renderer: Renderer) -> Iterator[TaskColumn]:
                     for row in board.standings:
                         places.setdefault(row.system.slug, (board, row))
             yield TaskColumn(task, leading, places)
+
+
+def _is_unofficial(column: TaskColumn) -> bool:
+    return all(board.judged_by != "official" for board, _ in column.places.values())
+
+
+def _section(
+    id: str,
+    title: str,
+    note: Markup,
+    columns: Sequence[TaskColumn],
+    rows: Sequence[MatrixRow],
+    *,
+    open: bool = False,
+) -> MatrixSection:
+    """Return a section without the columns that are empty in all of its rows."""
+    kept = [n for n in range(len(columns)) if any(row.cells[n] for row in rows)]
+    shown = [replace(row, cells=[row.cells[n] for n in kept]) for row in rows]
+    return MatrixSection(id, title, note, [columns[n] for n in kept], shown, open)
 
 
 def _grouped(columns: Sequence[TaskColumn]) -> dict[JudgedBy, list[str]]:
@@ -193,7 +221,7 @@ def _others(
     for by, (title, note) in OTHERS.items():
         if groups[by]:
             rows = [_row(slug, columns) for slug in groups[by]]
-            yield MatrixSection(by, title, Markup(note), rows, open=by == "llm")
+            yield _section(by, title, Markup(note), columns, rows, open=by == "llm")
 
 
 def _row(slug: str, columns: Sequence[TaskColumn]) -> MatrixRow:
@@ -251,7 +279,7 @@ def _reported(renderer: Renderer, columns: Sequence[TaskColumn]) -> Iterator[Mat
     for name, rows in tables.items():
         title = f"Published by others: {by_id[name].title}"
         written = [_reference_row(cells, columns) for cells in rows.values()]
-        yield MatrixSection(name, title, _note(by_id[name]), written)
+        yield _section(name, title, _note(by_id[name]), columns, written)
 
 
 def _note(table: ReferenceTable) -> Markup:

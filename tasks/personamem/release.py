@@ -91,7 +91,7 @@ def read_questions(path: Path, on_fault: OnFault = refuse) -> Iterator[PersonaQu
         on_fault: Takes what is wrong with a row, which is then left out.
 
     Raises:
-        DataError: If a column is missing or stands twice, or a row can't be read; names the file,
+        DataError: If a column is missing or occurs twice, or a row can't be read; names the file,
             the line and the column.
     """
     seen: dict[str, int] = {}

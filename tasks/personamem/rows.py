@@ -152,7 +152,7 @@ def read_rows(path: Path, columns: Sequence[str], on_fault: OnFault = refuse) ->
         on_fault: Takes what is wrong with a row, which is then left out.
 
     Raises:
-        DataError: If it is no CSV, or a column is missing or stands twice; names the line.
+        DataError: If it is no CSV, or a column is missing or occurs twice; names the line.
     """
     csv.field_size_limit(LONGEST_FIELD)
     line = 0
@@ -313,7 +313,7 @@ def read_benchmark(
         on_fault: Takes what is wrong with a row, which is then left out.
 
     Raises:
-        DataError: If a column is missing or stands twice, or a row can't be read; names the file,
+        DataError: If a column is missing or occurs twice, or a row can't be read; names the file,
             the line and the column.
     """
     rows = read_rows(path, (*_COLUMNS, link_column(size)), on_fault)

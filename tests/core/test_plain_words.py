@@ -157,11 +157,11 @@ def test_what_a_gate_is_unless_given_stands_in_its_help():
     [
         (
             (*RULES, "temperature=0.3"),
-            "temperature=0.3 would change nothing: model=rules is no litellm model",
+            "temperature=0.3 would change nothing: model=rules is not a litellm model",
         ),
         (
             (*RULES, "api_base=http://127.0.0.1:9/v1"),
-            "api_base= would change nothing: model=rules is no litellm",
+            "api_base= would change nothing: model=rules is not a litellm",
         ),
         ((*LLM, "judge_api_base=http://127.0.0.1:9/v1"), "no judge= was given, so lexical judges"),
         (
@@ -321,7 +321,7 @@ def test_the_page_of_recorded_verdicts_binds_no_judge(calibrated):
     for name in ("expires", "pinned", "judge_fingerprint"):
         del row[name]
     page = write_calibration_page(row, calibrated / "recorded.html").read_text(encoding="utf-8")
-    assert "Of the recorded verdicts" in page
+    assert "the fingerprint of the recorded verdicts" in page
     assert "for this fingerprint only" not in page
 
 

@@ -137,7 +137,7 @@ def test_a_dry_run_counts_the_prompt_that_would_be_sent(monkeypatch, tmp_path):
         ),
         pytest.param(
             ("task=extraction", "model=rules", "prompt=recall"),
-            "prompt=recall would change nothing: model=rules is no litellm model",
+            "prompt=recall would change nothing: model=rules is not a litellm model",
             id="a system that is asked in no words",
         ),
         pytest.param(

@@ -185,9 +185,34 @@ def test_the_first_page_shows_scores_intervals_and_a_way_to_submit(browser, site
             assert 0 <= box["x"] <= width - box["width"], part
         # Which task a score is of is said next to it where there is no head above it.
         label = cell.evaluate("cell => getComputedStyle(cell, '::before').content")
-        assert label == ('"Extraction"' if width < 1024 else "none")
+        assert label == ('"Retrieval@100"' if width < 1024 else "none")
         assert tab.locator(".chip").first.is_visible()
         assert tab.locator("svg .front").count() == 3
+
+
+@pytest.mark.parametrize(("width", "height"), [(375, 812), (1280, 800)])
+@pytest.mark.parametrize(
+    ("page", "score"),
+    [
+        ("index.html", "#t-matrix tbody.ranked td.cell b"),
+        ("extraction.html", "table.board tbody.ranked td.lead"),
+    ],
+)
+def test_a_score_is_on_the_first_screen(browser, site, page, score, width, height):
+    with opened(browser, page, site, viewport={"width": width, "height": height}) as tab:
+        box = tab.locator(score).first.bounding_box()
+        assert 0 <= box["x"] <= width - box["width"]
+        assert box["y"] + box["height"] <= height
+
+
+def test_no_column_of_the_first_page_is_empty(browser, site):
+    with opened(browser, "index.html", site) as tab:
+        for table in tab.locator("table.tasks-of").all():
+            rows = table.locator("tbody tr:has(td.cell)").all()
+            cells = [
+                [one.text_content().strip() for one in row.locator("td.cell").all()] for row in rows
+            ]
+            assert all(map(any, zip(*cells, strict=True)))
 
 
 @pytest.mark.parametrize("width", [375, 1280])
@@ -236,7 +261,7 @@ ON_SCREEN = """words => {
 @pytest.mark.parametrize(
     ("clicks", "answer"),
     [
-        pytest.param((), "alps measures how assistants extract memories", id="what is this"),
+        pytest.param((), "alps measures how assistants extract", id="what is this"),
         pytest.param(("Boards", "Update"), "the best", id="which system is best at update"),
         pytest.param(
             ("can the judges be trusted", "openai/judge-2026-01-01"),

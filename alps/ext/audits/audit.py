@@ -112,7 +112,7 @@ def refuse_half_an_audit(settings: AuditKeys) -> None:
     if labels is not None and share is not None:
         raise UsageError(f"audit={100 * share:g}%: the labels decide which records; leave it out")
     if judge is None and share is not None:
-        raise UsageError(f"audit={100 * share:g}%: nobody audits; name audit_judge=, too")
+        raise UsageError(f"audit={100 * share:g}%: no judge audits; name audit_judge=, too")
     if judge is None and settings.audit_seed is not None:
         raise UsageError("audit_seed= would change nothing: name audit_judge=, too")
     if judge is None and settings.audit_judge_api_base is not None:

@@ -59,7 +59,7 @@ def judge_sample(
     with claimed_folder(source) as ledger:
         if audit_run(experiment, data, source, spent=ledger.totals.counted):
             raise BudgetError(
-                "stopped by the budget; the same command with a larger one resumes it"
+                "stopped by the budget; the same command with a larger budget resumes it"
             )
     about = read_audit(source / FOLDER)
     assert about is not None

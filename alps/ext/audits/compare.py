@@ -92,7 +92,7 @@ def _corrected(tracks: Sequence[TrackComparison], notes: Sequence[str]) -> Corre
         by="corrected by audits",
         unit="audited session",
         method="PPI++ on the differences of records.",
-        untested=f"No p where the audits rarely differ (in under {ENOUGH} sessions).",
+        untested=f"No p is given where audits differ in fewer than {ENOUGH} sessions.",
         tracks=tracks,
         notes=notes,
     )

@@ -160,7 +160,7 @@ def _why_not(raw: Estimate, counts: Confusion | Cells, better: Estimate) -> str 
     if better.value < 0:
         return f"{value}: the judge contradicts people; check which label is positive"
     if better.value <= YOUDEN:
-        return f"{value}, at most {YOUDEN:g}: the judge nearly guesses"
+        return f"{value}, at most {YOUDEN:g}: the judge is close to guessing"
     if better.low <= 0:
         return f"{index} may be 0 ({better.low:.2f} to {better.high:.2f}): label more items"
     return None

@@ -440,7 +440,7 @@ class Batches:
         # what ended and is in no line that can be read was answered, and is on the bill
         billed = None if state.done > len(results.by_key) else False
         for key in entry.keys:
-            lost = BatchResult(key, lost="its batch ended without it", billed=billed)
+            lost = BatchResult(key, lost="its batch ended without an answer to it", billed=billed)
             answered = BatchAnswer(results.by_key.get(key, lost), str(entry.id))
             if (future := self._waiting.pop(key, None)) is not None:
                 future.set_result(answered)

@@ -86,7 +86,7 @@ def fit_judge(settings: CalibrateSettings) -> Fit:
     if settings.judge or settings.verdicts:
         raise UsageError("fit=yes: learns from the verdicts of labels=RUN; leave judge= out")
     if not settings.out:
-        raise UsageError("fit=yes: name file to write, such as out=cheap.json")
+        raise UsageError("fit=yes: name the file to write, such as out=cheap.json")
     file = Path(settings.out)
     if file.exists():
         # Scores are bound to what a judge's file holds.

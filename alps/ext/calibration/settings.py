@@ -80,7 +80,7 @@ class CalibrateSettings(AskSettings):
     gate_below_people: float = Field(
         Gates.below_people,
         ge=0,
-        description="gate: kappa at most this far below that between people",
+        description="gate: kappa may be this far below that between people",
     )
     gate_omega: Share = Field(
         Gates.omega, description="gate: share of people that the judge can replace, at least"

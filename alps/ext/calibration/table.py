@@ -367,7 +367,7 @@ def _certainty(details: ReportDetails) -> Iterator[Fact]:
     reliability, part = details.reliability, details.selective
     if reliability is not None and reliability.calibration_error is not None:
         error = number(reliability.calibration_error)
-        yield "probability", f"off people's share by {error} on average"
+        yield "probability", f"differs from people's share by {error} on average"
     if part is None:
         return
     best = part.threshold

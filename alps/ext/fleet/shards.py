@@ -178,7 +178,7 @@ def merged(run: Divided) -> Finished:
     whole = is_whole(run.folder)
     if run.left():
         raise BudgetError(
-            "the budget is used up; the same command with a larger one resumes it, and "
+            "the budget is used up; the same command with a larger budget resumes it, and "
             f"alps merge OUT {run.place}/* scores the finished records"
         )
     given = run.settings

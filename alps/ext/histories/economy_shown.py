@@ -37,7 +37,7 @@ def economy_in(summary: Summary, track: str) -> Economy | None:
 
 def fact(took: Economy) -> str:
     """Return dollars and seconds of a right answer in a few words."""
-    return f"a right answer took {dollars(took.dollars.value)} and {_took(took.seconds.value)}"
+    return f"a right answer cost {dollars(took.dollars.value)} and {_took(took.seconds.value)}"
 
 
 def _took(value: float | None) -> str:
@@ -78,7 +78,9 @@ def _turn(turn: int) -> str:
 
 
 def _explained(even: Even) -> str:
-    cached = "its cached price" if even.cached else "the full price, as none for caches is known"
+    cached = (
+        "its cached price" if even.cached else "the full price, because no cached price is known"
+    )
     return (
         f"turn: a question about one history. Memory: {dollars(even.ingested)} to ingest it, then "
         f"{dollars(even.each)} a turn. Reading all {even.tokens:,.0f} tokens: "
@@ -100,7 +102,7 @@ def compared(runs: "Mapping[str, RunFolder]", track: str) -> tuple[dict[str, Any
         turn = ("–", "–") if took.even is None else _turn_cells(took.even)
         each = Cell(seconds(took.seconds.value), took.seconds.value)
         rows.append(row_of(letter, *_cells(took.dollars, dollars), each, *turn))
-    title = f"{track_title(track)}: for each right answer, and the turn from which memory pays"
+    title = f"{track_title(track)}: cost per right answer, and turn from which memory costs less"
     heads = figures("cost", "95 % interval", "seconds", "turn", "95 % interval")
     parts: list[Part] = [BLANK, Table(title, [named("run"), *heads], rows)]
     evens = {letter: took.even for letter, took in found.items() if took.even is not None}

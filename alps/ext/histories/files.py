@@ -136,7 +136,7 @@ def refuse_head(path: Path) -> None:
     if head.startswith(_POINTER):
         raise DataError("a Git LFS pointer; fetch the file, as with git lfs pull", path=path)
     if head.lstrip(_MARK_AND_BLANKS).startswith(b"<"):
-        raise DataError("a page of the web and no data; download the file itself", path=path)
+        raise DataError("a web page, not data; download the file itself", path=path)
     refuse_encoding(head, path)
 
 
@@ -176,7 +176,7 @@ def items(path: Path) -> Iterator[JsonSlice]:
                 # A second list behind the first would be dropped in silence.
                 if (buffer[at + 1 :] + file.read(_CHUNK)).strip():
                     where = f"byte {base + at + 1:,}"
-                    raise DataError(f"more at {where}, behind the end of the list", path=path)
+                    raise DataError(f"more at {where}, after the end of the list", path=path)
                 return
             if buffer[at : at + 1] != b"{":
                 raise DataError(f"expected an object at byte {base + at:,}", path=path)

@@ -98,11 +98,11 @@ def _missing_in_all(
     if form == "halumem":
         count = sum(answer.part == ANSWERS for answer in answers)
         if count != HALUMEM_QUESTIONS:
-            yield f"{system}: {count:,} questions; there are {HALUMEM_QUESTIONS:,}"
+            yield f"{system}: {count:,} questions; HaluMem has {HALUMEM_QUESTIONS:,}"
     if form == "longmemeval":
         count = len({answer.id for answer in answers})
         if count != LONGMEMEVAL_QUESTIONS and answers[0].category == UNKNOWN:
-            yield f"{system}: {count:,} questions; there are {LONGMEMEVAL_QUESTIONS:,}"
+            yield f"{system}: {count:,} questions; LongMemEval has {LONGMEMEVAL_QUESTIONS:,}"
     if form == "beam":
         counts = Counter(answer.conversation for answer in answers)
         others = [name for name, count in counts.items() if count != BEAM_QUESTIONS]

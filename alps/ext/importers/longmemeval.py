@@ -10,6 +10,7 @@ from pydantic import AliasChoices, AliasPath, BeforeValidator, Field
 
 from alps.ext.importers.reading import Foreign, Text, read_rows
 from alps.ext.importers.rows import ImportedAnswer
+from alps.show.formatting import counted
 
 ABSTENTION = "_abs"
 """What the ids of questions have whose right answer is that nothing is known."""
@@ -93,5 +94,5 @@ def read_longmemeval(
         )
     if not others:
         return answers, []
-    what = f"{len(others):,} answers are to no question of {data}, and left out"
+    what = f"left out {counted(len(others), 'answer')} to no question of {data}"
     return answers, [f"{system}: {what}: {', '.join(others[:3])}"]

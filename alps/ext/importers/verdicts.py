@@ -99,8 +99,8 @@ def _refuse_unread(path: Path, answers: Sequence[ImportedAnswer]) -> Iterator[st
     named = " or ".join(f"verdict={name}" for name in looks)
     first = "; ".join(f"{name}: {first_values(given)}" for name, given in looks.items())
     raise UsageError(
-        f"{path}: no verdict is read of {counted(len(unscored), 'answer')}, and {fields} like one; "
-        f"add {named}, or verdict={NONE} (first values of {first})"
+        f"{path}: no verdict was found for {counted(len(unscored), 'answer')}, but {fields} like "
+        f"one; add {named}, or verdict={NONE} (first values of {first})"
     )
 
 
@@ -129,7 +129,9 @@ def _read_verdicts(
     if all(verdict not in own for own in fields) and all(scale.field not in own for own in fields):
         looks = looking_like_verdicts([answer.unread for answer in answers])
         hint = f"; these look like one: {', '.join(looks)}" if looks else ""
-        raise UsageError(f"verdict={verdict}: {path} has no such field that is not read{hint}")
+        raise UsageError(
+            f"verdict={verdict}: {path} has no such field, or it is already read{hint}"
+        )
     if any(verdict in own for own in fields):
         scale = MarkScale(verdict, {})
     name = scale.field

@@ -184,7 +184,9 @@ def find_drift(folders: Sequence[Path], anchors: Path, level: float) -> DriftOfR
         raise UsageError("no record is scored by a judge in all three runs")
     first = next(iter(tracks))
     if new.judge_fingerprint(first) != now.judge_fingerprint(first):
-        raise UsageError(f"{anchors}: not under the judge of {folders[1]}: judge both alike")
+        raise UsageError(
+            f"{anchors}: judged by another judge than {folders[1]}; judge both with the same one"
+        )
     same = old.judge_fingerprint(first) == now.judge_fingerprint(first)
     cached = new.finished.calls.cached
     return DriftOfRuns((old.judge, now.judge), same, tracks, counts, cached)

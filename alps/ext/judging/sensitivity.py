@@ -509,7 +509,7 @@ def _noise(spread: Spread) -> Iterator[str]:
         return
     records = counted(spread.n, "record")
     share = f"{spread.changed:,} of {records} ({_percent(spread.changed / spread.n)})"
-    yield f"Spread {number(spread.spread)}; {share} scored differently by some two variants."
+    yield f"Spread {number(spread.spread)}; {share} scored differently by at least two variants."
     sampling = spread.sampling_error
     if sampling is None:
         deviation = f"Standard deviation between variants {number(spread.deviation)}"

@@ -86,7 +86,7 @@ def _best(track: TrackJudges) -> Iterator[str]:
 def _track_parts(track: TrackJudges) -> Iterator[Part]:
     title = track_and_metric(track.track, track.metric)
     if not track.n:
-        yield Line(f"{title}: no record is scored in every run by all.", "bold")
+        yield Line(f"{title}: no record is scored in every run by every judge.", "bold")
         return
     where = "" if track.clusters is None else f" from {counted(track.clusters, 'session')}"
     yield from _scores(f"{title}: {counted(track.n, 'record')}{where}", track)

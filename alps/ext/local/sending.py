@@ -292,12 +292,12 @@ class OwnServer:
         if self._context is None or least <= self._context:
             return
         self._say_context()
-        what = f"not sent: it has more than {least:,} tokens, and {self._context:,} fit"
+        what = f"not sent: it has more than {least:,} tokens, but only {self._context:,} fit"
         raise TransportError(what, transient=False, unsent=True, too_long=True)
 
     def _say_context(self) -> None:
         fits = f"{self._context:,} tokens fit" if self._context else "a prompt does not fit"
-        fix = "max_context_tokens= shows less of a history, or start the server with more"
+        fix = "set max_context_tokens= to show less, or start the server with a larger context"
         self._say("context", f"{fits} into the context of this server: {fix}")
 
     def _say(self, kind: str, line: str) -> None:

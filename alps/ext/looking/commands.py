@@ -22,7 +22,7 @@ def ls(folder: str) -> None:
 
 
 @command("[task=python:MODULE]", run=True, record=True, own_task=True, quick=True)
-@click.option("--full", is_flag=True, help="Show long turns whole.")
+@click.option("--full", is_flag=True, help="Show long turns in full.")
 def show(run: Path, record: str, full: bool) -> None:
     """Print a run, or one record of it.
 

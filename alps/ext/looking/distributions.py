@@ -59,7 +59,7 @@ def histogram(values: Sequence[float], *, axis: Axis, name: str, style: str) -> 
         parts.append(centred(number_on_axis(tick), x, short(bottom + 16)))
     centre = short(_AREA.left + _AREA.width / 2)
     parts.append(centred(f"{name} of a record", centre, short(bottom + 38), "name"))
-    label = f"How many records have which {name}, in ten bins: {', '.join(map(str, counts))}."
+    label = f"Number of records by {name}, in ten bins: {', '.join(map(str, counts))}."
     extent = {"width": 440.0, "height": bottom + 46}
     return drawing(parts, style=f"curve histogram {style}", label=label, **extent)
 

@@ -228,8 +228,8 @@ def rule(groups: Sequence[Highlight]) -> str:
     """Return the rule by which records of some groups are chosen, in words."""
     quotas = "; ".join(f"{group.title} (up to {group.quota})" for group in groups)
     return (
-        f"At most {LIMIT} records, one per heading, in this order: {quotas}. Places "
-        "left over are filled in the same order; ties go by the order of the data."
+        f"At most {LIMIT} records, one per heading, in this order: {quotas}. "
+        "Remaining places are filled in the same order; ties follow the order of the data."
     )
 
 

@@ -35,7 +35,7 @@ MOST_HITS = 10
 _NO_HITS = '<p class="empty">nothing</p>'
 # What the reader of a memory system is shown in the rows beside it, and what to make of them.
 _BESIDE = {
-    NO_MEMORY: "the reader without memory; every Δ is from it",
+    NO_MEMORY: "the reader without memory, the reference of every Δ",
     FULL: "the full history",
     ORACLE: "the annotated evidence: an upper bound for memory",
     PLACEBO: "as much of another user's history (placebo)",

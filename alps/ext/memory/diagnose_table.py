@@ -23,8 +23,8 @@ from alps.show.table import (
 
 _MEANINGS: dict[Stage, str] = {
     "memory failed": "a call of the memory system failed",
-    "not extracted": "no memory contains it",
-    "lost in update": "the memory with it was replaced or removed",
+    "not extracted": "no memory contains the evidence",
+    "lost in update": "the memory that contained it was replaced or removed",
     "not indexed": "a memory contains it, but a search for its own words does not find it",
     "ranked too low": "it is found, but not among the first k",
     "cut by the budget": "it is among the hits, but was not shown",

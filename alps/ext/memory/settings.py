@@ -94,7 +94,7 @@ class DoctorKeys(MemoryModels):
     timeout: float = Field(120.0, gt=0, description="seconds for one call of the memory system")
 
 
-_TYPED_AGAIN = "as in the run; needed if it is your code or server"
+_TYPED_AGAIN = "as in the run; repeat it if it names your code or server"
 
 
 class BesideSettings(FrozenSettings):

@@ -223,7 +223,7 @@ async def _make(
             kept = await blind.kept(asked, about=f"persona {number}")
     except UnwrittenError as error:
         if error.outcome == "budget":
-            what = "stopped by the budget; the same command with a larger one resumes it"
+            what = "stopped by the budget; the same command with a larger budget resumes it"
             raise BudgetError(what) from error
         if error.outcome == "transport":
             what = f"{error}; the same command resumes"

@@ -211,19 +211,11 @@ def _with_front(
 def print_sweep(report: SweepReport, console: Console) -> None:
     """Print the scores of all systems on all tasks, and what failed."""
     width = min(WIDTH, console.width)
-    parts: list[Part] = [Line(_completeness(report), "bold")]
     columns = _columns(report.tracks)
-    for chosen in _fitting(columns, width):
-        parts.append(_matrix(report, chosen))
-    marks = {cell.text[-1] for column in columns for cell in column.cells.values()}
-    meanings = {
-        _TIED: "the best, or not significantly worse (p ≥ .05, Holm)",
-        BELOW_MARK: "below a trivial baseline",
-    }
-    for mark, meaning in meanings.items():
-        if mark in marks:
-            parts.append(dim(f"{mark} {meaning}"))
-    show_parts(console, [*parts, *(dim(f"{note}.") for note in report.notes)])
+    matrices = [_matrix(report, chosen) for chosen in _fitting(columns, width)]
+    show_parts(
+        console, [Line(_completeness(report), "bold"), *matrices, *_remarks(report, columns)]
+    )
 
 
 def _completeness(report: SweepReport) -> str:
@@ -266,6 +258,17 @@ def _columns(tracks: Sequence[TrackStandings]) -> list[_Column]:
     return list(columns.values())
 
 
+def _remarks(report: SweepReport, columns: Sequence[_Column]) -> Iterator[Line]:
+    """Yield the meaning of each mark in the matrix, then what failed."""
+    marks = {cell.text[-1] for column in columns for cell in column.cells.values()}
+    if _TIED in marks:
+        yield dim(f"{_TIED} the best, or not significantly worse (p ≥ .05, Holm)")
+    if BELOW_MARK in marks:
+        yield dim(f"{BELOW_MARK} below a trivial baseline")
+    for note in report.notes:
+        yield dim(f"{note}.")
+
+
 def _fitting(columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
     """Yield the columns of each table, as many as fit."""
     chosen: list[_Column] = []
@@ -278,7 +281,8 @@ def _fitting(columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
         yield chosen
 
 
-def _matrix(report: SweepReport, columns: Sequence[_Column]) -> Table:
+def _matrix(report: SweepReport, columns: Sequence[_Column], title: str = "") -> Table:
+    """Return the table of systems and tasks, with the cost of each system on all tasks."""
     costs = _costs(report)
     rows = []
     for system, cost in costs.items():
@@ -287,8 +291,12 @@ def _matrix(report: SweepReport, columns: Sequence[_Column]) -> Table:
     baselines = [f"{column.baseline} " for column in columns]
     rows[-1] = rows[-1]._replace(ends=True)
     rows.append(row_of("best baseline", *baselines, "", style="dim"))
-    headings = ["\n".join(f"{part} " for part in column.heading) for column in columns]
-    return Table("", [named(wraps="fold"), *figures(*headings, "cost")], rows)
+    # A page has room for a heading in one line; it is also the label of a cell on a phone.
+    if title:
+        headings = [", ".join(column.heading) for column in columns]
+    else:
+        headings = ["\n".join(f"{part} " for part in column.heading) for column in columns]
+    return Table(title, [named(wraps="fold"), *figures(*headings, "cost")], rows)
 
 
 def _costs(report: SweepReport) -> dict[str, float | None]:
@@ -299,11 +307,6 @@ def _costs(report: SweepReport) -> dict[str, float | None]:
         before = costs.get(run.system, 0.0)
         costs[run.system] = None if before is None or cost is None else before + cost
     return costs
-
-
-def _notes(report: SweepReport) -> list[str]:
-    explained = [report.explanation] if report.tracks else []
-    return [*(f"{note}." for note in report.notes), *explained]
 
 
 def _table(track: TrackStandings) -> Table:
@@ -319,17 +322,23 @@ def _table(track: TrackStandings) -> Table:
 
 
 def write_sweep_page(report: SweepReport, path: Path) -> Path:
-    """Write the page of a sweep.
+    """Write the page of a sweep: the matrix of systems and tasks, then a table per task.
 
     Raises:
         AlpsError: If another file is there, or it can't be written.
     """
     refuse_other_file(path)
+    columns = _columns(report.tracks)
+    first: list[Part] = list(_remarks(report, columns))
+    if columns:
+        title = "Score per system and task, with the cost of all tasks"
+        first.insert(0, _matrix(report, columns, title))
+    tables = ((track.title, [_table(track)]) for track in report.tracks)
     return write_tables_page(
         path,
         kind="alps sweep",
         title=path.stem,
         lede=f"{_completeness(report)}.",
-        sections=((track.title, [_table(track)]) for track in report.tracks),
-        notes=_notes(report),
+        sections=[("", first), *tables],
+        notes=[report.explanation] if report.tracks else [],
     )

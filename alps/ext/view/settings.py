@@ -12,4 +12,4 @@ class ViewSettings(FrozenSettings):
     serve: bool = Field(
         False, description="yes: serve the page on this machine, and follow runs in progress"
     )
-    port: int = Field(0, ge=0, le=65535, description="port on loopback; 0: any free one")
+    port: int = Field(0, ge=0, le=65535, description="port on loopback; 0: any free port")

@@ -152,7 +152,7 @@ def test_fewer_than_twenty_audits_are_refused_with_the_share_that_is_needed(here
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("audit=30%",), "nobody audits; name audit_judge="),
+        (("audit=30%",), "no judge audits; name audit_judge="),
         ((f"audit_judge={AUDITOR}",), "give a share, too, such as audit=10%"),
         (("audit_judge=lexical", "audit=90%"), "it judges the run already"),
         (("audit_judge=lexcal", "audit=90%"), "lexical"),

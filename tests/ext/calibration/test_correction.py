@@ -273,7 +273,7 @@ def test_a_judge_that_nearly_guesses_is_not_correctable(run, tmp_path, server):
     found = corrected(tmp_path / "scored")
     assert (found["status"], found["value"]) == ("not_correctable", None)
     assert "not correctable" in ran.out
-    assert "nearly guesses" in alps_here("show", tmp_path / "scored").out
+    assert "is close to guessing" in alps_here("show", tmp_path / "scored").out
 
 
 def test_answers_that_failed_count_as_the_worst_in_the_corrected_score_too(tmp_path, server):

@@ -133,7 +133,7 @@ def test_dollars_and_seconds_are_those_of_memory_and_reader_for_each_right_answe
     seconds = [one["seconds"] for one in journal if one.get("phase") in phases]
     seconds += [one["seconds"] for one in answers]
     assert economy["seconds"]["value"] == pytest.approx(sum(seconds) / right)
-    assert re.search(r"a right answer took \$0\.\d+ and [\d.]+ s", " ".join(out.split()))
+    assert re.search(r"a right answer cost \$0\.\d+ and [\d.]+ s", " ".join(out.split()))
 
 
 def test_a_reader_of_the_whole_history_costs_what_its_calls_did(runs):

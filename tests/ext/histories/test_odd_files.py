@@ -23,7 +23,7 @@ CHANGED = {
     "blank": (lambda raw: b" \r\n\n", "an empty file"),
     "packed": (gzip.compress, "packed by gzip; unpack it first"),
     "elsewhere": (lambda raw: b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
-    "a page": (lambda raw: b"<!DOCTYPE html>", "a page of the web"),
+    "a page": (lambda raw: b"<!DOCTYPE html>", "a web page, not data"),
     "UTF-16": (lambda raw: raw.decode().encode("utf-16"), "is UTF-16: save it as UTF-8"),
     "torn": (lambda raw: raw[: len(raw) // 2], ""),
     "no UTF-8": (lambda raw: raw.replace(b"a", b"\xe9", 1), ""),

@@ -188,7 +188,7 @@ def test_halumem_has_three_parts_and_what_nobody_judged_is_unscored(tmp_path):
     recall = score_of(summary, part="memory extraction (recall)")
     assert (recall["value"], recall["n"]) == (0.5, 2)
     assert len(answers) == 7
-    assert "memos_eval_stat_result: 3 questions; there are 3,467" in summary["flags"]
+    assert "memos_eval_stat_result: 3 questions; HaluMem has 3,467" in summary["flags"]
 
 
 def test_beam_finds_the_answers_beside_their_verdicts(tmp_path):

@@ -159,7 +159,7 @@ def test_longmemeval_is_read_as_its_script_reads_it(tmp_path):
     assert [answer["abstains"] for answer in answers_of(found)] == [False, True]
     assert overall(found) == (0.5, 2, 0)
     assert any(
-        "1 answers are to no question of" in flag and flag.endswith(": x") for flag in found.flags
+        "left out 1 answer to no question" in flag and flag.endswith(": x") for flag in found.flags
     )
 
 
@@ -271,7 +271,7 @@ def test_half_marks_that_beams_script_cuts_are_told_once(tmp_path):
         paths.append(write(tmp_path / place / "evaluation-rag.json", content))
     found = imported(tmp_path, "beam", *paths)
     (flag,) = (flag for flag in found.flags if "rag: scores" in flag)
-    assert "lower than the judge's marks give" in flag
+    assert "lower than those from the judge's marks" in flag
     assert overall(found) == (0.625, 4, 0)
     odd = {"llm_judge_score": 0.5, "llm_judge_responses": [{"score": "0.5"}, None]}
     path = write(tmp_path / "3" / "evaluation-rag.json", {"summarization": [odd]})

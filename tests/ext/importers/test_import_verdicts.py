@@ -153,7 +153,7 @@ def test_shares_between_marks_are_verdicts_where_they_are_called_so(tmp_path):
 @pytest.mark.parametrize(
     ("word", "named"),
     [
-        ("verdict=grades", "has no such field that is not read; these look like one: grade"),
+        ("verdict=grades", "has no such field, or it is already read; these look like one: grade"),
         ("verdict=note", 'answer 1: "fine by me" is no verdict'),
     ],
 )

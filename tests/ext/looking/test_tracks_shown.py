@@ -101,7 +101,7 @@ def test_a_rule_that_overruled_the_judge_is_told(copied_run):
             row.update(marks={"met": 0}, enforced="the response says nothing")
     write_rows(copied_run / "verdicts.jsonl", rows)
     text = folded(shown(copied_run, "ability1"))
-    assert "verdict not met overruled the judge disagreed" in text
+    assert "verdict not met overruled the judge decided otherwise" in text
     assert "the response says nothing" in text
 
 

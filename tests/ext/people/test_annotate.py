@@ -350,7 +350,7 @@ def test_whoever_is_told_to_stop_may_go_on(tmp_path):
     folder = plain_work(tmp_path / "work", 100, target=0.3)
     label_all(folder, "anna", lambda step: {"label": "1"}, most=160)
     with Desk(folder) as desk:
-        assert "The interval is as narrow as asked" in desk.text
+        assert "The interval has reached its target width" in desk.text
         assert "asked ± .300" in " ".join(Page(desk.text).text.split())
         assert "item" not in desk.hidden
         desk.text = desk.client.get("/?on=yes").text

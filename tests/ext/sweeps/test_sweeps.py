@@ -332,6 +332,10 @@ def test_each_run_of_a_sweep_is_what_it_is_alone_and_is_not_run_twice(tmp_path, 
     assert letters == [["a", "b"], ["a", "a"]]  # of 4 records the second can't tell
     page = write_sweep_page(report, tmp_path / "plan.html").read_text(encoding="utf-8")
     assert page.count("<h2>extraction") == page.count("<h2>update") == 1
+    # The matrix comes first, with a row for each system and a labelled cell for each task.
+    matrix = page[page.index("<table") : page.index("<h2>extraction")]
+    assert [matrix.count(f'<th scope="row">{name}') for name in ("oracle", "rules")] == [1, 1]
+    assert matrix.count('data-label="extraction, F1"') == 3  # two systems and the best baseline
     assert all(one.folder.name in page for one in again.ended)
 
 

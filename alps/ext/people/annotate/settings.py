@@ -42,7 +42,7 @@ class Settings(FrozenSettings):
         None, ge=0, lt=2**36, description="seed of the audited sessions; default: from the answers"
     )
     adjudicate: bool = Field(False, description="decide where two people differ")
-    port: int = Field(0, ge=0, le=65_535, description="port; 0: any free one")
+    port: int = Field(0, ge=0, le=65_535, description="port; 0: any free port")
 
     @property
     def source(self) -> str | None:
