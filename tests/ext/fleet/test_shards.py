@@ -62,7 +62,7 @@ DIVIDED = {
 
 
 @pytest.mark.parametrize(
-    "words", few({name: (words,) for name, words in DIVIDED.items()}, plain={"repeated", "memory"})
+    "words", few({name: (words,) for name, words in DIVIDED.items()}, plain={"repeated", "pools"})
 )
 def test_merged_shards_are_the_undivided_run(words, tmp_path):
     whole = ran(tmp_path / "whole", *words)
