@@ -23,6 +23,7 @@ from alps.run.shared import Shared, close_cache, close_connections, open_cache
 from alps.run.source import RunData
 from alps.settings import RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
+from alps.systems.around import Anonymous
 from alps.systems.resolve import PYTHON
 from alps.tasks import Task
 from alps.waiting import erase
@@ -391,8 +392,6 @@ def _local(
         settings.model, tasks, timeout=settings.timeout, folder=folder, env=settings.passed
     )
     if settings.model.startswith((PROGRAM, PYTHON)):
-        from alps.systems.anonymous import Anonymous
-
         systems = tuple(Anonymous(system, key=id_key) for system in systems)
     return tuple((system,) * settings.repeats for system in systems)
 
