@@ -167,8 +167,10 @@ class Clients:
         served = is_served(model)
         where = api_base, model if served else model.partition("/")[0]
         endpoint = None
-        if isinstance(self._settings, AskSettings):
-            endpoint = self._sharing.endpoint(where, self._settings, per_minute)
+        settings = self._settings
+        if isinstance(settings, AskSettings):
+            at_once, patience = settings.at_once, settings.patience
+            endpoint = self._sharing.endpoint(where, at_once, patience, per_minute)
         if where not in self._clients:
             self._clients[where] = self._client(EndpointCalls(model, api_base), endpoint)
         return self._clients[where]
