@@ -199,7 +199,7 @@ def test_the_first_page_shows_scores_intervals_and_a_way_to_submit(browser, site
     ],
 )
 def test_a_score_is_on_the_first_screen(browser, site, page, score, width, height):
-    with opened(browser, page, site, viewport={"width": width, "height": height}) as tab:
+    with opened(browser, page, site, width=width, height=height) as tab:
         box = tab.locator(score).first.bounding_box()
         assert 0 <= box["x"] <= width - box["width"]
         assert box["y"] + box["height"] <= height
