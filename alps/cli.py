@@ -1,7 +1,8 @@
-"""The command `alps`: the list of its subcommands."""
+"""The command `alps`: the list of its subcommands, and what it says when it is asked nothing."""
 
+import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -16,7 +17,16 @@ COMMANDS = {
     "compare": "alps.commands.running:compare",
 }
 """Where the commands of the spine lie; extensions name their own."""
-_FURTHER = "alps COMMAND --help lists settings; alps completion --help: Tab completion"
+_EPILOG = "alps COMMAND --help lists settings; alps completion --help: Tab completion"
+_TITLE = "Evaluate how LLM assistants extract, update, retrieve and use memories."
+CAME_FOR = {
+    "first score, offline": "alps run task=extraction model=rules",
+    "your model": "alps run task=all model=openai/… judge=openai/… limit=3",
+    "your memory system": "alps run task=personamem memory=python:mine:Mine …",
+    "your judge": "alps calibrate judge=openai/… labels=DIR",
+}
+"""What people come for, and the command for it; the first works without network and key."""
+_FURTHER = {"All commands": "alps --help", "Check this machine": "alps doctor"}
 
 
 # Each command imports what it needs when it is called: help and Tab must not wait for libraries.
@@ -24,7 +34,7 @@ _FURTHER = "alps COMMAND --help lists settings; alps completion --help: Tab comp
     cls=ExplainedGroup,
     lazy=COMMANDS,
     under={"completion": None},
-    epilog=_FURTHER,
+    epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
     subcommand_metavar="COMMAND [KEY=VALUE]…",
@@ -34,9 +44,21 @@ _FURTHER = "alps COMMAND --help lists settings; alps completion --help: Tab comp
 def cli(context: click.Context) -> None:
     """Evaluate how LLM assistants extract, update, retrieve and use memories."""
     if context.invoked_subcommand is None:
-        from alps.welcome import welcome
-
         click.echo(welcome())
+
+
+def welcome() -> str:
+    """Return the text, at most 80 columns wide, styled unless NO_COLOR is set."""
+    width = max(map(len, CAME_FOR)) + 2
+    lines = [_styled(_TITLE, bold=True), ""]
+    for what, command in CAME_FOR.items():
+        lines.append(f"  {what.ljust(width)}{_styled(command, fg='cyan')}")
+    further = [f"{what}: {_styled(command, fg='cyan')}" for what, command in _FURTHER.items()]
+    return "\n".join([*lines, "", "       ".join(further)])
+
+
+def _styled(text: str, **style: Any) -> str:
+    return text if os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
 @cli.command()

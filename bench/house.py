@@ -10,9 +10,10 @@ they can be deleted, as an extension can, and are not of the spine), and each ex
 whose branches count for the outer one; their cyclomatic complexity is radon's.
 
 `budgets=yes` prints what is bounded, and exits 1 where a budget is passed that holds for every
-change: the lines of the spine, the modules whose functions one plain run calls and those that it
-imports, and the length and imports of `alps/run/start.py`. The plain run is one record of
-extraction, answered and judged by an LLM on a loopback server. The totals are printed beside them.
+change: the lines of the spine, the modules whose functions one plain run calls, that it imports and
+that hold its settings before a sample, and the length and imports of `alps/run/start.py`. The plain
+run is one record of extraction, answered and judged by an LLM on a loopback server. The totals are
+printed beside them.
 """
 
 import ast
@@ -159,12 +160,12 @@ def budgets(project: Path) -> list[Budget]:
     run = plain_run(project)
     whole = count(project / room for room in ROOMS)
     return [
-        Budget("lines of the spine", 32_000, _spine(project).lines, 36_200),
+        Budget("lines of the spine", 32_000, _spine(project).lines, 36_180),
         Budget("modules that a plain run calls", 60, run["called"], 100),
         Budget("modules of ours that it imports", 100, run["imported"], 135),
-        Budget(f"lines of {START}", 250, len(start.splitlines()), 240),
-        Budget(f"imports of {START}", 14, imports, 22),
-        Budget("modules that hold its settings before a sample", 14, run["holding"]),
+        Budget(f"lines of {START}", 250, len(start.splitlines()), 220),
+        Budget(f"imports of {START}", 14, imports, 20),
+        Budget("modules that hold its settings before a sample", 14, run["holding"], 20),
         Budget("modules in all", 300, whole.modules),
         Budget("lines in all", 72_000, whole.lines),
         Budget("lines of tests", 36_000, count([project / "tests"]).lines),

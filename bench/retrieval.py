@@ -17,8 +17,7 @@ from document import terminal
 from words import sample_folder
 
 from alps.errors import UsageError
-from alps.systems.meaning import e5, minilm
-from alps.systems.retrievers import BM25, TfIdf
+from alps.systems.retrievers import BM25, TfIdf, e5, minilm
 from alps.text import fold
 
 RETRIEVERS: dict[str, Callable[[], Any]] = {

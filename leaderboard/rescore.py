@@ -40,8 +40,7 @@ from alps.leaderboard.untrusted import faults_of
 from alps.leaderboard.verify import Options, verify
 from alps.llm.ledger import counted_in
 from alps.parsing import parse_settings
-from alps.run.dry_run import dry_score
-from alps.run.estimate import Stage
+from alps.run.estimate import Stage, dry_score
 from alps.run.finished import Finished
 from alps.run.folder import caps_left, write_json
 from alps.run.opened import MANIFEST, read_manifest

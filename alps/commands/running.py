@@ -36,7 +36,7 @@ def run(words: tuple[str, ...]) -> None:
     parsed = parse_words(words, RunSettings)
     tell(f"{parsed.task}: {redact(parsed.model)}, loading", announced=not parsed.dry_run)
     if parsed.dry_run:
-        from alps.run.dry_run import dry_run
+        from alps.run.estimate import dry_run
         from alps.show.estimate import show_estimate
 
         show_estimate(

@@ -35,7 +35,7 @@ from alps.run.source import RunData, TrackData
 from alps.run.summary import served_row
 from alps.settings import RunSettings
 from alps.systems import floor_systems, is_local
-from alps.systems.variants import in_variants
+from alps.systems.around import in_variants
 from alps.tasks import Task
 from alps.tasks.base import JudgingOptions, rubrics_of
 
@@ -156,7 +156,10 @@ def _places(settings: RunSettings, services: Services) -> AbstractAsyncContextMa
     """Return what a record waits for before it is read, so that memory does not grow with them."""
     if services.batches is not None and services.batches.places is not None:
         return services.batches.places
-    return nullcontext() if services.shared is None else services.shared.places_of(settings)
+    if services.shared is None:
+        return nullcontext()
+    at_once = settings.records_at_once
+    return services.shared.places_of(settings.model, settings.api_base, at_once)
 
 
 def track_plans(
@@ -220,7 +223,7 @@ def _manifest(
         settings=settings.recorded(),
         system=_described(services),
         data=data.description,
-        prompts=prompt_hashes(settings, data.tasks),
+        prompts=prompt_hashes(data.tasks, support=settings.extras == "judge"),
         judge={"id": fingerprint_id(fingerprint), **fingerprint},
         predictions=None if judged is None else judged.sha256,
         structured=_structured_modes(settings, data.tasks, services.ladder),

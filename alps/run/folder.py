@@ -23,8 +23,8 @@ from alps.jsonl import dump
 from alps.judges.rubric import SUPPORT, rubric
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
-from alps.run.opened import MANIFEST, manifest_row
-from alps.settings import RunSettings
+from alps.rows import Summary
+from alps.run.opened import MANIFEST, SUMMARY, manifest_row
 from alps.tasks import Task
 
 CONFIG = "config.toml"
@@ -210,6 +210,11 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_whole(path, json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n")
 
 
+def write_summary(folder: Path, summary: Summary) -> None:
+    """Write the summary of a run into its folder."""
+    write_json(folder / SUMMARY, summary.row())
+
+
 def repeating(folder: Path) -> list[str]:
     """Say how the settings of a run repeat it."""
     return [
@@ -271,10 +276,13 @@ def _difference(there: Any, here: Any, name: str) -> str:
     return "" if there == here else f"{name} is {json.dumps(there)} there, {json.dumps(here)} here"
 
 
-def prompt_hashes(settings: RunSettings, tasks: Sequence[Task]) -> dict[str, str]:
-    """Return the hashes of what a model is asked, by the prompts' names."""
+def prompt_hashes(tasks: Sequence[Task], *, support: bool) -> dict[str, str]:
+    """Return the hashes of what a model is asked, by the prompts' names.
+
+    `support` tells whether the judge is asked what the dialogue supports.
+    """
     others = [prompt for task in tasks for prompt in task.asking.prompts]
-    others += [rubric(SUPPORT)] if settings.extras == "judge" else []
+    others += [rubric(SUPPORT)] if support else []
     own = {task.prompt.id: task.prompt_sha256 for task in tasks}
     return own | {prompt.id: prompt.sha256 for prompt in others}
 

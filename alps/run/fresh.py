@@ -6,6 +6,7 @@ those of the code that is there now.
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from alps.extension import extensions, load
 from alps.jsonl import parse_json
 from alps.run.folder import CONFIG, LOCK, changed_code, locked_folder
 from alps.run.opened import MANIFEST, SUMMARY, read_manifest
-from alps.settings import RunSettings
 from alps.systems.base import STDERR, TRACEBACKS
 
 if TYPE_CHECKING:
@@ -31,20 +31,19 @@ _OF_A_START = (
 )
 
 
-def code_of(settings: RunSettings) -> Code:
+def code_of(settings: Mapping[str, Any]) -> Code:
     """Return the hashes of the code that the settings of a run name."""
-    code = task_code(settings)
-    for name in type(settings).model_fields:
-        value = getattr(settings, name)
+    code = task_code(settings["task"])
+    for name, value in settings.items():
         if name != "task" and isinstance(value, str) and (hashes := _hashes(value)):
             code[name] = hashes
     return code
 
 
-def task_code(settings: RunSettings) -> Code:
+def task_code(task: str) -> Code:
     """Return those of tasks of the user's own, which judge, too."""
     hashes: dict[str, str] = {}
-    for name in settings.task.split(","):
+    for name in task.split(","):
         hashes |= _hashes(name)
     return {"task": hashes} if hashes else {}
 
@@ -62,18 +61,18 @@ def _hashes(name: str) -> "Hashes":
     return {}
 
 
-def refuse_changed_code(folder: Path, settings: RunSettings, code: Code) -> None:
+def refuse_changed_code(folder: Path, recorded: Mapping[str, Any], code: Code) -> None:
     """Refuse to resume a run whose code was edited; `fresh=yes` answers again.
 
     Args:
         folder: Where the run is to be written.
-        settings: As they take effect.
+        recorded: The settings as the manifest has them.
         code: What is there now.
 
     Raises:
         RunFolderError: If a file differs; names it, and the two ways on.
     """
-    if settings.fresh or not _is_of(folder, settings) or not is_begun(folder):
+    if not _is_of(folder, recorded) or not is_begun(folder):
         return
     if changed := changed_code(read_manifest(folder).code, code):
         raise edited(folder, changed)
@@ -87,7 +86,7 @@ def edited(folder: Path, changed: str) -> RunFolderError:
     )
 
 
-def refuse_other_code(folder: Path, settings: RunSettings, *names: str) -> None:
+def refuse_other_code(folder: Path, settings: Mapping[str, Any], *names: str) -> None:
     """Refuse a finished run of which more is asked, where its code was edited since.
 
     Args:
@@ -107,11 +106,11 @@ def refuse_other_code(folder: Path, settings: RunSettings, *names: str) -> None:
         )
 
 
-def _is_of(folder: Path, settings: RunSettings) -> bool:
+def _is_of(folder: Path, recorded: Mapping[str, Any]) -> bool:
     """Tell whether a folder holds a run with these settings; one of others is refused elsewhere."""
     if not (folder / MANIFEST).is_file():
         return False
-    here: dict[str, Any] = json.loads(json.dumps(settings.recorded()))
+    here: dict[str, Any] = json.loads(json.dumps(recorded))
     return read_manifest(folder).settings == here
 
 
@@ -171,7 +170,7 @@ def kept_former(folder: Path, *, was_whole: bool) -> Path | None:
     return former if new and (former / MANIFEST).is_file() else None
 
 
-def set_aside(folder: Path, settings: RunSettings, code: Code) -> None:
+def set_aside(folder: Path, recorded: Mapping[str, Any], code: Code) -> None:
     """Move the run in the folder aside, so that all records can be answered again.
 
     Where one was begun so and ended early, the same command goes on with it.
@@ -190,7 +189,7 @@ def set_aside(folder: Path, settings: RunSettings, code: Code) -> None:
                 shutil.rmtree(former, ignore_errors=True)
                 folder.rename(former)
                 (former / LOCK).write_text("")
-            elif not _is_of(folder, settings) or changed_code(read_manifest(folder).code, code):
+            elif not _is_of(folder, recorded) or changed_code(read_manifest(folder).code, code):
                 # It never became whole: the run to be kept is still the one before it.
                 shutil.rmtree(folder)
         except OSError as error:

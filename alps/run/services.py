@@ -23,6 +23,7 @@ from alps.run.shared import Shared, close_cache, close_connections, open_cache
 from alps.run.source import RunData
 from alps.settings import RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
+from alps.systems.around import Anonymous
 from alps.systems.resolve import PYTHON
 from alps.tasks import Task
 from alps.waiting import erase
@@ -166,8 +167,10 @@ class Clients:
         served = is_served(model)
         where = api_base, model if served else model.partition("/")[0]
         endpoint = None
-        if isinstance(self._settings, AskSettings):
-            endpoint = self._sharing.endpoint(where, self._settings, per_minute)
+        settings = self._settings
+        if isinstance(settings, AskSettings):
+            at_once, patience = settings.at_once, settings.patience
+            endpoint = self._sharing.endpoint(where, at_once, patience, per_minute)
         if where not in self._clients:
             self._clients[where] = self._client(EndpointCalls(model, api_base), endpoint)
         return self._clients[where]
@@ -391,8 +394,6 @@ def _local(
         settings.model, tasks, timeout=settings.timeout, folder=folder, env=settings.passed
     )
     if settings.model.startswith((PROGRAM, PYTHON)):
-        from alps.systems.anonymous import Anonymous
-
         systems = tuple(Anonymous(system, key=id_key) for system in systems)
     return tuple((system,) * settings.repeats for system in systems)
 

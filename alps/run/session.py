@@ -24,7 +24,7 @@ from alps.keys import AskSettings
 from alps.llm.options import SAMPLING
 from alps.llm.secrets import redact
 from alps.parsing import parse_settings
-from alps.run.fresh import Code, code_of, refuse_changed_code
+from alps.run.fresh import Code, code_of, refuse_changed_code, task_code
 from alps.run.opened import MANIFEST, read_manifest
 from alps.run.parts import Parts, parts_of
 from alps.run.services import check_names, say_once
@@ -114,8 +114,9 @@ def resolve(
     check_shown(settings, data)
     if not dry:
         settings = effective_run(settings, data.tasks)
-    code = code_of(settings)
-    refuse_changed_code(folder, settings, code)
+    code = code_of(dict(settings))
+    if not settings.fresh:
+        refuse_changed_code(folder, settings.recorded(), code)
     with kept_working_folder():
         check_names(settings, data, parts, generate=True, keys=not dry)
     return RunSession(settings, data.located(), folder, code, parts_of(settings, folder))
@@ -156,6 +157,28 @@ def resolve_again(
         settings = effective_judge(settings)
     check_names(settings, data, parts, generate=False, keys=not dry)
     return settings, narrowed(data.located(), parts)
+
+
+def session_beside(
+    source: Path, settings: RunSettings, data: RunData, predictions: str
+) -> RunSession:
+    """Return the run that judges the predictions of a finished one, in a folder of its own.
+
+    Args:
+        source: The folder of the finished run.
+        settings: Those of the new one; see `resolve_again`.
+        data: What was asked about.
+        predictions: The sha256 of the predictions.
+
+    Raises:
+        UsageError: If `out=` is the folder of the finished run.
+    """
+    digested = digest({**settings.experiment(), "predictions": predictions})
+    beside = source.with_name(f"{source.name}--{slug(settings.judge)}-{digested}")
+    folder = Path(settings.out) if settings.out else beside
+    if folder.resolve() == source.resolve():
+        raise UsageError(f"out={folder}: a new judge needs a folder of its own")
+    return RunSession(settings, data, folder, task_code(settings.task), parts_of(settings, folder))
 
 
 def narrowed(data: RunData, parts: Parts) -> RunData:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from alps.folders import can_be_kept
-from alps.keys import AskSettings
-from alps.settings import RunSettings
 
 if TYPE_CHECKING:
     from alps.llm.budget import Budget
@@ -81,24 +79,35 @@ class Shared:
         return made
 
     def endpoint(
-        self, where: tuple[str | None, str], settings: AskSettings, per_minute: int | None = None
+        self,
+        where: tuple[str | None, str],
+        at_once: int | None,
+        patience: float,
+        per_minute: int | None = None,
     ) -> "Endpoint":
-        """Return what all clients of an endpoint share; it is asked `per_minute` times at most."""
+        """Return what all clients of an endpoint share.
+
+        Args:
+            where: Its address and provider.
+            at_once: The most requests under way.
+            patience: Seconds for which failures that may pass are tried again.
+            per_minute: The most requests in a minute.
+        """
         from alps.llm.client import Endpoint
 
         if where not in self.endpoints:
-            self.endpoints[where] = Endpoint.of(settings.at_once, settings.patience)
+            self.endpoints[where] = Endpoint.of(at_once, patience)
         self.endpoints[where].limiter.keep_to(per_minute)
         return self.endpoints[where]
 
-    def places_of(self, settings: RunSettings) -> asyncio.Semaphore:
-        """Return the places of records that the endpoint, or the program, of a run answers.
+    def places_of(self, model: str, api_base: str | None, at_once: int) -> asyncio.Semaphore:
+        """Return the places of the records, `at_once`, that an endpoint or a program answers.
 
         Each record under way is in memory: runs that wait for one endpoint may not add up.
         """
-        provider, slash, _ = settings.model.partition("/")
-        answering = f"{settings.api_base} {provider}" if slash else settings.model
-        return self.places.setdefault(answering, asyncio.Semaphore(settings.records_at_once))
+        provider, slash, _ = model.partition("/")
+        answering = f"{api_base} {provider}" if slash else model
+        return self.places.setdefault(answering, asyncio.Semaphore(at_once))
 
     async def aclose(self) -> None:
         """Close connections and cache, once all runs have ended."""

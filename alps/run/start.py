@@ -6,32 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from alps.errors import UsageError
 from alps.event_loop import run_loop
-from alps.folders import kept_working_folder, slug, working_folder
+from alps.folders import kept_working_folder, working_folder
 from alps.llm.ledger import Ledger, Totals
 from alps.rows import Summary
 from alps.run.course import RunResult, run_course, wrapped
 from alps.run.finished import Finished, Predictions, finished, judging_services, predictions_of
-from alps.run.folder import (
-    claimed_folder,
-    refuse_other_files,
-    repeating,
-    write_json,
-)
-from alps.run.fresh import (
-    begins_again,
-    former_of,
-    is_whole,
-    kept_former,
-    set_aside,
-    task_code,
-)
-from alps.run.opened import SUMMARY
-from alps.run.parts import engine_of, parts_of
+from alps.run.folder import claimed_folder, refuse_other_files, repeating, write_summary
+from alps.run.fresh import begins_again, former_of, is_whole, kept_former, set_aside
+from alps.run.parts import engine_of
 from alps.run.progress import Watched, progress_line
 from alps.run.services import AS_EVER, AskedAs, Services, open_services
-from alps.run.session import RunSession, digest, resolve, resolve_again, run_folder
+from alps.run.session import RunSession, resolve, resolve_again, run_folder, session_beside
 from alps.run.shared import Shared
 from alps.run.summary import summarise_run
 from alps.settings import RunSettings
@@ -76,16 +62,10 @@ def score_again(
     source = source if source.name not in ("", "..") else source.resolve()  # `.` has no name
     settings, data = resolve_again(source, judging, baselines=asked_as is None)
     predictions = predictions_of(source)
-    digested = digest({**settings.experiment(), "predictions": predictions.sha256})
-    beside = source.with_name(f"{source.name}--{slug(settings.judge)}-{digested}")
-    folder = Path(settings.out) if settings.out else beside
-    if folder.resolve() == source.resolve():
-        raise UsageError(f"out={folder}: a new judge needs a folder of its own")
+    session = session_beside(source, settings, data, predictions.sha256)
     told = [f"The predictions are those of {source}; alps score judged them, under this judge."]
     other = ["alps judges set the judge's prompt, which no setting in this file names."]
-    told += other if asked_as is not None else repeating(folder)
-    parts = parts_of(settings, folder)
-    session = RunSession(settings, data, folder, task_code(settings), parts)
+    told += other if asked_as is not None else repeating(session.folder)
     return _carry_out(session, predictions=predictions, asked_as=asked_as or AS_EVER, told=told)
 
 
@@ -156,7 +136,7 @@ def _carry_out(
 def _made_room(session: RunSession) -> bool:
     """Set the run in a folder aside where all is to be answered again; tell if one is whole."""
     if session.settings.fresh:
-        set_aside(session.folder, session.settings, session.code)
+        set_aside(session.folder, session.settings.recorded(), session.code)
     return is_whole(session.folder)
 
 
@@ -218,7 +198,7 @@ def _summarised(session: RunSession, ran: RunResult, totals: Totals) -> Summary:
         summary = summary.model_copy(update=told)
     for part in session.parts:
         summary = part.summarise(summary, ran.course)
-    write_json(folder / SUMMARY, summary.row())
+    write_summary(folder, summary)
     return summary
 
 
@@ -228,7 +208,7 @@ def _concluded(session: RunSession, summary: Summary, *, stopped: bool, resumed:
     for part in session.parts:
         whole = part.conclusions(whole, session)
     if whole is not summary:
-        write_json(folder / SUMMARY, whole.row())
+        write_summary(folder, whole)
     return finished(
         folder,
         whole,

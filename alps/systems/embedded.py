@@ -15,8 +15,8 @@ from alps.tasks import Task
 RETRIEVERS = {
     "bm25": "retrievers:BM25",
     "tfidf": "retrievers:TfIdf",
-    "minilm": "meaning:minilm",
-    "e5": "meaning:e5",
+    "minilm": "retrievers:minilm",
+    "e5": "retrievers:e5",
 }
 """Retrievers by name: where their class stands, imported when asked for."""
 

@@ -1,4 +1,7 @@
-"""Retrievers: BM25 and TF-IDF over each query's own pool, and how a text is cut into terms.
+"""Retrievers by terms and by meaning: each ranks a query's own pool.
+
+By meaning it is the cosine of embeddings, by a model of an extra (`alps.embeddings`); by terms
+BM25 and TF-IDF.
 
 BM25 is that of Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond"
 (Foundations and Trends in Information Retrieval 3(4), 2009), with its usual k1 = 1.2 and b = .75,
@@ -20,7 +23,7 @@ import sys
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from threading import Lock
 from typing import Any, NamedTuple
@@ -28,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from alps.embeddings import DECIMALS, E5, MINILM, Embedder
 from alps.text import digest, fold
 
 TOKENS_VERSION = 1
@@ -382,3 +386,32 @@ def _cosines(
     lengths *= np.linalg.norm(asked)
     shared = np.bincount(rows, weights * asked[ids], minlength=len(values))
     return np.divide(shared, lengths, out=np.zeros(len(values)), where=lengths > 0)
+
+
+class EmbeddingRanker:
+    """Rank values by the cosine of their embeddings with the query's.
+
+    Raises:
+        UsageError: If the extra is not installed.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.name = embedder.name
+        self.settings: Mapping[str, Any] = {
+            "model": embedder.model,
+            "package": embedder.version(),
+        }
+        self._embedder = embedder
+
+    def rank(self, query: str, values: Sequence[str]) -> list[int]:
+        """Return the positions of all `values`, the best first."""
+        if not values:
+            return []
+        asked = self._embedder.embed([query], queries=True)[0]
+        pool = self._embedder.embed(values)
+        scores = pool.astype(np.float64) @ asked.astype(np.float64)
+        return best_first(scores, query, [digest(value) for value in values], decimals=DECIMALS)
+
+
+minilm = partial(EmbeddingRanker, MINILM)
+e5 = partial(EmbeddingRanker, E5)

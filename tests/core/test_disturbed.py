@@ -14,7 +14,7 @@ from alps.llm.cache import Cache
 from alps.llm.ledger import Call
 from alps.llm.types import Reply
 from alps.parsing import parse_settings
-from alps.run.dry_run import dry_run
+from alps.run.estimate import dry_run
 from alps.run.folder import claimed_folder
 from alps.run.shared import close_cache
 from alps.settings import RunSettings

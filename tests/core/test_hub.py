@@ -16,7 +16,7 @@ from alps.data.release import open_split, read_samples, track_hash
 from alps.errors import RunFolderError, UsageError
 from alps.ext.datasets.audit import audit
 from alps.parsing import parse_settings
-from alps.run.dry_run import dry_run
+from alps.run.estimate import dry_run
 from alps.run.source import open_data
 from alps.run.start import run, score_again
 from alps.settings import RunSettings

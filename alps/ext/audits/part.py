@@ -20,8 +20,8 @@ from alps.parsing import parse_settings
 from alps.rows import Summary
 from alps.run.estimate import Stage
 from alps.run.finished import Finished
-from alps.run.folder import claimed_folder, write_json
-from alps.run.opened import SUMMARY, open_run
+from alps.run.folder import claimed_folder, write_summary
+from alps.run.opened import open_run
 from alps.run.parts import Estimated, RunPart
 from alps.run.session import RunSession
 from alps.run.source import RunData, open_data, refuse_changed
@@ -92,5 +92,5 @@ def audit_again(source: Path, auditing: dict[str, Any]) -> Finished:
     with claimed_folder(source) as ledger:
         stopped = audit_run(settings, data, source, spent=ledger.totals.counted)
         summary = summary.model_copy(update={"audit": audit_summary(source, data)})
-        write_json(source / SUMMARY, summary.row())
+        write_summary(source, summary)
     return Finished(source, summary, data.tasks, False, stopped, audit_fault(summary.audit))

@@ -10,8 +10,8 @@ from alps.ext.calibration.judge_of_run import JudgeOfRun, PinnedJudge, without_r
 from alps.judges.calibration_file import ServedRow
 from alps.rows import Json, ServedBy, Summary
 from alps.run.finished import Finished
-from alps.run.folder import locked_folder, write_json
-from alps.run.opened import SUMMARY, RunFolder, open_run
+from alps.run.folder import locked_folder, write_summary
+from alps.run.opened import RunFolder, open_run
 from alps.run.source import open_again
 
 
@@ -48,7 +48,7 @@ def correct_again(folder: Path, typed: Mapping[str, Any]) -> Finished:
     chosen = choose(typed["calibration"], judge, data, today=date.today(), api_base=endpoint)
     with locked_folder(folder):
         summary = with_corrections(raw, folder, data, chosen)
-        write_json(folder / SUMMARY, summary.row())
+        write_summary(folder, summary)
     return Finished(folder, summary, data.tasks, too_many_unscored=False, budget_spent=False)
 
 

@@ -156,7 +156,7 @@ def _check_code(session: RunSession) -> None:
     folder, fresh = session.folder, session.settings.fresh
     place = _place_of(folder)
     if fresh:
-        set_aside(folder, session.settings, session.code)
+        set_aside(folder, session.settings.recorded(), session.code)
     for path in sorted(place.glob(f"*-of-*/{MANIFEST}")):
         changed = changed_code(read_manifest(path.parent).code, session.code)
         if not changed or not is_begun(path.parent):

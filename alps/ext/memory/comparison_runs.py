@@ -56,7 +56,7 @@ def run_beside(
     assert known.finished
     settings = _settings_of(known.manifest.settings)
     again = parse_settings(settings, RunSettings)
-    refuse_other_code(folder, again, "task", "model")
+    refuse_other_code(folder, dict(again), "task", "model")
     folders, left_out = [folder], []
     for memory in rows:
         if memory == known.manifest.settings.get("memory", FULL):

@@ -124,7 +124,7 @@ def diagnose(folder: Path, *, typed: Mapping[str, str | None] | None = None) -> 
     if typed is not None:
         refuse_untyped(run, typed)
     settings, data = resolve_again(folder, {})
-    refuse_other_code(folder, settings, "task", "model", "memory")
+    refuse_other_code(folder, dict(settings), "task", "model", "memory")
     # A class may leave the working folder, and the files of the run stay where they are.
     place = folder.absolute()
     with kept_working_folder():

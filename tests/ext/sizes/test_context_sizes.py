@@ -18,7 +18,7 @@ from alps.ext.memory.turns import Turns
 from alps.ext.sizes.pareto import fronts
 from alps.ext.sizes.run import folder_of
 from alps.parsing import parse_settings
-from alps.run.dry_run import dry_run
+from alps.run.estimate import dry_run
 from alps.run.opened import open_run
 from alps.run.start import score_again
 from alps.settings import RunSettings
