@@ -23,8 +23,8 @@ from alps.run.shared import Shared, close_cache, close_connections, open_cache
 from alps.run.source import RunData
 from alps.settings import RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
-from alps.systems.around import Anonymous
 from alps.systems.resolve import PYTHON
+from alps.systems.wrappers import Anonymous
 from alps.tasks import Task
 from alps.waiting import erase
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from alps.errors import UsageError, closest
 from alps.extension import brought_systems, load
 from alps.folders import typed_path
-from alps.systems.around import embedded_in_variants
 from alps.systems.base import Place, System
 from alps.systems.embedded import Embedded, Unheard, embedded
+from alps.systems.wrappers import embedded_in_variants
 from alps.tasks import Task
 from alps.tasks.registry import systems_by_task
 

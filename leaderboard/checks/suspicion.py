@@ -17,7 +17,7 @@ from alps.leaderboard.recompute import Key, Rows
 from alps.leaderboard.submission import Submission
 from alps.leaderboard.untrusted import all_text, leak_in_answer, shown
 from alps.systems import System, resolve_system
-from alps.systems.around import in_variants
+from alps.systems.wrappers import in_variants
 from alps.tasks import Task
 from alps.text import fold
 

@@ -12,7 +12,7 @@ import pytest
 
 from alps.data.release import write_track
 from alps.llm.secrets import masked, redact, secret_in
-from alps.systems.around import alias
+from alps.systems.wrappers import alias
 from tests.endtoend import environment, extraction, finish, one_line, rows, run, start_cold
 from tests.loopback import Answer, serve
 from tests.visitors import is_judging, memory_items, write_visitors
