@@ -90,6 +90,8 @@ def tab_of(
     key = tuple(sorted(options.items()))
     if key not in _tabs:
         _tabs[key] = browser.new_context(**options).new_page()
+        # Beside four busy processes, a page took longer than the 30 s that are usual.
+        _tabs[key].set_default_timeout(120_000)
     tab = _tabs.pop(key)
     tab.set_viewport_size({"width": width, "height": height})
     tab.emulate_media(media="screen", color_scheme=color_scheme, reduced_motion=reduced_motion)
