@@ -391,7 +391,8 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
         more = [one.explanation for track in comparison.tracks for one in track.more]
         yield from dict.fromkeys(filter(None, more))
         if comparison.diagnostics:
-            yield f"{_DIAGNOSTICS}: one family of {counted(comparison.diagnostics, 'test')} (Holm)."
+            many = counted(comparison.diagnostics, "diagnostic")
+            yield f"The p-values of {many} are corrected together (Holm)."
     metrics = [metric.metric for track in comparison.tracks for metric in track.metrics]
     if any(metric.judged for metric in metrics) and _by_lexical(comparison):
         yield "Judge lexical: for debugging; style alone can make a difference (docs/judges.md)"

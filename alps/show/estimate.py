@@ -92,7 +92,9 @@ def _estimate_notes(
     notes = []
     if kept := sum(stage.cached for stage in stages):
         notes.append(f"{counted(kept, 'answer')} in the reply cache cost nothing.")
-    notes.append("likely: replies as long as the gold; range: from empty replies to the longest.")
+    notes.append(
+        "«likely» assumes replies as long as the gold; the range is from empty to the longest ones."
+    )
     bounds = (bound for stage in stages for bound in _unknown_bounds(stage))
     notes += dict.fromkeys(bounds)
     # Where the bound of a stage is unknown, a cap can't be told to cover it: nothing is said.

@@ -219,7 +219,7 @@ def check_ids(name: str, rows: TrackRows, expected: Iterable[Key], findings: Fin
             what += some_of(missing)
             findings.serious("missing_ids", where, what, "submit a run of the whole split")
         if extra := _without(of_stage, wanted):
-            what = f"{len(extra):,} ids are not in the split: {some_of(extra)}"
+            what = f"ids that are not in the split ({len(extra):,}): {some_of(extra)}"
             findings.serious("extra_ids", where, what, "submit a run of this split only")
 
 

@@ -406,7 +406,7 @@ def test_missing_extra_and_duplicate_ids_are_counted_and_a_few_are_named(shelf, 
     missing = "7 of 12 ids of the split are missing: visitor_00, visitor_01"
     assert said(found, "missing_ids").what.startswith(missing)
     assert said(found, "missing_ids").what.endswith("and 2 more")
-    refused(found, "extra_ids", "1 ids are not in the split: visitor_99")
+    refused(found, "extra_ids", "ids that are not in the split (1): visitor_99")
     assert "visitor_07" in said(found, "duplicate_ids").what
     assert any(line.startswith("task1: the scores") for line in found.unchecked)
 

@@ -168,7 +168,7 @@ def _no_fit(
     rubric = next((name for name in rubrics if name in calibration.rubrics), rubrics[0])
     why = differing_part(calibration, judge, rubric, today=today, own=own)
     return UsageError(
-        f"calibration={given}: not for this judge and these tasks: {why}; calibrate again"
+        f"calibration={given} does not fit this judge and these tasks ({why}); calibrate again"
     )
 
 

@@ -39,7 +39,7 @@ async def admitted(memory: EmbeddedMemory | None, when: Literal["before", "after
         checks = await memory.admit(when)
     except MemoryFailed as failure:
         why = f"{failure}; the same command resumes from here"
-        raise UsageError(f"memory={memory.name}: not checked {when} the run: {why}") from failure
+        raise UsageError(f"memory={memory.name} was not checked {when} the run: {why}") from failure
     failed = [check for check in checks if not check.passed]
     if failed:
         first = failed[0]

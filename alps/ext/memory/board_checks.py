@@ -438,7 +438,8 @@ def check_hits(
         what = f"{task.track}: whether answers follow from the hits ({shown(str(error), 160)})"
         findings.unchecked.append(what)
     if wrong:
-        what = f"{len(wrong):,} answers do not follow from the hits of the diary: {some_of(wrong)}"
+        what = f"answers that do not follow from the hits of the diary ({len(wrong):,}): "
+        what += some_of(wrong)
         findings.serious("hits", f"{task.track}/predictions.jsonl", what, _MEND)
     if reads and system is None:
         what = f"{task.track}: what {shown(model, 60)} answered to what it was shown"
@@ -481,7 +482,7 @@ def check_stray_hits(track: str, gold: GoldTrack, diary: PackedDiary, findings: 
         known.update(keys_of(gold.task, sample))
     there = [key for key in diary.hits if key.partition(" ")[0] == track]
     if stray := [shown(key, 60) for key in there if key not in known]:
-        what = f"{len(stray):,} records are not in the split: {some_of(stray)}"
+        what = f"records that are not in the split ({len(stray):,}): {some_of(stray)}"
         findings.serious("extra_ids", f"{track}: {FILE}", what, PACK_AGAIN)
 
 

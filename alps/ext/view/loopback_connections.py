@@ -13,7 +13,7 @@ MOST = 64
 SECONDS = 20.0
 """For how long one may be without a whole request."""
 _SAID = "connections that send no request are closed: {}"
-_MANY, _LATE, _BROKEN = "there are too many", "they wait for too long", "they do not send HTTP"
+_MANY, _LATE, _BROKEN = "there are too many", "they have waited too long", "they do not send HTTP"
 
 
 class TimedConnection(H11Protocol):  # type: ignore[misc]

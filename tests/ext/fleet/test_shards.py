@@ -139,7 +139,7 @@ def shards(tmp_path_factory):
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (["s1"], "of 2 shards these are missing: 2"),
+        (["s1"], "these of the 2 shards are missing: 2"),
         (["s1", "s2", "twin"], "twin: shard 1/2 appears twice, also in "),
         (["s1", "other"], "other: no shard of the same run as "),
         (["s1", "of-three"], "one of 3 shards, and "),
