@@ -7,17 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pydantic import BaseModel, ConfigDict
 
 from alps.llm.client import Client
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.types import AnswerType, Completion, Read, Request
 from tests.loopback import Answer, LoopbackServer, Script, asked_over_http
-
-# litellm silences what pydantic says of its models when it is imported, but builds them later, in
-# the first call.
-QUIET_LITELLM = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning")
 
 GOOD = '{"hobbies": ["chess", "tea"]}'
 HALF = '{"hobbies": ["chess", "te'

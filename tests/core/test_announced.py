@@ -13,7 +13,6 @@ import pytest
 
 from alps.llm.client import Client, Endpoint
 from alps.llm.types import Reply, Request
-from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, asked_over_http, serve
 from tests.virtual_time import Bucket, NoLedger, Windows, in_virtual_time, rejection
 
@@ -57,7 +56,6 @@ class Window:
             return Answer("Yes.", headers=told)
 
 
-@QUIET_LITELLM
 @pytest.mark.release
 def test_a_window_that_is_used_up_is_awaited_and_not_asked_again(
     monkeypatch: pytest.MonkeyPatch,

@@ -15,7 +15,6 @@ from alps.llm.types import Request
 from alps.schema import CANONICAL_LABELS, Turn, UpdatedMemory
 from alps.tasks import TaskOptions, load_task
 from tests.builders import memory
-from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, Script, serve
 from tests.recorded_requests import requests_of
 from tests.tracks import (
@@ -32,7 +31,6 @@ from tests.tracks import (
     write_ability,
 )
 
-pytestmark = QUIET_LITELLM
 JUDGE = LlmJudge("openai/never-asked", client=None)  # type: ignore[arg-type]  # only its requests are looked at
 HOSTILE = {
     "order": (

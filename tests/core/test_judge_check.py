@@ -21,7 +21,6 @@ from alps.llm.types import JUDGE_CHECK, Request
 from alps.rows import RubricCheck
 from alps.run.judge_check import FILE
 from tests.conftest import ROOT
-from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows, summary
 from tests.known_items import known_item, reply
 from tests.loopback import Answer, serve
@@ -29,7 +28,6 @@ from tests.pages import Page
 from tests.submissions import WHO, forge, said
 from tests.tracks import alps_here, payload_of, target_row, write_ability
 
-pytestmark = QUIET_LITELLM
 RECORDS = 3
 REVIEWED = Options(reviewed=True)
 KEYS = {"OPENAI_API_KEY": "none", "ALPS_CACHE": "off"}

@@ -13,7 +13,6 @@ from alps.schema import Prediction
 from alps.systems import floor_systems
 from alps.tasks import TaskOptions, load_task, load_tracks
 from alps.tasks.retrieval import SIZES, fits, read_answer, read_sample, score
-from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.loopback import Answer, serve
 from tests.tracks import (
@@ -28,7 +27,6 @@ from tests.tracks import (
     track_of,
 )
 
-pytestmark = QUIET_LITELLM
 TASK = load_task("retrieval")
 VALUES = tuple(
     f"Keeps {n} {animal}"

@@ -6,11 +6,9 @@ import pytest
 
 from alps.tasks import load_tracks
 from tests.core.test_utilization import failed, heard, run, samples, score
-from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, between, met, scores_of, target_row, track_of, write_ability
 
-pytestmark = QUIET_LITELLM
 PA, *_ = load_tracks("utilization")
 
 

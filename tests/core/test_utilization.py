@@ -13,7 +13,6 @@ from alps.tasks.utilization import (
     preference_kind,
     read_answer,
 )
-from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, serve
 from tests.tracks import (
     NEVER_SHOWN,
@@ -31,7 +30,6 @@ from tests.tracks import (
     write_ability,
 )
 
-pytestmark = QUIET_LITELLM
 ANSWER = "Try a risotto without nuts."
 PA, PF, VRA, CF, EI = load_tracks("utilization")
 DIMENSIONS = ("resonation", "expression", "reception")

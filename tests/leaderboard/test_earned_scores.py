@@ -36,7 +36,6 @@ from alps.systems.recorded import RecordedPredictions
 from alps.tasks import load_task
 from alps.tasks.extraction import TASK
 from tests.conftest import ROOT
-from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.loopback import Answer, serve
 from tests.made_submissions import synthesise
@@ -46,8 +45,6 @@ from tests.visitors import memory_items, values_of, visitor_id
 Card = dict[str, Any]
 Rows = list[dict[str, Any]]
 FULL = ROOT.parent / "shared" / "alpsbench_full"
-
-pytestmark = QUIET_LITELLM  # else the reply of a judge may be taken for an outage
 
 
 def copy(source: Path, target: Path, change: Callable[[Card], object] = lambda card: None) -> Path:

@@ -12,11 +12,9 @@ import httpx
 import pytest
 
 from alps.sizes import LARGEST_REPLY, Body
-from tests.desk import GOOD, QUIET_LITELLM, Desk, always, question
+from tests.desk import GOOD, Desk, always, question
 from tests.llm.test_provider import BODY, failed, sent
 from tests.loopback import Answer, serve
-
-pytestmark = QUIET_LITELLM
 
 
 @pytest.fixture

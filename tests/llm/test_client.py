@@ -26,7 +26,6 @@ from tests.desk import (
     OTHER_SHAPE,
     PROSE,
     QUESTION,
-    QUIET_LITELLM,
     Desk,
     Habits,
     always,
@@ -36,8 +35,6 @@ from tests.desk import (
 from tests.few import few
 from tests.loopback import Answer, serve
 from tests.odd_bodies import MARK, ODD, TEXT, WHOLE, paths, replaced, without
-
-pytestmark = QUIET_LITELLM
 
 BOTH = ("chess", "tea")
 SORRY = "I'm sorry, I can't help with that."

@@ -12,10 +12,7 @@ from alps.errors import AlpsError
 from alps.llm.ledger import Call, Ledger, Totals, counted_in
 from tests.llm.test_money import call
 
-pytestmark = [
-    pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Pydantic serial"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serial")
 
 
 UNTOLD_CALL = {"prompt_tokens": None, "completion_tokens": None, "cost": None}

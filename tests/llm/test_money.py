@@ -35,10 +35,7 @@ from tests.llm.test_prices import BESIDE, MINI, openai
 from tests.loopback import Answer, asked_over_http, serve
 from tests.visitors import good, write_visitors
 
-pytestmark = [
-    pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Pydantic serial"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serial")
 
 
 # What an endpoint says that it used: never a crash, never money back, never a cost that it claims

@@ -17,11 +17,9 @@ from alps.tasks.base import TaskOptions
 from alps.tasks.extraction import TASK as EXTRACTION
 from alps.tasks.update import TASK as UPDATE
 from tests.conftest import ROOT
-from tests.desk import GOOD, HALF, JUDGED, QUIET_LITELLM, Desk, chat, question
+from tests.desk import GOOD, HALF, JUDGED, Desk, chat, question
 from tests.endtoend import rows, run
 from tests.loopback import Answer, serve
-
-pytestmark = QUIET_LITELLM
 
 WILD = '{"hobbies": [' + '"chess", ' * 400
 FULL = ROOT.parent / "shared" / "alpsbench_full"

@@ -22,13 +22,11 @@ from alps.llm.types import Request, TransportError
 from alps.parsing import parse_words
 from alps.run.folder import write_config
 from alps.settings import JudgeSettings, RunSettings
-from tests.desk import QUIET_LITELLM, always
+from tests.desk import always
 from tests.endtoend import environment, extraction, finish, one_line, rows, run, start_cold
 from tests.few import few
 from tests.loopback import Answer, LoopbackServer, asked_over_http, serve
 from tests.visitors import good, is_judging, write_visitors
-
-pytestmark = QUIET_LITELLM
 
 LOOPBACK = "http://127.0.0.1:9/v1"
 GPT, SONNET, NEW_CLAUDE = "openai/gpt-4.1", "anthropic/claude-sonnet-4-5", "anthropic/claude-opus-9"

@@ -11,10 +11,7 @@ from alps.llm.prices import ReplyTokens, entry_of, is_listed, price_of
 from tests.desk import GOOD, Desk, always, chat, question
 from tests.loopback import Answer, serve
 
-pytestmark = [
-    pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Pydantic serial"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serial")
 
 
 FILE = "model_prices_and_context_window_backup.json"

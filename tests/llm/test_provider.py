@@ -22,12 +22,10 @@ from alps.llm.preflight import check_model
 from alps.llm.provider import close, send
 from alps.llm.types import Reply, Request, TransportError
 from alps.llm.wire import following_none
-from tests.desk import GOOD, QUIET_LITELLM, Desk, always, chat, question
+from tests.desk import GOOD, Desk, always, chat, question
 from tests.endtoend import extraction, finish, rows, start
 from tests.loopback import Answer, asked_over_http, serve
 from tests.visitors import good, write_visitors
-
-pytestmark = QUIET_LITELLM
 
 LOOPBACK = "http://127.0.0.1:9/v1"
 QUESTION = [{"role": "user", "content": "Chess?"}]

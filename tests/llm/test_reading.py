@@ -17,12 +17,10 @@ from alps.tasks import load_tracks
 from alps.tasks.base import TaskOptions
 from alps.tasks.extraction import TASK
 from tests.conftest import real_sample_folder
-from tests.desk import QUIET_LITELLM, Desk, always, chat, in_turn, question
+from tests.desk import Desk, always, chat, in_turn, question
 from tests.endtoend import rows
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, between, llm, met, target_row, track_of, write_ability
-
-pytestmark = QUIET_LITELLM
 
 REPRODUCIBLY = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 

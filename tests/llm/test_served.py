@@ -19,10 +19,7 @@ from tests.loopback import Answer, LoopbackServer, asked_over_http, serve
 from tests.submissions import WHO, card_of
 from tests.visitors import good, write_visitors
 
-pytestmark = [
-    pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Pydantic serial"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serial")
 
 USAGE = {
     "prompt_tokens": 1_000,

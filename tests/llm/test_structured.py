@@ -20,13 +20,11 @@ from alps.prompts import asked_sha256
 from alps.schema import MemoryList
 from alps.tasks.extraction import TASK, WrittenMemories
 from tests.conftest import ROOT
-from tests.desk import GOOD, QUESTION, QUIET_LITELLM, Desk, Hobbies, always, chat, question
+from tests.desk import GOOD, QUESTION, Desk, Hobbies, always, chat, question
 from tests.endtoend import rows
 from tests.llm import strict_subset
 from tests.loopback import Answer, Script, serve
 from tests.tracks import JUDGE, MODEL, alps_here
-
-pytestmark = QUIET_LITELLM
 
 BOTH = ("chess", "tea")
 SENT = {

@@ -27,10 +27,7 @@ from alps.run.services import open_services
 from alps.schema import ExtractionSample, Turn
 from alps.settings import RunSettings
 from alps.tasks import load_tracks
-from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, asked_over_http, serve
-
-pytestmark = QUIET_LITELLM
 
 
 @pytest.fixture

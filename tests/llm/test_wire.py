@@ -17,10 +17,6 @@ from tests.loopback import Answer, serve
 
 FILE = ROOT / "bench" / "providers_asked.py"
 
-# litellm silences what pydantic says of its models when it is imported, but builds them later, in
-# the first call.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning")
-
 
 @pytest.fixture(scope="module")
 def rows() -> list[Any]:

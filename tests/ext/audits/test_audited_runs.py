@@ -13,14 +13,11 @@ from alps.ext.audits.records import Pairs, corrected_score
 from alps.ext.audits.slices import Errors, bent_by, family_of, script_of
 from alps.stats.intervals import clopper_pearson
 from alps.tasks import all_tracks
-from tests.desk import QUIET_LITELLM
 from tests.endtoend import files_of, rows, summary, write_rows
 from tests.few import few
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, met, payload_of
 from tests.visitors import write_visitors
-
-pytestmark = QUIET_LITELLM  # else the reply of a judge may be taken for an outage
 
 AUDITOR = "openai/auditor"
 RUN = ("run", "task=extraction", "model=rules", "data=samples", "out=audited")

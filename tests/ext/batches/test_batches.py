@@ -33,14 +33,13 @@ from alps.llm.types import Request, TransportError
 from alps.run.start import run
 from alps.schema import Outcome
 from alps.settings import RunSettings
-from tests.desk import QUIET_LITELLM, Desk
+from tests.desk import Desk
 from tests.endtoend import JOURNALS, rows
 from tests.ext.batches import batch_server
 from tests.few import few
 from tests.loopback import asked_over_http, running
 from tests.odd_bodies import paths, replaced, without
 
-pytestmark = QUIET_LITELLM
 KINDS = {"openai": gather.FileBatches, "anthropic": gather.MessageBatches}
 SHAPES = {"openai": "openai/gpt-4.1-mini", "anthropic": "anthropic/claude-sonnet-4-5"}
 

@@ -11,7 +11,6 @@ from alps.ext.batches import gather
 from alps.ext.batches.interface import is_name
 from alps.ext.batches.journal import FILE, BatchJournal
 from alps.llm.types import TransportError
-from tests.desk import QUIET_LITELLM
 from tests.endtoend import write_rows
 from tests.ext.batches import batch_server
 from tests.ext.batches.test_batches import (
@@ -28,7 +27,6 @@ from tests.ext.batches.test_batches import (
 from tests.few import few
 
 __all__ = ["_quick", "served", "server", "shape"]
-pytestmark = QUIET_LITELLM
 
 
 def test_a_name_that_can_stand_in_no_address_is_none():

@@ -10,7 +10,6 @@ from alps.ext.calibration.labels import read_labels
 from alps.ext.calibration.page import write_calibration_page
 from alps.ext.calibration.table import lines_of
 from alps.judges.rubric import RubricQuestion, rubric
-from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows, write_rows
 from tests.ext.calibration.test_calibrate_live import (
     BINARY,
@@ -25,7 +24,6 @@ from tests.label_folders import FIVE, binary, reports, write
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, met, payload_of
 
-pytestmark = QUIET_LITELLM
 CHOSEN = "pairs were chosen by a judge's verdicts and by similarity"
 PAIR = {"gold": {"value": "Keeps bees"}, "predicted": {"value": "Keeps bees"}}
 

@@ -4,12 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.desk import QUIET_LITELLM
 from tests.endtoend import complete_rows, rows, wait_until, write_rows
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, felt, met, payload_of
 
-pytestmark = QUIET_LITELLM
 BINARY = {"kind": "nominal", "values": [0, 1]}
 RELATIONS = ["same", "narrower", "bundle", "broader", "conflicting", "related", "unrelated"]
 TALK = [{"role": "user", "text": "No nuts for me, please."}]

@@ -11,13 +11,11 @@ from alps.judges.llm import LlmJudge
 from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack
 from alps.leaderboard.verify import Options, verify
-from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows, summary, write_rows
 from tests.loopback import Answer, serve
 from tests.submissions import forge, said
 from tests.tracks import alps_here, felt, met, payload_of, target_row, write_ability
 
-pytestmark = QUIET_LITELLM
 RECORDS = 20
 
 

@@ -12,15 +12,12 @@ from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
 from alps.leaderboard.verify import Options, verify
 from alps.tasks import board_tracks
-from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.ext.histories.sets import SETS, Script
 from tests.few import few
 from tests.loopback import serve
 from tests.submissions import changed, forge_rows, refused
 from tests.tracks import alps_here
-
-pytestmark = QUIET_LITELLM
 
 LEVELS = ("halumem_extraction", "halumem_update")
 

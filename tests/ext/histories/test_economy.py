@@ -9,12 +9,9 @@ import pytest
 from alps.ext.histories.economy import NEVER, TURNS, turn_of
 from alps.ext.looking.report_page import write_report
 from alps.run.opened import open_run
-from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows, write_rows
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here
-
-pytestmark = QUIET_LITELLM
 
 HISTORIES, SESSIONS = 8, 6
 PRICES = """

@@ -8,14 +8,11 @@ from alps.ext.histories.judging import rubric_of
 from alps.judges.admission import DRAWN, drawn_items, pool
 from alps.judges.rubric import broken_rule
 from alps.run.opened import open_run
-from tests.desk import QUIET_LITELLM
 from tests.ext.histories.sets import SETS, Script
 from tests.few import few
 from tests.known_items import OF_SETS, known_item, reply
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, track_of
-
-pytestmark = QUIET_LITELLM
 
 
 @pytest.mark.parametrize("name", OF_SETS)

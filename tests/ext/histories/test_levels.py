@@ -9,11 +9,8 @@ from alps.ext.histories.levels.halumem_extraction import points_of
 from alps.ext.histories.points import Point, PointsSample
 from alps.tasks import load_task
 from alps.tasks.base import TaskOptions
-from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, track_of
-
-pytestmark = QUIET_LITELLM
 
 KEPT = (Point("a", 0.9), Point("b", 0.1))
 WRONG = (Point("c", 0.5, wrong=True),)

@@ -5,13 +5,10 @@ import json
 import pytest
 
 from alps.run.opened import open_run
-from tests.desk import QUIET_LITELLM
 from tests.endtoend import write_rows
 from tests.ext.histories.sets import SETS, Script, book
 from tests.loopback import serve
 from tests.tracks import alps_here, track_of
-
-pytestmark = QUIET_LITELLM
 
 
 def run(folder, name, *words, **variables):

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, serve
 from tests.tracks import Ran, alps_here, met, payload_of, target_row, write_ability
 
-pytestmark = QUIET_LITELLM
 RECORDS = 40
 OLD = ("exact",) * 20 + ("close",) * 12 + ("wrong",) * 8
 NEW = ("exact",) * 24 + ("close",) * 12 + ("wrong",) * 4

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.desk import QUIET_LITELLM
 from tests.few import few
 from tests.loopback import Answer, LoopbackServer, serve
 from tests.pages import Page, browser, look
@@ -15,7 +14,6 @@ from tests.tracks import Ran, alps_here, met, payload_of, target_row, write_abil
 
 __all__ = ["browser"]  # a fixture
 
-pytestmark = QUIET_LITELLM
 LENIENT = "Be lenient."
 ANSWERS = {
     "steady": ("exact",) * 4 + ("wrong",) * 4,

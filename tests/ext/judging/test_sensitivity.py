@@ -21,7 +21,6 @@ from alps.judges.rubric import RubricQuestion, rubric
 from alps.prompts import read_prompt
 from tests.builders import memories
 from tests.core.test_cli import HEAVY, modules_after
-from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows, write_rows
 from tests.loopback import Answer, LoopbackServer, serve
 from tests.recorded_requests import requests_of
@@ -38,7 +37,6 @@ from tests.tracks import (
 )
 from tests.visitors import memory_items
 
-pytestmark = QUIET_LITELLM
 HARSH = "Be harsh."
 LENIENT = "Be lenient."
 COPIED = f"{TALK[0]['text']} {TALK[2]['text']}"

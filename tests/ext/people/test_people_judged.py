@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from tests.annotated import write_annotations
-from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, serve
 from tests.tracks import JUDGE, alps_here, payload_of
-
-pytestmark = QUIET_LITELLM
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,6 @@ from alps.llm.types import Reply, Request
 from alps.parsing import parse_words
 from alps.run.start import run
 from alps.settings import RunSettings
-from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, serve
 from tests.virtual_time import NoLedger, Windows, in_virtual_time
 
@@ -378,7 +377,6 @@ def keys(monkeypatch):
     monkeypatch.setenv("ALPS_CACHE", "off")
 
 
-@QUIET_LITELLM
 @pytest.mark.usefixtures("keys")
 def test_a_model_that_fails_stops_no_other_and_is_run_again_alone(tmp_path):
     refused = {"bad"}
@@ -401,7 +399,6 @@ def test_a_model_that_fails_stops_no_other_and_is_run_again_alone(tmp_path):
     assert len(again.ended) == 3
 
 
-@QUIET_LITELLM
 @pytest.mark.usefixtures("keys")
 def test_a_model_without_a_price_is_neither_free_nor_on_the_front(tmp_path):
     with serve(lambda body: Answer(MEMORY)) as server:
@@ -414,7 +411,6 @@ def test_a_model_without_a_price_is_neither_free_nor_on_the_front(tmp_path):
     assert 'data-label="cost">–</td>' in page
 
 
-@QUIET_LITELLM
 @pytest.mark.usefixtures("keys")
 def test_all_runs_keep_one_limit_of_their_endpoint_and_one_budget(tmp_path):
     with serve(lambda body: Answer(MEMORY, delay=0.02)) as server:
