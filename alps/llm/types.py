@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeVar
 
@@ -85,6 +85,8 @@ class AnswerType(Generic[T]):
         decision: What two answers must have in common not to contradict each other: a judge's
             verdict, without reasons.
         within: Its output budget; None where nothing is known of its length.
+        choices: The values that a field may have, for a server of one's own: a grammar holds a
+            model to them.
     """
 
     schema: type[BaseModel]
@@ -92,6 +94,7 @@ class AnswerType(Generic[T]):
     partial: bool
     decision: Callable[[T], object] = field(default=lambda value: value)
     within: OutputBudget | None = None
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 JUDGE_CHECK = "judge_check"
