@@ -445,7 +445,8 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             answer=AnswerType(
                 schema=RetrievalAnswer,
                 read=read_answer,
-                partial=False,
+                # The id comes first: where the text behind it is cut off, the choice is known.
+                partial=True,
                 decision=_choice_of,
                 within=A_CHOICE,
             ),
