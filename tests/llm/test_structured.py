@@ -18,7 +18,9 @@ from alps.llm.structured import MODES, first_mode, next_mode, shaped
 from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import asked_sha256
 from alps.schema import MemoryList
+from alps.tasks.base import TaskOptions
 from alps.tasks.extraction import TASK, WrittenMemories
+from alps.tasks.retrieval import tracks as retrieval_tracks
 from tests.conftest import ROOT
 from tests.desk import GOOD, QUESTION, Desk, Hobbies, always, chat, question
 from tests.endtoend import rows
@@ -420,18 +422,29 @@ def test_lengths_are_sent_where_they_are_taken_and_enums_everywhere(
     assert {word for word in ("memory_id", "updated_at", "session_id") if word in text} == set()
 
 
+POOL = ("m1", "m2")
+REFUSED_PARTS = {
+    "maxLength": "For 'string' type, 'maxLength' is not supported",
+    '"enum": ["m1"': "schema has too many enum values",
+}
+
+
+@pytest.mark.parametrize("part", REFUSED_PARTS)
 @pytest.mark.parametrize("mode", ["schema", "tools"])
-def test_a_server_that_refuses_lengths_is_asked_in_the_same_mode_without(desk: Desk, mode: str):
+def test_a_server_that_refuses_lengths_or_ids_is_asked_in_the_same_mode_without(
+    desk: Desk, mode: str, part: str
+):
     found = json.dumps({"memory_items": []})
+    bounded = replace(BOUNDED, choices={"memory_items": POOL})
 
     def script(body: dict[str, Any]) -> Answer:
-        if "maxLength" in json.dumps(body):
-            return Answer(status=400, error="For 'string' type, 'maxLength' is not supported")
+        if part in json.dumps(body):
+            return Answer(status=400, error=REFUSED_PARTS[part])
         return called(body, found) if mode == "tools" else Answer(found)
 
     with serve(script) as server:
         asked = [
-            question(server, answer=BOUNDED, structured=mode, repeat=number) for number in range(3)
+            question(server, answer=bounded, structured=mode, repeat=number) for number in range(3)
         ]
         for request in asked:
             assert desk.ask(request).value == {"memory_items": []}
@@ -440,6 +453,22 @@ def test_a_server_that_refuses_lengths_is_asked_in_the_same_mode_without(desk: D
         before = len(server.requests)
         assert {got.outcome for got in desk.ask_all(*asked)} == {"ok"}
         assert len(server.requests) - before <= 6
+
+
+CHOSEN = replace(retrieval_tracks(TaskOptions())[0].answer, choices={"selected_memory_id": POOL})
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("model", "where"), SENT_LENGTHS)
+def test_a_server_of_ones_own_is_held_to_the_ids_of_the_pool_and_no_provider_is(
+    model: str, where: str | None, mode: Any
+):
+    api_base = OWN_SERVER["api_base"] if where else None
+    request: Request[Any] = Request(model, QUESTION, CHOSEN, api_base=api_base, structured=mode)
+    free = replace(request, answer=replace(CHOSEN, choices={}))
+    held = mode in SENT_LENGTHS[model, where] and mode in ("schema", "tools")
+    assert ('"enum": ["m1", "m2"]' in json.dumps(shaped(request, QUESTION))) == held
+    assert (cache_key(request) != cache_key(free)) == held
 
 
 def test_a_schema_with_lengths_is_another_question_than_one_without():
