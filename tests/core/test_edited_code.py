@@ -152,7 +152,7 @@ def test_edited_code_is_refused_by_its_name_and_answers_anew_where_that_is_asked
     fresh = alps_run(tmp_path, "fresh=yes", *words)
     assert fresh.returncode == 0, fresh.stderr
     assert "reused" not in fresh.stdout
-    assert "The run before it is kept in out.old until the next fresh=yes" in fresh.stdout
+    assert "The previous run is kept in out.old until the next fresh=yes" in fresh.stdout
     assert files_of(tmp_path / "out.old") == {**there, ".lock": b""}
 
 
@@ -220,7 +220,7 @@ def test_a_killed_fresh_run_loses_neither_run_and_goes_on(tmp_path):
     (tmp_path / "own.py").write_text(SLOW)
     done = alps_run(tmp_path, "fresh=yes", *words)
     assert re.search(r"\d+ answers? reused", done.stdout)
-    assert "The run before it is kept in out.old" in done.stdout
+    assert "The previous run is kept in out.old" in done.stdout
     assert files_of(tmp_path / "out.old") == kept
     assert len(rows(answers)) == 26
 
@@ -259,7 +259,7 @@ def test_sweeps_and_engines_refuse_edited_code_and_answer_anew(words, tmp_path):
     assert "own.py changed since this run; fresh=yes" in done.stderr
     done = alps_run(tmp_path, *TASK, *words, "fresh=yes")
     assert done.returncode == 0, done.stderr
-    assert "The run before it is kept in out" in done.stdout
+    assert "The previous run is kept in out" in done.stdout
 
 
 def test_shards_of_other_code_are_not_merged(tmp_path):

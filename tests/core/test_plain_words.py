@@ -312,7 +312,7 @@ def test_the_page_of_a_calibration_by_derived_labels_names_no_people_who_gave_th
     assert "77 known answers" in page
     assert "The labels are known answers, not human labels;" in page
     assert "that people labelled" not in page
-    assert "is valid for this fingerprint only" in page
+    assert "is valid only for this fingerprint" in page
     assert not re.search("[0-9a-f]{64}", page.partition("<body>")[2])
 
 

@@ -90,7 +90,7 @@ def fit_judge(settings: CalibrateSettings) -> Fit:
     file = Path(settings.out)
     if file.exists():
         # Scores are bound to what a judge's file holds.
-        raise RunFolderError(f"out={file}: already exists; name another file")
+        raise RunFolderError(f"out={file}: the file already exists; name another file")
     examples = read_examples([find_run(name) for name in settings.labels.split(",")])
     _check(examples)
     kappas = cross_validated(examples, settings.seed)

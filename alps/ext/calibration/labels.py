@@ -261,7 +261,7 @@ def read_verdicts(path: Path, judge: str | None = None, *, labels: LabelSet) -> 
     names = ", ".join(judges)
     if judge is None and len(judges) > 1:
         raise UsageError(
-            f"verdicts={path}: several judges are in it, name one with judge= (found: {names})"
+            f"verdicts={path}: the file has several judges; name one with judge= (found: {names})"
         )
     chosen = next(iter(judges)) if judge is None else judge
     if chosen not in judges:

@@ -257,7 +257,7 @@ def test_error_rates_from_other_items_are_carried_over(run, tmp_path, server):
     assert ran.code == 0
     shown = alps_here("show", tmp_path / "scored").out
     assert "!" in shown
-    assert "assumes that the judge errs here as often" in shown
+    assert "assuming that the judge errs as often" in shown
 
 
 def test_a_judge_that_nearly_guesses_is_not_correctable(run, tmp_path, server):
@@ -432,7 +432,8 @@ def test_labels_on_a_part_of_the_sample_carry_nothing(run, tmp_path, server):
 def test_fewer_than_ten_labels_carry_nothing(run, tmp_path, server):
     score(run, server, f"calibration={calibrated(run, server, n=9)}")
     assert (
-        "labels on 9 answers, fewer than 10: label more" in corrected(tmp_path / "scored")["reason"]
+        "only 9 labelled answers (at least 10 are needed): label more"
+        in corrected(tmp_path / "scored")["reason"]
     )
 
 

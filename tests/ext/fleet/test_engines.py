@@ -121,7 +121,7 @@ def test_what_a_killed_parent_leaves_goes_on_with_the_same_command(place):
 
 def test_ctrl_c_ends_the_workers(place):
     done = stopped(place, lambda process: process.send_signal(signal.SIGINT))
-    kept = "alps: interrupted; finished records are kept, the same command resumes"
+    kept = "alps: interrupted; finished records are kept, and the same command resumes"
     assert (done.returncode, done.stderr.split("\n")) == (130, ["", kept, ""])
 
 
