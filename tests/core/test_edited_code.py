@@ -269,7 +269,7 @@ def test_shards_of_other_code_are_not_merged(tmp_path):
         assert run(tmp_path, "run", *words, f"out=s{number}", "max_failures=100%").returncode == 0
         edit(tmp_path, "own.py")
     refused = one_line(run(tmp_path, "merge", "whole", "s1", "s2"))
-    assert refused == "alps: s2: no shard of the same run as s1: own.py changed\n"
+    assert refused == "alps: s2: not from the same run as s1: own.py changed\n"
 
 
 def test_the_api_answers_with_the_code_that_is_there(tmp_path, monkeypatch):

@@ -194,10 +194,10 @@ def test_a_judge_that_cannot_tell_known_items_apart_is_paid_for_no_verdict(run, 
 def test_one_line_says_which_rubric_how_many_and_the_way_on(run, tmp_path):
     ran = run(Judge(lambda item: True))
     said_once = " ".join(ran.out.split())
-    assert f"no score, {ONE_LINE}, so scores by it are withheld (judge_check=no" in said_once
+    assert f"no score, {ONE_LINE}, so alps withholds its scores (judge_check=no" in said_once
     assert "judged by openai/x (known items 6/12)" in ran.out
     shown = alps_here("show", "out").out
-    assert f"– {ONE_LINE}, so scores by it are withheld" in " ".join(shown.split())
+    assert f"– {ONE_LINE}, so alps withholds its scores" in " ".join(shown.split())
     assert "Known items that judge openai/x got right: pa 6/12 (not admitted)." in shown
 
 

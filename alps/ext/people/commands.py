@@ -89,11 +89,7 @@ def annotate_draw(run: Path, settings: "DrawSettings") -> None:
 
     drawn = draw_labels(run, n=settings.n, out=Path(settings.out), seed=settings.seed)
     for rubric, counts in drawn.rubrics.items():
-        how = (
-            "at random"
-            if counts.random
-            else "half chosen as likely matches, so not a random sample"
-        )
+        how = "at random" if counts.random else "half chosen as likely matches, so not at random"
         say(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
     say(f"{drawn.folder}: {drawn.items:,} items to label; its README.md says how")
 

@@ -32,7 +32,7 @@ def data_personas(settings: "PersonaSettings") -> None:
     click.echo(f"{done.questions:,} questions about {done.personas:,} personas: {settings.out}")
     if settings.filter is not None:
         click.echo(
-            f"{done.dropped:,} questions dropped: {settings.filter} answers them without history"
+            f"Dropped {done.dropped:,} questions that {settings.filter} answers without history"
         )
     for reason in done.left_out:
         click.echo(f"left out: {reason}", err=True)

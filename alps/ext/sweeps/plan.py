@@ -21,7 +21,7 @@ _OF_ALL = ("out", *_CAPS)
 _NEVER = {
     "config": "extends= names another plan",
     "dry_run": "a plan is always checked before the first request",
-    **dict.fromkeys(("engine", "workers", "scheduler"), "a sweep is one process"),
+    **dict.fromkeys(("engine", "workers", "scheduler"), "a sweep runs in one process"),
     **dict.fromkeys(
         ("audit", "audit_judge", "audit_judge_api_base", "audit_labels"),
         "audit a finished run: alps score RUN audit_judge=… audit=10%",
@@ -234,7 +234,7 @@ def _parted(path: Path, values: dict[str, Any], faults: list[str]) -> _Tables:
     for key, value in matrix.items():
         axes[key] = value if isinstance(value, list) else [value]
         if not axes[key] or any(isinstance(one, list | dict) for one in axes[key]):
-            faults.append(f"{path}, matrix.{key}: it takes one value or more, and no lists in it")
+            faults.append(f"{path}, matrix.{key}: it takes one or more values, but no nested lists")
         elif twice := [one for place, one in enumerate(axes[key]) if one in axes[key][:place]]:
             faults.append(f"{path}, matrix.{key}: {twice[0]} appears twice")
     return _Tables(values, axes, own["model"], own["task"], tuple(excluded))
@@ -260,7 +260,7 @@ def _by_name(
         name = own.pop("name", None)
         if not isinstance(name, str) or not name:
             faults.append(
-                f"{path}, {axis}[{place}].name: missing; name the value that it belongs to"
+                f"{path}, {axis}[{place}].name: missing; name the {axis} that this table describes"
             )
             continue
         if name in by_name:
@@ -283,7 +283,9 @@ def _unknown(
             instead = unlike_any(key, RunSettings, beside=beside)
             yield f"{path}, {table}{key}: unknown key{instead}"
         elif key in never:
-            why = _NEVER.get(key, "it applies to all runs together: put it above the tables")
+            why = _NEVER.get(
+                key, "this setting applies to all runs together: put it above the tables"
+            )
             yield f"{path}, {table}{key}: not here; {why}"
 
 

@@ -305,7 +305,10 @@ def test_what_lies_in_the_users_folder_is_found_and_can_be_turned_off(run, tmp_p
         ),
         (lambda row: row.update(expires="2020-01-01"), "it expired on 2020-01-01"),
         (lambda row: row.pop("judge_fingerprint"), "recorded verdicts"),
-        (lambda row: row["rubrics"].update(vra=row["rubrics"].pop("pa")), "it has no rubric pa"),
+        (
+            lambda row: row["rubrics"].update(vra=row["rubrics"].pop("pa")),
+            "the calibration has no rubric pa",
+        ),
     ],
     ids=["parser", "decoding", "rubric", "expired", "recorded", "another rubric"],
 )
@@ -557,4 +560,4 @@ def test_nothing_is_corrected_by_items_made_wrong_on_purpose(once, calibration, 
     run, server, _ = once
     rewrite(calibration, only(lambda report: report.update(acceptance={"good": {"n": 1}})))
     refused = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
-    assert "it is based on known answers" in refused
+    assert "error rates on known answers differ" in refused

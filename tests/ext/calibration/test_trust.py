@@ -96,7 +96,7 @@ def test_a_calibration_that_expired_is_not_trusted(here, tmp_path):
     found = find_calibrations([str(tmp_path / "old.json"), str(tmp_path / "new.json")])
     (rubric,) = trust(found, today=TODAY)
     answers = {one.judge: (one.answer, one.why[0]) for one in rubric.judges}
-    assert answers["old"] == ("no", "it expired on 2026-11-30")
+    assert answers["old"] == ("no", "the calibration expired on 2026-11-30")
     assert answers["new"][0] == "yes"
 
 
