@@ -458,8 +458,8 @@ def too_many(card):
     ("change", "severity", "words"),
     [
         (without_check, "warning", "was not checked on known items"),
-        (of_another_rubric, "serious", "judged by matching, support, not checked on known items"),
-        (too_few, "serious", "got too few known items right, so no score"),
+        (of_another_rubric, "serious", "uses rubrics without known-item checks: matching, support"),
+        (too_few, "serious", "got too few known items right to give scores"),
         (too_many, "serious", "13 right of 12; a judge gets 12"),
     ],
 )

@@ -177,7 +177,7 @@ def test_an_audit_that_no_maintainer_drew_is_named_and_left_out_of_boards(
     assert verified.code == 0
     assert said in " ".join(verified.out.split())
     text, values = corrected_on_boards(tmp_path / "packed", tmp_path / "site")
-    assert "audit not shown: not drawn by a maintainer" in text
+    assert "audit hidden: not drawn by a maintainer" in text
     assert "audits by people" not in text
     assert values["others"] is None
 
