@@ -163,7 +163,7 @@ def _check_values(table: dict[str, Any]) -> None:
 
 def _plain(node: Any, levels: int) -> Any:
     if not levels:
-        raise ValueError(f"it is nested more than {_DEEPEST} deep")
+        raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
     if isinstance(node, Mapping):
         if odd := [name for name in node if not _NAME.fullmatch(str(name))]:
             raise ValueError(f"{redact(str(odd[0]))[:40]!r} is not a valid option name")
@@ -177,7 +177,7 @@ def _plain_leaf(node: Any) -> Any:
     if isinstance(node, date | time):  # a day of TOML without quotes: api_version = 2024-10-21
         return node.isoformat()
     if node is None:
-        raise ValueError("an option that is null is not sent; leave it out")
+        raise ValueError("alps does not send null options; leave it out")
     if isinstance(node, float) and not isfinite(node):
         raise ValueError("it takes finite numbers")
     if not isinstance(node, str | bool | int | float):
@@ -210,7 +210,7 @@ def _check_secret(path: str, leaf: Any) -> None:
     if not isinstance(leaf, str):
         return
     if redact(leaf) != leaf or any(_A_CREDENTIAL.search(name) for name in path.split(".")):
-        instead = "keys come from the environment, in headers as env:VARIABLE"
+        instead = "keys come from the environment; in headers, write env:VARIABLE"
         raise ValueError(f"{path} may hold a key; {instead}")
 
 

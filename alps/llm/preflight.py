@@ -206,7 +206,7 @@ def check_options(
     from litellm.types.utils import all_litellm_params
 
     if kept := kept_by_litellm(extra, all_litellm_params):
-        instead = f"for the provider write request.extra_body.{kept[0]}="
+        instead = f"to send it to the provider, write request.extra_body.{kept[0]}="
         raise UsageError(f"{prefix}request.{kept[0]}: litellm does not send it; {instead}")
     for variable in variables(extra) if keys else ():
         if not os.environ.get(variable, "").strip():

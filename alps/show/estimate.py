@@ -91,9 +91,9 @@ def _estimate_notes(
 ) -> list[str]:
     notes = []
     if kept := sum(stage.cached for stage in stages):
-        notes.append(f"{counted(kept, 'answer')} in the reply cache cost nothing.")
+        notes.append(f"Free, from the reply cache: {counted(kept, 'answer')}.")
     notes.append(
-        "«likely» assumes replies as long as the gold; the range is from empty to the longest ones."
+        "«likely» assumes replies as long as the gold; the range is from empty to longest replies."
     )
     bounds = (bound for stage in stages for bound in _unknown_bounds(stage))
     notes += dict.fromkeys(bounds)

@@ -302,7 +302,7 @@ def _legend(leads: Sequence[Headline]) -> Iterator[str]:
     if any(lead.is_above for lead in leads):
         yield "* the interval of Δ is above 0; baseline: the best trivial one"
     if any(lead.part for lead in leads):
-        yield "† Δ on the records that the baseline was judged on (baseline_records)"
+        yield "† Δ on the records on which the baseline was judged (baseline_records)"
 
 
 def _data_of(folder: Path) -> str:

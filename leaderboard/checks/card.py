@@ -378,9 +378,7 @@ def check_served(card: Submission, findings: Findings) -> None:
             where = f"runs.{indexes[0]}." if len(indexes) == 1 else "runs."
             for kind, names in _served_by(card, indexes, purpose).items():
                 if len(names) > 1:
-                    what = (
-                        f"{role} requested from {shown(asked, 60)} come from {len(names)} {kind}: "
-                    )
+                    what = f"{role} by {shown(asked, 60)} come from {len(names)} {kind}: "
                     what += _listed(sorted(names))
                     mend = "name a dated snapshot in model=, then run again"
                     findings.warn("served", f"{where}served.{purpose}", what, mend)

@@ -146,7 +146,7 @@ def test_edited_code_is_refused_by_its_name_and_answers_anew_where_that_is_asked
     there = files_of(tmp_path / "out")
     edit(tmp_path, file)
     refused = one_line(alps_run(tmp_path, *words))
-    ways = "fresh=yes answers again in the same folder, out=NEW in a new one"
+    ways = "fresh=yes answers again in the same folder, out=NEW in a new folder"
     assert refused == f"alps: out: {file} changed since this run; {ways}\n"
     assert files_of(tmp_path / "out") == there
     fresh = alps_run(tmp_path, "fresh=yes", *words)
@@ -240,7 +240,7 @@ def test_rows_beside_a_run_are_of_the_same_code(tmp_path):
     assert alps_run(tmp_path, *words).returncode == 0
     edit(tmp_path, "own.py")
     refused = one_line(run(tmp_path, "memory", "compare", "out", "rows=none", "model=python:own:S"))
-    assert "out: own.py changed since this run; answer it again first" in refused
+    assert "out: own.py changed since this run; first repeat the same alps run" in refused
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,9 @@ def test_one_line_says_which_rubric_how_many_and_the_way_on(run, tmp_path):
     assert "judged by openai/x (known items 6/12)" in ran.out
     shown = alps_here("show", "out").out
     assert f"– {ONE_LINE}, so alps withholds its scores" in " ".join(shown.split())
-    assert "Known items that judge openai/x got right: pa 6/12 (not admitted)." in shown
+    assert (
+        "Items with known answers that judge openai/x got right: pa 6/12 (not admitted)." in shown
+    )
 
 
 def test_a_log_says_how_far_the_check_is(run, monkeypatch):
@@ -232,7 +234,7 @@ def test_a_judge_that_tells_them_apart_judges_and_its_share_is_next_to_its_score
     assert alps_here("report", "out", "out=page.html").code == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "openai/x (known items 12/12)" in page
-    assert "Known items that judge openai/x got right: pa 12/12." in page
+    assert "Items with known answers that judge openai/x got right: pa 12/12." in page
 
 
 def test_one_rubric_of_two_leaves_the_other_its_scores(run, tmp_path):
@@ -390,7 +392,9 @@ def test_an_audit_judge_is_checked_too(tmp_path, knows):
             "matching": 12,
             "support": 12,
         }
-        line = "Known items that judge openai/x got right: matching 12/12, support 12/12."
+        line = (
+            "Items with known answers that judge openai/x got right: matching 12/12, support 12/12."
+        )
         alps_here("report", "out", "out=page.html")
         page = (tmp_path / "page.html").read_text(encoding="utf-8")
         shown = alps_here("show", "out").out

@@ -301,7 +301,7 @@ def test_a_run_is_read_as_recorded_answers_and_one_on_other_users_is_refused(
     done = alps("run", "task=personamem", "data=others", "model=floor/longest", "out=theirs")
     assert done.returncode == 0, done.stderr
     error = said_in_one_line(score("theirs"))
-    assert "theirs/predictions.jsonl, benchmark_id: none of its 35 ids is in" in error
+    assert "theirs/predictions.jsonl, benchmark_id: the data has none of these 35 ids" in error
 
 
 @published

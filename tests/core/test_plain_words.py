@@ -301,9 +301,7 @@ def test_a_calibration_is_no_run_for_any_command(calibrated):
         ("compare", "cal", "cal"),
         ("score", "cal"),
     ):
-        assert "a calibration, not a run; its page is" in str(
-            CliRunner().invoke(cli, words).exception
-        )
+        assert "a calibration, not a run; see" in str(CliRunner().invoke(cli, words).exception)
     assert "No run in: cal (a calibration)" in told("ls")
 
 
@@ -351,7 +349,7 @@ def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, mon
         (("show", "", "1"), "name a run, not ''"),
         (
             ("show", "runs", "1"),
-            "no run here (manifest.json is missing); name one of those in it, such as runs/a",
+            "no run here (manifest.json is missing); name a run in it, such as runs/a",
         ),
         (("calibrate", "judge=lexical", "labels=runs"), "labels=runs: no label folder"),
         (

@@ -77,7 +77,7 @@ def test_a_run_on_other_data_is_not_scored_again(everything, tmp_path):
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "manifest.json").write_text(json.dumps(manifest))
     said = alps_here("score", tmp_path / "old", *V1, f"out={tmp_path / 'out'}").one_line
-    assert "not the data that" in said
+    assert "not the data of" in said
 
 
 def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):

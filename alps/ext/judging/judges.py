@@ -345,8 +345,7 @@ def _known_of(row: Mapping[str, RunFolder], cells: Mapping[str, JudgingCell]) ->
     for name, cell in cells.items():
         fingerprint = row[name].finished.judge_fingerprint
         said += [
-            f"{cell.judge}, by a calibration: {told}"
-            for told in people_say(cell.judge, fingerprint)
+            f"calibration of {cell.judge}: {told}" for told in people_say(cell.judge, fingerprint)
         ]
     return said
 

@@ -204,5 +204,5 @@ def test_what_is_no_shard_is_refused(shard):
 
 
 def test_more_shards_than_sessions_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="shard=1/9: the data have 3 sessions; take fewer"):
+    with pytest.raises(UsageError, match="shard=1/9: the data has 3 sessions; use fewer"):
         ran(tmp_path / "s", "task=extraction", "model=rules", "limit=3", "shard=1/9")
