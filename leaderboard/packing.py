@@ -384,7 +384,7 @@ def missing(card: Submission, verification: Verification) -> Iterator[str]:
 def request_text(packed: Packed) -> str:
     """Return the text of the pull request, with a tick at what was checked when it was packed."""
     card = packed.card
-    lines = [f"A submission of {card.name} to the leaderboard.", ""]
+    lines = [f"This pull request submits {card.name} to the leaderboard.", ""]
     for item, seen_to in CHECKLIST:
         tick = "x" if seen_to else " "
         lines.append(f"- [{tick}] {item.replace('NAME', card.slug)}")

@@ -131,7 +131,7 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
     if isinstance(value, str):
         value = _value(value)
     if not isinstance(value, Mapping):
-        raise ValueError('it takes single options, as request.seed=7, or a table: {"seed": 7}')
+        raise ValueError('it takes options such as request.seed=7, or a table: {"seed": 7}')
     table = _plain(value, _DEEPEST)
     body = table.get(BODY, {})
     for name in (*table, *(body if isinstance(body, dict) else ())):
@@ -143,7 +143,7 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
         if name in _OURS or name.startswith(("mock_", "litellm_")):
             raise ValueError(f"alps sets {name} itself; leave it out")
     if not isinstance(body, dict):
-        raise ValueError(f"{BODY} takes single options, as {BODY}.NAME=VALUE")
+        raise ValueError(f"{BODY} takes single options: write {BODY}.NAME=VALUE")
     _check_values(table)
     if "api_version" in table:
         table["api_version"] = str(table["api_version"])
@@ -154,7 +154,7 @@ def _check_values(table: dict[str, Any]) -> None:
     """Refuse a value that may be a key, and write headers as text."""
     headers = table.get(HEADERS, {})
     if not isinstance(headers, dict):
-        raise ValueError(f"{HEADERS} takes single headers, as {HEADERS}.NAME=VALUE")
+        raise ValueError(f"{HEADERS} takes single headers: write {HEADERS}.NAME=VALUE")
     for name, header in headers.items():
         headers[name] = _header(name, header)
     for path, leaf in _leaves({name: inner for name, inner in table.items() if name != HEADERS}):
@@ -256,7 +256,7 @@ def of_memory(value: Any) -> Any:
     if value is None or value == {}:
         return None
     if not isinstance(value, Mapping):
-        raise ValueError("it takes single options, as memory.size=7")
+        raise ValueError("it takes single options, such as memory.size=7")
     options: dict[str, str] = {}
     for path, leaf in _leaves(value):
         text = str(leaf).casefold() if isinstance(leaf, bool) else str(leaf)

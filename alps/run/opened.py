@@ -391,10 +391,10 @@ def read_wanted(
         data = _track_data(run, track)
         samples = data.find(wanted, run.tracks[track].sha256, of=of)
     except CodeNotImportedError as error:
-        return Samples({}, f"no dialogues and gold shown: {error}")
+        return Samples({}, f"dialogues and gold are not shown: {error}")
     # Data may have become anything since the run: its records are still shown, without dialogues.
     except (AlpsError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return Samples({}, f"no dialogues and gold shown, because the data was not found: {error}")
+        return Samples({}, f"without the data, dialogues and gold are not shown: {error}")
     if samples is not None:
         return Samples(samples)
     if isinstance(data.place, PoolSource):

@@ -378,7 +378,7 @@ def _notes(
         versions[letter] = run.manifest.alps
         alone = [name for name in run.scored_tracks if name not in {*shared, *left_out}]
         if alone:
-            yield f"Left out of {letter}, because not all runs have them: {names(alone)}"
+            yield f"Left out of {letter}, because other runs lack them: {names(alone)}"
     # A note and no refusal: a new version may be the very thing that is compared.
     if len(set(versions.values())) > 1:
         each = ", ".join(f"{letter} {version}" for letter, version in versions.items())

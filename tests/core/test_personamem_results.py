@@ -135,7 +135,7 @@ def test_doubled_columns_and_headers_are_named_and_marks_of_windows_are_read(
 
 def test_questions_without_a_row_are_named_and_unscored(score, tmp_path, questions):
     done = score(letters_of(questions)[3:])
-    assert "no row for 3 of 70 questions: they have no response and are unscored" in done.stderr
+    assert "3 of 70 questions have no row and no response, so they are unscored" in done.stderr
     found = summary(tmp_path / "run")
     assert (found["n"], found["scored"]) == (70, 67)
     assert accuracy(tmp_path) == 1.0

@@ -166,7 +166,7 @@ def slice_tables(slices: Sequence[SliceContrast], lead: Metric) -> Iterator[Part
                 short[f"{one.name}, {one.audited}"] = None
             else:
                 rows.append(_slice_row(one, one.difference))
-        few = [dim(f"Slices by {by} with too few shared audits: {'; '.join(short)}.")]
+        few = [dim(f"These slices by {by} share too few audits: {'; '.join(short)}.")]
         notes = few if short else []
         title = f"{lead.title.strip()} by {by}, corrected by audits"
         yield from [Table(title, columns, rows, notes)] if rows else notes

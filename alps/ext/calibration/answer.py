@@ -38,7 +38,7 @@ def answer_of(
         todo = f"Label about {more:,} more items, two people each: alps annotate work as=NAME"
         return FEW, reasons, todo
     if row.verdict == "pass" and calibration.judge_fingerprint is not None:
-        return YES, reasons, "Use this judge: alps corrects its scores by this calibration."
+        return YES, reasons, "Use this judge: alps corrects its scores with this calibration."
     return CAVEATS, reasons, "Use this judge if these caveats do not affect your comparison."
 
 

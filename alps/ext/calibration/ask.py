@@ -166,7 +166,7 @@ def _check_scale(name: str, labels: LabelSet) -> None:
         # One label could not say which of the three marks it is.
         dimensions = ", ".join(rubric(name).labels)
         raise UsageError(
-            f"rubric {name}: has three marks; label each as a separate rubric: {dimensions}"
+            f"rubric {name} has three marks; label each mark as a rubric: {dimensions}"
         )
     by, scale = labels.rubric_of(name), labels.scales[name]
     values = ", ".join(map(str, scale.values))

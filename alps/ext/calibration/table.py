@@ -380,9 +380,9 @@ def _certainty(details: ReportDetails) -> Iterator[Fact]:
 
 
 _METHODS = {
-    "ppi": "Corrected by PPI++, from a random sample of labelled answers.",
-    "rogan_gladen": "Corrected by Rogan–Gladen, assuming that the judge errs as often as on "
-    "labelled items.",
+    "ppi": "alps corrects scores by PPI++, from a random sample of labelled answers.",
+    "rogan_gladen": "alps corrects scores by Rogan–Gladen, assuming that the judge errs as often "
+    "as on labelled items.",
 }
 
 
@@ -428,7 +428,7 @@ def correction_lines(rows: Mapping[str, Corrected]) -> list[str]:
     lines = list(dict.fromkeys(_METHODS[row.method] for row in corrected))
     # Cut off at the ends of the scale, a correction would hide that it does not fit the run.
     if any(row.impossible for row in corrected):
-        lines.append("! Score off the scale: the calibration probably does not fit this run.")
+        lines.append("! A score is off the scale: the calibration may not fit this run.")
     elif any(row.outside for row in corrected):
         lines.append("! The interval extends beyond the scale.")
     notes: dict[str, None] = {}

@@ -150,7 +150,7 @@ def _complete(shards: Sequence[_Shard]) -> list[_Shard]:
             )
     missing = [str(n) for n in range(1, first.count + 1) if n not in by_number]
     if missing:
-        raise UsageError(f"of {first.count} shards, these are missing: {', '.join(missing)}")
+        raise UsageError(f"{first.count} shards are needed; add these: {', '.join(missing)}")
     return [by_number[number] for number in sorted(by_number)]
 
 

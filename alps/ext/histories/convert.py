@@ -38,7 +38,7 @@ def set_of(name: str) -> CitedSet:
     """
     if name not in SETS:
         known = ", ".join(SETS)
-        raise UsageError(f"task={name}: no set of histories{closest(name, SETS)} (known: {known})")
+        raise UsageError(f"task={name}: unknown set{closest(name, SETS)} (known: {known})")
     cited: CitedSet = load(f"{READERS}.{name}:SET")
     return cited
 

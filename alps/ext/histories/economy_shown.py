@@ -156,7 +156,7 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Even]]") -> Chart:
     heights = [figure.high or figure.value or 0.0 for line in lines for _, figure in line.points]
     name = f"US dollars of {EACH:,} turns over the number of turns"
     about = (
-        f"Mean cost of {EACH:,} turns in US dollars, over the first turns. A turn is a question "
+        f"US dollars per {EACH:,} turns, averaged over the first turns. A turn is a question "
         "about one history; the axis is log₂ of the number of turns. Bands are 95 % intervals "
         "that resample histories."
     )

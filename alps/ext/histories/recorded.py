@@ -80,7 +80,7 @@ def _rows(path: Path, system: str | None) -> list[Row]:
         rows.append(row)
     systems = list(dict.fromkeys(str(row["system"]) for row in rows))
     if system is None and len(systems) > 1:
-        raise UsageError(f"imported={path.parent}: name one with system= ({', '.join(systems)})")
+        raise UsageError(f"imported={path.parent}: set system= ({', '.join(systems)})")
     return [row for row in rows if row["system"] == (system or systems[0]) and not row["repeat"]]
 
 

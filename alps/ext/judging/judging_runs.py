@@ -220,8 +220,8 @@ class CellPlan:
         names = ", ".join(wording.name for wording in self.wordings)
         runs = str(self.sources[0]) if len(self.sources) == 1 else f"{len(self.sources)} runs"
         return (
-            f"alps generates no answers: {', '.join(self.judges)} will judge those of {runs} "
-            f"with the prompts {names}."
+            f"alps generates no answers: {', '.join(self.judges)} will judge the answers of "
+            f"{runs} with the prompts {names}."
         )
 
 

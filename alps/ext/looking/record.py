@@ -229,7 +229,7 @@ def rule(groups: Sequence[Highlight]) -> str:
     quotas = "; ".join(f"{group.title} (up to {group.quota})" for group in groups)
     return (
         f"At most {LIMIT} records, each under one heading, in this order: {quotas}. "
-        "The same order fills remaining places; ties follow the order of the data."
+        "Remaining places follow the same order; ties follow the order of the data."
     )
 
 

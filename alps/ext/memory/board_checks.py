@@ -258,7 +258,7 @@ def _check_withheld(name: str, track: PublishedTrack, fault: str, findings: Find
     files = track.files.present().values()
     scored = [metric for metric, score in track.scores.items() if score.value is not None]
     if scored or track.scored or track.floors or any(file.rows for file in files):
-        what = f"has scores, but was not admitted: {shown(fault, 120)}"
+        what = f"the system has scores, but was not admitted: {shown(fault, 120)}"
         findings.serious("admission", f"tracks.{name}", what, _MEND)
 
 

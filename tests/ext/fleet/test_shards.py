@@ -139,7 +139,7 @@ def shards(tmp_path_factory):
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (["s1"], "of 2 shards, these are missing: 2"),
+        (["s1"], "2 shards are needed; add these: 2"),
         (["s1", "s2", "twin"], "twin: shard 1/2 appears twice, also in "),
         (["s1", "other"], "other: not from the same run as "),
         (["s1", "of-three"], "1 of 3 shards, but "),

@@ -31,7 +31,7 @@ def print_export(done: Exported, console: Any) -> None:
         console.print(*printed([Table("", list(map(named, titles)), rows, layout="plain")]))
         console.print(
             "Anchoring: share of differing first labels that people changed towards the label "
-            "shown; «away» is the share of equal labels that they changed."
+            "shown; away: share of equal labels that people changed."
         )
     if done.differing:
         what = counted(done.differing, "item")
