@@ -22,8 +22,8 @@ class SetSettings(FrozenSettings):
     task: str = Field(description="the set")
     data: str = Field("samples", description=DATA)
     out: HomePath = Field(description="folder to write")
-    set: str | None = Field(None, description="which of the files of the set")
-    size: str | None = Field(None, description="which sizes of the set")
+    set: str | None = Field(None, description="file of the set, if it has several")
+    size: str | None = Field(None, description="size of the set, if it has several")
 
 
 class ConvertSettings(SetSettings):

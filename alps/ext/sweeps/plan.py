@@ -36,10 +36,10 @@ class SweepSettings(FrozenSettings):
     """Settings of `alps sweep`."""
 
     only: Literal["all", "failed"] = Field(
-        "all", description="failed: only the runs that failed or lost records"
+        "all", description="failed: only runs that failed or lost records"
     )
     fresh: bool = Field(
-        False, description="yes: answer all runs again in their folders; those there are kept"
+        False, description="yes: answer all runs again in their folders; previous runs are kept"
     )
     max_cost: float | None = Field(None, ge=0, description="US dollars for all runs together")
     max_total_tokens: int | None = Field(

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def view(runs: list[Path], settings: "ViewSettings") -> None:
     """Browse records in a browser.
 
-    Search and filter the records of one run, or of several side by side. The page and its files
-    work without a server; serve=yes needs none of them, and follows runs that are under way.
+    Search and filter the records of one run, or of several runs side by side. The page and its
+    files work without a server; serve=yes needs no files and follows runs in progress.
 
     \b
       alps view runs/extraction-rules-samples
