@@ -90,7 +90,7 @@ class CalibrateSettings(AskSettings):
     )
     gate_heterogeneity: Share = Field(
         Gates.heterogeneity,
-        description="gate: minimum p of the test that agreement is equal in all groups",
+        description="gate: minimum p of equal agreement in all groups",
     )
     gate_epsilon: Share = Field(
         Gates.epsilon, description="margin of the alternative-annotator test"

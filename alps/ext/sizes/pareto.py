@@ -186,8 +186,8 @@ def _corrected(places: Sequence[FrontPlace]) -> list[FrontPlace]:
 
 
 EXPLANATION = (
-    "front: no other point scores as high without taking more. ties: the score is not "
-    "significantly below the best score of points that take no more (p ≥ .05, Holm)."
+    "front: every point with an equal or higher score takes more. ties: the score is not "
+    "significantly below that of the best point that takes no more (p ≥ .05, Holm)."
 )
 
 
