@@ -21,7 +21,6 @@ from alps.judges.matching import (
     POLICIES,
     SUPPORTS,
     Dialogue,
-    Item,
     Judgement,
     Match,
     MatchQuestion,
@@ -76,9 +75,12 @@ class Screening:
         return predictions - len(self.copies)
 
 
-def screen(gold: Sequence[Item], predicted: Sequence[Item]) -> Screening:
+def screen(gold: Sequence[Memory], predicted: Sequence[Memory]) -> Screening:
     """Pair identical values, and set aside what is no memory or stands in the list twice."""
-    return _screen(tuple(item.value for item in gold), tuple(item.value for item in predicted))
+    if not predicted:
+        return Screening((), (), (), {}, tuple(range(len(gold))), ())
+    right = tuple(shown_value(memory.value) for memory in gold)
+    return _screen(right, tuple(shown_value(memory.value) for memory in predicted))
 
 
 @lru_cache(maxsize=64)
@@ -133,25 +135,15 @@ RUBRICS = (rubric(MATCHING), rubric(SUPPORT))
 _WORD = re.compile(r"[^\W_]+")
 
 
-@dataclass(frozen=True)
-class Screened:
-    """Two lists as a judge may see them, and which of their items need no judge."""
+def question_about(
+    gold: Sequence[Memory], predicted: Sequence[Memory], screening: Screening
+) -> MatchQuestion:
+    """Return what is left to ask about two lists, as a judge may see them.
 
-    gold: list[Item]
-    predicted: list[Item]
-    screening: Screening
-
-    @property
-    def question(self) -> MatchQuestion:
-        """What is left to ask about; a judge is asked only where neither list is empty."""
-        gold = items_at(self.gold, self.screening.gold)
-        return MatchQuestion(gold, items_at(self.predicted, self.screening.asked))
-
-
-def screened(gold: Sequence[Memory], predicted: Sequence[Memory]) -> Screened:
-    """Pair identical values, and set aside what no judge is asked about."""
-    shown, answered = gold_items(gold), predicted_items(predicted)
-    return Screened(shown, answered, screen(shown, answered))
+    A judge is asked only where neither list is empty.
+    """
+    asked = items_at(gold_items(gold), screening.gold)
+    return MatchQuestion(asked, items_at(predicted_items(predicted), screening.asked))
 
 
 async def match_memories(
@@ -161,16 +153,16 @@ async def match_memories(
 
     Identical values pair without a call, the judge is asked about the rest.
     """
-    lists = screened(gold, predicted)
-    identical, question = lists.screening.identical, lists.question
-    if not question.gold or not question.predicted:
+    screening = screen(gold, predicted)
+    identical = screening.identical
+    if not screening.gold or not screening.asked:
         return Judgement("ok", identical)
-    judged = await judge.answer(question, about=about)
+    judged = await judge.answer(question_about(gold, predicted, screening), about=about)
     if not judged.pairs and not identical:
         return judged
     pairs = list(identical)
     for pair in judged.pairs:
-        row, column = lists.screening.gold[pair.gold], lists.screening.asked[pair.predicted]
+        row, column = screening.gold[pair.gold], screening.asked[pair.predicted]
         pairs.append(replace(pair, gold=row, predicted=column))
     return replace(judged, pairs=tuple(pairs))
 
@@ -238,13 +230,13 @@ async def relate(
     verdict = _row(judged, judge)
     if not reads_dialogues or judged.outcome != "ok":
         return verdict
-    lists = screened(gold, predicted)
     pairs = bundles_named(judged.pairs, gold)
     detailed = {pair.predicted for pair in pairs if pair.relation == "narrower"}
-    checked = sorted(detailed | (_not_the_same(lists.screening, judged.pairs) if extras else set()))
+    others = _not_the_same(screen(gold, predicted), judged.pairs) if extras else set()
+    checked = sorted(detailed | others)
     support: dict[str, Any] = {"outcome": "ok", "items": [], "error": None, "raw": None}
     if checked:
-        question = SupportQuestion(dialogue, items_at(lists.predicted, checked))
+        question = SupportQuestion(dialogue, items_at(predicted_items(predicted), checked))
         support = (await judge.answer(question, about=about)).row()
     verdict["support"] = {**support, "extras": extras}
     if detailed and support["outcome"] != "ok":
@@ -343,7 +335,7 @@ def relations_of(
     Under a judge that reads dialogues `narrower` counts only where the dialogue was found to
     support the prediction.
     """
-    screening = screened(gold, predicted).screening
+    screening = screen(gold, predicted)
     if verdict is None:
         return Relations((), (), screening, {})
     support_row = verdict.get("support") or {}

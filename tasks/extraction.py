@@ -279,14 +279,12 @@ def score(
     """Score one record; a failed prediction (no verdict) gets the scale's minimum."""
     gold, predicted = sample.gold or (), predicted_memories(prediction)
     relations = relations_of(verdict, gold, predicted, judge)
-    matches = {policy: assign(relations.pairs, policy) for policy in POLICIES}
-    lenient = matches["lenient"]
+    lenient = assign(relations.pairs, "lenient")
     failed, counted = verdict is None, relations.screening.counted(len(predicted))
     scores = precision_recall_f1(len(lenient), gold=len(gold), predicted=counted, failed=failed)
     if judge.relations >= _STRICT:
-        strict = precision_recall_f1(
-            len(matches["strict"]), gold=len(gold), predicted=counted, failed=failed
-        )
+        same = len(assign(relations.pairs, "strict"))
+        strict = precision_recall_f1(same, gold=len(gold), predicted=counted, failed=failed)
         scores["f1_strict"] = strict["f1"]
     scores |= _recall_by_type(gold, {match.gold for match in lenient})
     scores |= _field_scores(gold, predicted, lenient)

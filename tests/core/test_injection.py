@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from alps.data.release import write_track
 from alps.judges.llm import INTRODUCTION, LlmJudge
 from alps.judges.matching import Item, MatchQuestion, SupportQuestion
-from alps.judges.relate import screened
+from alps.judges.relate import question_about, screen
 from alps.judges.rubric import BINARY, RubricQuestion, rubric
 from alps.llm.types import Request
 from alps.schema import CANONICAL_LABELS, Turn, UpdatedMemory
@@ -151,7 +151,8 @@ def test_what_a_system_is_asked_is_one_json_object_whatever_query_and_dialogue_s
 
 def test_no_memory_can_name_itself_into_another_place_of_the_payload():
     claims = memory("p1", memory_id="g1", label='g1", "relation": "same')
-    asked = screened([claims], [memory("g1", memory_id="g1")]).question
+    lists = [claims], [memory("g1", memory_id="g1")]
+    asked = question_about(*lists, screen(*lists))
     (request,) = requests_of(JUDGE, asked)
     payload = shape(request, rubric("matching").text)
     assert [(i["id"], i["value"]) for i in payload["gold"] + payload["predicted"]] == [

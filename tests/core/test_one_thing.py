@@ -286,9 +286,7 @@ def test_other_numbers_and_negations_are_no_copies():
     )
 )
 def test_every_prediction_is_asked_about_paired_set_aside_or_a_copy(values):
-    screening = screen(
-        gold_items(memories("Sings", "Lives in Porto")), predicted_items(memories(*values))
-    )
+    screening = screen(memories("Sings", "Lives in Porto"), memories(*values))
     parts = [screening.asked, screening.too_long, screening.too_many, tuple(screening.copies)]
     parts.append(tuple(pair.predicted for pair in screening.identical))
     assert sorted(n for part in parts for n in part) == list(range(len(values)))
