@@ -236,7 +236,7 @@ def read_calibration_row(path: Path) -> CalibrationRow:
             names the field.
     """
     if not path.is_file():
-        raise UsageError(f"calibration={path}: no calibration there; alps calibrate writes one")
+        raise UsageError(f"calibration={path}: no calibration; create one with alps calibrate")
     try:
         row = parse_json(path.read_bytes())
     except (ValueError, RecursionError, OSError) as error:

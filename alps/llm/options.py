@@ -131,7 +131,7 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
     if isinstance(value, str):
         value = _value(value)
     if not isinstance(value, Mapping):
-        raise ValueError('it takes options such as request.seed=7, or a table: {"seed": 7}')
+        raise ValueError('write options such as request.seed=7, or a table: {"seed": 7}')
     table = _plain(value, _DEEPEST)
     body = table.get(BODY, {})
     for name in (*table, *(body if isinstance(body, dict) else ())):
@@ -179,9 +179,9 @@ def _plain_leaf(node: Any) -> Any:
     if node is None:
         raise ValueError("alps does not send null options; leave it out")
     if isinstance(node, float) and not isfinite(node):
-        raise ValueError("it takes finite numbers")
+        raise ValueError("numbers must be finite")
     if not isinstance(node, str | bool | int | float):
-        takes = "it takes texts, numbers, yes or no, lists and tables"
+        takes = "must be texts, numbers, yes or no, lists or tables"
         raise ValueError(f"{takes}, not {type(node).__name__}")
     return node
 
@@ -256,7 +256,7 @@ def of_memory(value: Any) -> Any:
     if value is None or value == {}:
         return None
     if not isinstance(value, Mapping):
-        raise ValueError("it takes single options, such as memory.size=7")
+        raise ValueError("write single options, such as memory.size=7")
     options: dict[str, str] = {}
     for path, leaf in _leaves(value):
         text = str(leaf).casefold() if isinstance(leaf, bool) else str(leaf)

@@ -94,7 +94,7 @@ def _refusal(model: str, options: Mapping[str, Any]) -> str | None:
     mapped, problem = _mapped(model, options)
     warm = "claude" in model and options.get("temperature", 1) != 1
     if problem is None and warm and _thinks(mapped):
-        return "with reasoning it takes only temperature=1"
+        return "with reasoning, it takes only temperature=1"
     return problem
 
 

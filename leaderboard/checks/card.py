@@ -50,7 +50,7 @@ from alps.text import fold_loosely, letters
 # Fields that people write for readers, each by a word of `alps leaderboard submit`.
 WORDS_OF_PEOPLE = ("notes", "name", "org")
 _OTHER_NAME = "choose another name"
-RENAME = "submit it under the name of your system, as alps leaderboard submit knows it"
+RENAME = "submit it under the name of your system, as alps leaderboard submit does"
 _RESCORE = "write the review again with alps leaderboard rescore"
 _FLOOR = "floor/"
 _BASELINES = {"baseline", "baselines", "floor", "floors", "oracle", "ceiling"}

@@ -108,7 +108,7 @@ OTHERS: Mapping[JudgedBy, tuple[str, str]] = {
     ),
     "embedded": (
         "Judged by lexical or another embedded judge",
-        "These scores are for debugging: an embedded judge compares words, so style affects it.",
+        "These scores are for debugging: style alone changes scores of embedded judges.",
     ),
 }
 """The heading and the note of systems that no official judge has judged."""

@@ -175,7 +175,7 @@ def test_a_dry_run_counts_every_order(alps):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("model=oracle", "orders=3"), "orders=3: it takes 1, 4 or 24"),
+        (("model=oracle", "orders=3"), "orders=3: must be 1, 4 or 24"),
         (("model=predictions:known", "orders=4"), "recorded answers fit plain records"),
         (("model=rules", "task=extraction", "orders=4"), "orders=4: only personamem uses it"),
         (("model=oracle", "answer=free", "orders=4"), "would change nothing: answer=free"),

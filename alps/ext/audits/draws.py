@@ -184,7 +184,7 @@ def _read_sample(folder: Path) -> Labelled:
         row = parse_json(path.read_bytes())
         return Labelled.model_validate(row["audit"] if isinstance(row, dict) else row)
     except (OSError, ValueError, LookupError) as error:
-        drawn = "alps annotate FOLDER job=… from=RUN audit=20% draws them"
+        drawn = "draw them with alps annotate FOLDER job=… from=RUN audit=20%"
         raise UsageError(
             f"audit_labels={folder}: the folder has no labels of whole sessions; {drawn}"
         ) from error

@@ -74,7 +74,7 @@ class CalibrateSettings(AskSettings):
     )
     gate_rate: Share = Field(
         Gates.rate,
-        description="gate: sensitivity and specificity, at least; passes with caveats if only the "
+        description="gate: minimum sensitivity and specificity; passes with caveats if only the "
         "interval is below",
     )
     gate_below_people: float = Field(

@@ -338,7 +338,10 @@ class PoolAudit:
                 examples.append(FoundPlace(BANK, shorten(f"{count} times «{value}»")))
         if not spare:
             return None
-        code, detail = "duplicate-candidate", f"{BANK} has equal values; a pool gets only one"
+        code, detail = (
+            "duplicate-candidate",
+            f"{BANK} has equal values; a pool gets only one of them",
+        )
         return self._tally.finding(code, "note", (spare, len(bank)), "bank rows", detail, *examples)
 
 

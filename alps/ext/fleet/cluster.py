@@ -24,7 +24,7 @@ try:
     from distributed import Client, KilledWorker
     from distributed.client import FutureCancelledError
 except ImportError as error:
-    raise UsageError(f"engine=dask: {error}; pip install 'alps-eval[dask]' brings it") from error
+    raise UsageError(f"engine=dask: {error}; run pip install 'alps-eval[dask]'") from error
 
 # Seconds: for a connection, between two looks for a scheduler that is gone, and until a file that
 # another machine wrote is seen here

@@ -190,7 +190,7 @@ def parse_share(reported: str) -> tuple[float, int]:
     """
     match = _REPORTED.match(reported.strip())
     if match is None:
-        raise UsageError(f"reported={reported}: it takes a share, such as 74.3% or 0.743")
+        raise UsageError(f"reported={reported}: must be a share, such as 74.3% or 0.743")
     percent = bool(match[3])
     value = float(match[1]) / (100 if percent else 1)
     if value > 1:

@@ -204,7 +204,7 @@ def _read(path: Path, faults: list[str], above: tuple[Path, ...]) -> _Tables:
         return _Tables()
     base, extends = _Tables(), values.pop("extends", None)
     if extends is not None and not isinstance(extends, str):
-        faults.append(f"{path}, extends: it takes the path of another plan")
+        faults.append(f"{path}, extends: must be the path of another plan")
     elif extends is not None and path.resolve() in above:
         faults.append(f"{path}, extends: a plan can't extend itself")
     elif extends is not None:
@@ -219,7 +219,7 @@ def _parted(path: Path, values: dict[str, Any], faults: list[str]) -> _Tables:
     """Part the keys of one file, and refuse those that mean nothing there."""
     matrix, excluded = values.pop("matrix", {}), _tables_of(path, "exclude", values, faults)
     if not isinstance(matrix, dict):
-        faults.append(f"{path}, matrix: it takes a table, [matrix]")
+        faults.append(f"{path}, matrix: must be a table, [matrix]")
         matrix = {}
     own = {}
     for axis in ("model", "task"):
@@ -234,7 +234,7 @@ def _parted(path: Path, values: dict[str, Any], faults: list[str]) -> _Tables:
     for key, value in matrix.items():
         axes[key] = value if isinstance(value, list) else [value]
         if not axes[key] or any(isinstance(one, list | dict) for one in axes[key]):
-            faults.append(f"{path}, matrix.{key}: it takes one or more values, but no nested lists")
+            faults.append(f"{path}, matrix.{key}: must be one or more values, without nested lists")
         elif twice := [one for place, one in enumerate(axes[key]) if one in axes[key][:place]]:
             faults.append(f"{path}, matrix.{key}: {twice[0]} appears twice")
     return _Tables(values, axes, own["model"], own["task"], tuple(excluded))
@@ -246,7 +246,7 @@ def _tables_of(
     tables = values.pop(name, [])
     if isinstance(tables, list) and all(isinstance(one, dict) for one in tables):
         return tables
-    faults.append(f"{path}, {name}: it takes tables, [[{name}]]")
+    faults.append(f"{path}, {name}: must be tables, [[{name}]]")
     return []
 
 

@@ -33,7 +33,7 @@ def view(runs: list[Path], settings: "ViewSettings") -> None:
     idle = "out" if settings.serve else "port"
     if idle in settings.model_fields_set:
         state = "yes" if settings.serve else "no"
-        raise click.UsageError(f"{idle}=: it changes nothing with serve={state}; leave it out")
+        raise click.UsageError(f"{idle}= would change nothing with serve={state}; leave it out")
     if settings.serve:
         _serve_view(runs, settings.port)
         return

@@ -346,7 +346,7 @@ def test_a_calibration_of_another_judge_is_refused(run, server):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(None, "no calibration there"), ("{", "not valid JSON"), ("[]", "not a calibration")],
+    [(None, "no calibration; create one"), ("{", "not valid JSON"), ("[]", "not a calibration")],
 )
 def test_what_is_no_calibration_is_one_line(run, tmp_path, text, said, server):
     if text is not None:

@@ -395,7 +395,7 @@ def test_a_file_that_is_no_log_of_inspect_is_one_line(tmp_path):
         (("mem0", "missing.json", "out=out"), "missing.json: No such file or directory"),
         (("mem0", "out=out"), "name at least one file"),
         (("mem0", "f.json", "data=f.json", "out=out"), "mem0 files need no other"),
-        (("mem0", "f.json", "reported=best", "out=out"), "reported=best: it takes a share"),
+        (("mem0", "f.json", "reported=best", "out=out"), "reported=best: must be a share"),
         (("mem0", "f.json", "out=."), "already exists"),
         (("mem0", "f.json", "g.json", "reported=1", "out=out"), "needs exactly one file"),
     ],

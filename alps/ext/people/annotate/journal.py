@@ -99,7 +99,7 @@ def read_journal(path: Path) -> Iterator[GivenLabel]:
         try:
             yield GivenLabel.model_validate(row)
         except ValidationError as error:
-            message = "is not a label; restore the line, or remove it"
+            message = "is not a label; restore or remove the line"
             raise DataError(message, path=path, line=number) from error
 
 
