@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from alps.judges.base import Judge
-from alps.judges.matching import POLICIES, Match, assign, left_over
+from alps.judges.matching import Match, assign, left_over
 from alps.judges.relate import (
     RUBRICS,
     Relations,

@@ -244,7 +244,7 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
         yield f"{counted(cut, 'answer')} {_were(cut)} cut off (max_tokens)."
     if wild := track.notes.get(RAN_WILD, 0):
         what = "repeated text until the cut-off; a larger max_tokens does not help"
-        yield f"{counted(wild, 'answer')} ran wild: {what}."
+        yield f"{counted(wild, 'answer')} {what}."
     yield from relation_lines(track.counts)
     if track.rejected_gold:
         items = counted(track.rejected_gold, "gold item")
