@@ -198,7 +198,7 @@ def _names_a_secret(key: str, model: type[BaseModel]) -> bool:
 def unlike_any(key: str, model: type[BaseModel], *, beside: Iterable[str] = ()) -> str:
     """Say what to do instead of giving a `key` that is not known, `beside` what else is taken."""
     if _names_a_secret(key, model):
-        return "; keys come from the environment: export OPENAI_API_KEY=…, or that of your provider"
+        return "; keys come from the environment: export OPENAI_API_KEY=…, or your provider's key"
     if key in _NOW and model is RunSettings:
         return f"; write {_NOW[key]}"
     return closest(key, [*model.model_fields, *beside])

@@ -111,7 +111,7 @@ def hub_name(data: str, default: str = RELEASE) -> HubName | None:
     repository = before.partition(":")[2] if ":" in before else default
     if not _is_repository(repository) or (at and not revision):
         forms = f"{HUB}, {HUB}@REVISION or {HUB}:OWNER/NAME@REVISION"
-        raise UsageError(f"data={data}: a data set of the hub is written {forms}")
+        raise UsageError(f"data={data}: write a hub data set as {forms}")
     return HubName(repository, revision or None)
 
 

@@ -148,7 +148,7 @@ def check_name(model: str) -> None:
         UsageError: If no provider can be told from it.
     """
     if not is_known(model):
-        what = "no provider is known by that name; write provider/model, as in openai/gpt-4.1-mini"
+        what = "unknown provider; write provider/model, such as openai/gpt-4.1-mini"
         raise UsageError(f"model '{model}': {what}")
 
 

@@ -398,7 +398,7 @@ def read_wanted(
     if samples is not None:
         return Samples(samples)
     if isinstance(data.place, PoolSource):
-        return Samples({}, "pools not shown: they are now built differently than for this run")
+        return Samples({}, "pools are now built differently than for this run, so none are shown")
     changed = "has changed since this run, so dialogues and gold are not shown"
     return Samples({}, f"{data.place} {changed}")
 

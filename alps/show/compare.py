@@ -340,7 +340,7 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = Fa
     tracks = [_compare_track(by_letter, track, values, headlines, parts) for track in shared]
     # Every record may have failed in one run or another, though all have the track.
     if not any(track.shared for track in tracks):
-        raise UsageError("no record is scored in all of these runs")
+        raise UsageError("no record has a score in all of these runs")
     again = (part.corrected(by_letter, shared) for part in parts)
     corrected = tuple(one for one in again if one is not None)
     more = [note for one in corrected for note in one.notes]

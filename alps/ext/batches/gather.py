@@ -260,7 +260,7 @@ class Batches:
                 await self._drop(entry)
                 return
             entry = await self.journal.step(entry, "ordered", id=name)
-        self._notice(f"batch {entry.id} of {len(entry.keys):,} requests is resumed")
+        self._notice(f"resumed batch {entry.id} with {len(entry.keys):,} requests")
         await self._carry(endpoint, entry)
 
     async def _ordered(self, endpoint: Endpoint, entry: BatchEntry, spool: Spool) -> BatchEntry:

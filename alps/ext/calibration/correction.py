@@ -354,7 +354,7 @@ def _doubts(calibrations: Mapping[str, Calibration], chosen: Chosen, method: str
         if calibration.rubrics[rubric].verdict == "fail":
             notes.append(f"the judge failed its calibration under {rubric}")
         if method == "rogan_gladen" and calibration.rubrics[rubric].uneven:
-            notes.append(f"under {rubric} the judge is not equally good on every system")
+            notes.append(f"under {rubric}, the judge is not equally good on every system")
         if calibration.row.api_base != chosen.api_base:
             notes.append(OTHER_ENDPOINT)
     return notes

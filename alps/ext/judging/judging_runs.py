@@ -76,7 +76,7 @@ def read_wordings(
         elif path.suffix == ".md":
             found.append(_read_single(path, used))
     if not found:
-        raise UsageError(f"prompts={folder}: the folder has no .md files and no folder with any")
+        raise UsageError(f"prompts={folder}: no .md files, and no folders with .md files")
     _check_different(folder, found)
     notes = (f"Left out prompts whose rubrics these runs do not use: {', '.join(sorted(unused))}",)
     return tuple(sorted(found, key=lambda wording: wording.name)), notes if unused else ()

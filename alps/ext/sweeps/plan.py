@@ -20,7 +20,7 @@ _CAPS = ("max_cost", "max_total_tokens")
 _OF_ALL = ("out", *_CAPS)
 _NEVER = {
     "config": "extends= names another plan",
-    "dry_run": "a plan is always checked before the first request",
+    "dry_run": "alps always checks a plan before the first request",
     **dict.fromkeys(("engine", "workers", "scheduler"), "a sweep runs in one process"),
     **dict.fromkeys(
         ("audit", "audit_judge", "audit_judge_api_base", "audit_labels"),
@@ -106,7 +106,7 @@ def plan_of_words(words: Sequence[str]) -> SweepPlan:
     for model, settings in zip(models, _without_idle(own), strict=True):
         given = settings.model_fields_set - {"config"}  # its values are words like others
         if refused := [name for name in _NEVER if name in given]:
-            raise UsageError(f"{refused[0]}=: not with several models; name one in model=")
+            raise UsageError(f"{refused[0]}=: not allowed with several models; name one in model=")
         cells.append(SweepCell(model, settings.task, _less(settings, _OF_ALL)))
     first = parsed[0]
     out = None if first.out is None else Path(first.out)

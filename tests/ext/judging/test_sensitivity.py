@@ -333,7 +333,7 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
     ("written", "words", "said"),
     [
         ({}, ("prompts=elsewhere",), "prompts=elsewhere: no such folder"),
-        ({}, (), "prompts=new: the folder has no .md files and no folder with any"),
+        ({}, (), "prompts=new: no .md files, and no folders with .md files"),
         ({"harsh/notes.txt": "x"}, (), "new/harsh: no .md file in it"),
         (
             {"harsh/paa.md": "<!-- id: a/1 -->\nx"},

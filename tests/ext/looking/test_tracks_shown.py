@@ -257,7 +257,7 @@ def test_the_instructive_records_of_update_begin_with_what_was_kept(tracks_run):
         "the right memory": ["anna"],
     }
     (low,) = choose(load_task("utilization").shown.highlights, _of(rows, "task4_ability4"), {})
-    assert low[0].title == "worst rating, though the words of the memory are there"
+    assert low[0].title == "worst rating, although the answer has the memory's words"
 
 
 def _of(rows: dict[AnswerKey, Any], track: str) -> dict[AnswerKey, Any]:

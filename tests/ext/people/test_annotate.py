@@ -252,7 +252,7 @@ def test_two_people_label_in_one_folder_and_one_person_has_one_page(work):
     with Desk(work) as anna, Desk(work, "ben") as ben:
         anna.say(label="1")
         ben.say(label="0")
-        with pytest.raises(UsageError, match="as=anna: their page is already open"):
+        with pytest.raises(UsageError, match="as=anna: this page is already open"):
             Seat(work, "anna")
     assert {name: len(said) for name, said in people_in(work).items()} == {"anna": 1, "ben": 1}
 
