@@ -300,13 +300,19 @@ def test_gold_that_everybody_can_see_and_that_is_missing_is_an_error(hub):
         pytest.param("hub@" + "a" * 40, "Cosineyx/Alpsbench has no such revision", id="a commit"),
         pytest.param("hub:no/such", f"or is private: log in with {LOG_IN}", id="a data set"),
         pytest.param(
-            "hub:such", "is written hub, hub@REVISION or hub:OWNER/NAME@REVISION", id="no owner"
+            "hub:such",
+            "write a hub data set as hub, hub@REVISION or hub:OWNER/NAME@REVISION",
+            id="no owner",
         ),
         pytest.param(
-            "hub:", "is written hub, hub@REVISION or hub:OWNER/NAME@REVISION", id="no name"
+            "hub:",
+            "write a hub data set as hub, hub@REVISION or hub:OWNER/NAME@REVISION",
+            id="no name",
         ),
         pytest.param(
-            "hub@", "is written hub, hub@REVISION or hub:OWNER/NAME@REVISION", id="no revision"
+            "hub@",
+            "write a hub data set as hub, hub@REVISION or hub:OWNER/NAME@REVISION",
+            id="no revision",
         ),
     ],
 )
