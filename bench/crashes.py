@@ -248,7 +248,7 @@ def ended_at(setup: Setup, calm: Calm, place: Place, spec: dict[str, Any]) -> Fo
 
 @dataclass(frozen=True)
 class Job:
-    """One thing to do in a needs a new folder.
+    """One thing to do in a folder of its own.
 
     The row of the table it belongs to, and how a failure is named.
     """

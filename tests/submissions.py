@@ -72,7 +72,7 @@ def make_rules_run(folder: Path, data: Path) -> Path:
 
 
 class Shelf:
-    """A packed submission in a needs a new folder, the data it is about, and copies of it."""
+    """A packed submission in a folder of its own, the data it is about, and copies of it."""
 
     def __init__(self, folder: Path) -> None:
         self.data = write_data(folder / "data")

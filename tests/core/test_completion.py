@@ -44,7 +44,7 @@ def tab(monkeypatch, tmp_path, capsys):
 
 @pytest.fixture
 def runs(tmp_path):
-    """Two runs where runs lie, one in a needs a new folder, and a folder that is none."""
+    """Two runs where runs lie, one in a folder of its own, and a folder that is none."""
     for name in ("runs/first", "runs/second", "mine/third", "notes"):
         (tmp_path / name).mkdir(parents=True)
         if name != "notes":

@@ -202,7 +202,7 @@ def begun(tree):
 
 @pytest.fixture(scope="module")
 def command(begun, tmp_path_factory):
-    """Return `alps` of that tree, run in a needs a new folder."""
+    """Return `alps` of that tree, run in a folder of its own."""
     here = tmp_path_factory.mktemp("here")
 
     def run(*words, code=0, **variables):
