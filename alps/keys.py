@@ -147,7 +147,7 @@ class Keys(BaseModel):
 class FrozenSettings(BaseModel):
     """Settings that nothing can be added to."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def as_of(settings: type[BaseModel], key: str) -> Any:
@@ -158,7 +158,7 @@ def as_of(settings: type[BaseModel], key: str) -> Any:
 class AskSettings(Keys):
     """Who judges, and how it is asked."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     judge: str = Field(
         "lexical",

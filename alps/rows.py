@@ -33,7 +33,7 @@ class Figure(Protocol):
 class Fields(BaseModel):
     """A frozen part of a file of a run."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     def row(self) -> Json:
         """Return the fields that were set, as JSON has them."""
@@ -246,7 +246,7 @@ class TrackSummary(Fields):
     """
 
     # The conditions of a user's own task stand beside ours, under any name.
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     task: str | None = None
     condition: Any = None
@@ -531,7 +531,7 @@ class TrackRow(Fields):
     `conditions` are the settings that the data decided; tasks with files of their own say more.
     """
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     n: int
     sha256: str | None = None

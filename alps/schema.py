@@ -87,7 +87,7 @@ _LIST_KEYS = (
 class FrozenRow(BaseModel):
     """A frozen row: unknown fields and numbers that are not finite are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 Record = FrozenRow
@@ -217,9 +217,9 @@ class RetrievalSample(FrozenRow):
 class RetrievalAnswer(FrozenRow):
     """What a system answers in retrieval: the memory it chose, and what it makes of it."""
 
-    selected_memory_id: str
-    answer: str
-    reason: str
+    selected_memory_id: Annotated[str, Field(max_length=200)]
+    answer: Annotated[str, Field(max_length=3_000)]
+    reason: Annotated[str, Field(max_length=600)]
 
 
 class Target(FrozenRow):

@@ -305,6 +305,7 @@ class Asking:
             it stands.
         joined: What the answers to all variants of a sample, in their order, come to together.
         filled: Adds to parsed JSON what is known without it, for a task that does not ask for that.
+        choices: The values that fields of an answer may have for a sample, by field.
         continuations: What is compared by log-probability instead of being asked; `to_prediction`
             then gets an `alps.llm.likelihood.Compared`. None where a typed answer is asked for.
     """
@@ -316,6 +317,7 @@ class Asking:
     joined: Callable[[Any, Sequence[Prediction]], Prediction] | None = None
     continuations: Callable[[Any], Continuations] | None = None
     filled: Callable[[Any, object], object] | None = None
+    choices: Callable[[Any], Mapping[str, Sequence[str]]] = lambda sample: {}
 
 
 @dataclass(frozen=True)
@@ -582,7 +584,9 @@ class Task:
             self.fits(sample, self.to_prediction(found.value))
             return found
 
-        return self.answer if self.fits is anything_fits else replace(self.answer, read=read)
+        if self.fits is anything_fits:
+            return self.answer
+        return replace(self.answer, read=read, choices=self.asking.choices(sample))
 
 
 def rubrics_of(tasks: Iterable[Task]) -> list[Rubric]:

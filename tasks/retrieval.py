@@ -104,6 +104,9 @@ class Choice(RetrievalAnswer):
     """A prediction: the memory that was chosen, and the ids from best to worst."""
 
     selected_memory_id: Id
+    # Imported ones may be longer than what an LLM is asked to write.
+    answer: str
+    reason: str
     ranking: Annotated[list[Id], Field(max_length=2_000)]
 
 
@@ -181,6 +184,10 @@ def input_row(sample: RetrievalSample) -> dict[str, Any]:
 
 def _for_class(sample: RetrievalSample) -> RetrievalSample:
     return sample.model_copy(update={"gold": None, "told": ()})
+
+
+def _choices(sample: RetrievalSample) -> dict[str, list[str]]:
+    return {"selected_memory_id": [candidate.id for candidate in sample.candidates]}
 
 
 def read_answer(node: object) -> Read[dict[str, Any]]:
@@ -438,7 +445,8 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             answer=AnswerType(
                 schema=RetrievalAnswer,
                 read=read_answer,
-                partial=False,
+                # The id comes first: where the text behind it is cut off, the choice is known.
+                partial=True,
                 decision=_choice_of,
                 within=A_CHOICE,
             ),
@@ -461,7 +469,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
                 schema=Choice,
             ),
             systems=SYSTEMS,
-            asking=Asking(for_class=_for_class),
+            asking=Asking(for_class=_for_class, choices=_choices),
             shown=Shown(
                 title=f"retrieval@{size}",
                 variant=str(size),

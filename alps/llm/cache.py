@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from alps.errors import UsageError
 from alps.folders import OWNER_ALONE, cache_folder, keep_private
 from alps.jsonl import parse_json
-from alps.llm.structured import sent_schema
+from alps.llm.structured import choices_sent, sent_schema
 from alps.llm.types import Reply, Request
 
 # Another run that holds the cache is waited for at the start; later each reply would wait
@@ -41,6 +41,8 @@ def cache_key(request: Request[Any]) -> str:
     }
     # What came later is left out where it is not given, so that replies of versions without it are
     # still found.
+    if choices := choices_sent(request):
+        parts["choices"] = {name: list(values) for name, values in choices.items()}
     if request.extra:
         parts["extra"] = request.extra
     if request.echo_from is not None:

@@ -21,7 +21,7 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace, new_class
 from typing import Any, TypeVar
@@ -173,6 +173,15 @@ def sent_schema(request: Request[Any]) -> str | None:
     return schema_of(request.answer.schema, lengths=_takes_lengths(request))
 
 
+def choices_sent(request: Request[Any]) -> Mapping[str, Sequence[str]]:
+    """Return the values that fields of an answer are held to; providers are sent none."""
+    # Up to a thousand ids, others for every record: a provider would compile each schema anew.
+    in_prompt = request.structured in ("json", "prompt")
+    if request.answer is None or in_prompt or request.plain or not _is_of_ones_own(request):
+        return {}
+    return request.answer.choices
+
+
 def _takes_lengths(request: Request[Any]) -> bool:
     in_prompt = request.structured in ("json", "prompt")
     return in_prompt or (not request.plain and _is_of_ones_own(request))
@@ -240,9 +249,21 @@ def shaped(request: Request[Any], messages: Sequence[dict[str, str]]) -> dict[st
     lengths = _takes_lengths(request)
     options: dict[str, Any] = json.loads(_options(request.answer.schema, mode, lengths))
     options["messages"] = list(messages)
+    for name, values in choices_sent(request).items():
+        _fields(options)[name] = {"type": "string", "enum": list(values)}
     if mode in ("json", "prompt"):
         options["messages"] = _with_schema(messages, request.answer.schema)
     return options
+
+
+def _fields(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the schema among the options of a request."""
+    if "tools" in options:
+        schema = options["tools"][0]["function"]["parameters"]
+    else:
+        schema = options["response_format"]["json_schema"]["schema"]
+    fields: dict[str, Any] = schema["properties"]
+    return fields
 
 
 def as_body(options: dict[str, Any], model: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeVar
 
@@ -83,15 +83,18 @@ class AnswerType(Generic[T]):
         read: Reads parsed JSON tolerantly, or raises ValueError with a sentence for the model.
         partial: Whether an answer that was cut off may be used as far as it is complete.
         decision: What two answers must have in common not to contradict each other: a judge's
-            verdict, without reasons.
+            verdict, without reasons. None: all of it, and nothing in a list that may be cut off.
         within: Its output budget; None where nothing is known of its length.
+        choices: The values that a field may have, for a server of one's own: a grammar holds a
+            model to them.
     """
 
     schema: type[BaseModel]
     read: Callable[[object], Read[T]]
     partial: bool
-    decision: Callable[[T], object] = field(default=lambda value: value)
+    decision: Callable[[T], object] | None = None
     within: OutputBudget | None = None
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 JUDGE_CHECK = "judge_check"

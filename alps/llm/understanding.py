@@ -284,7 +284,8 @@ def _understand_json(text: str, answer: AnswerType[T], *, cut: bool) -> Completi
     cut = cut or answers.broken_off
     chosen = _final(answers, answer, cut=cut)
     if chosen is not None:
-        if not answer.partial and _is_contradicted(chosen, answers.fitting, answer):
+        decides = not answer.partial or answer.decision is not None
+        if decides and _is_contradicted(chosen, answers.fitting, answer):
             return Completion("invalid", error=SEVERAL_ANSWERS)
         reading, read = chosen.reading, chosen.read
         several = f"the last of {len(answers.fitting)} answers" if len(answers.fitting) > 1 else ""
@@ -361,5 +362,7 @@ def _is_contradicted(
     before = fitting[: fitting.index(chosen)]
     if not before or chosen.reading.gap or not chosen.reading.literal:
         return False
-    decisions = [answer.decision(candidate.read.value) for candidate in (before[-1], chosen)]
-    return decisions[0] != decisions[1]
+    one, other = before[-1].read.value, chosen.read.value
+    if answer.decision is None:
+        return one != other
+    return answer.decision(one) != answer.decision(other)

@@ -446,9 +446,16 @@ def _reported(
             if row.table.id == table.id:
                 cells = _reported_cells(board, row, shown)
                 rows.append(filled(cells, {"search": row.name.lower()}, width))
+        title = f"{_how(table)}: {table.title}"
+        yield BoardSection("reported", title, reference_note(table, root), rows)
+
+
+def _how(table: ReferenceTable) -> str:
+    """Return how the figures of a table came to be."""
+    if table.kind == "reported":
         by = "the paper" if table.ran_by.startswith("the authors") else "others"
-        how = "Recomputed from public answers" if table.recomputed else f"Reported by {by}"
-        yield BoardSection("reported", f"{how}: {table.title}", reference_note(table, root), rows)
+        return f"Reported by {by}"
+    return "Recomputed from public answers" if table.recomputed else "Run by alps"
 
 
 def reference_note(table: ReferenceTable, root: str) -> Markup:
@@ -457,7 +464,7 @@ def reference_note(table: ReferenceTable, root: str) -> Markup:
     words = (table.ran_by, table.data.name, judged, table.note)
     note = Markup("not ranked here; run by {} on {}, with {}. {} ").format(*map(foreign, words))
     link = Markup('<a href="{}references.html#{}">{}</a>')
-    asked = "how to recompute" if table.recomputed else "source"
+    asked = {"recomputed": "how to recompute", "run": "how to run"}.get(table.kind, "source")
     return note + link.format(root, table.id, asked)
 
 

@@ -205,6 +205,13 @@ def test_a_score_is_on_the_first_screen(browser, site, page, score, width, heigh
         assert box["y"] + box["height"] <= height
 
 
+@pytest.mark.parametrize("page", ["extraction", "update", "retrieval-100"])
+def test_a_board_is_no_wider_than_a_page_of_1280(browser, site, page):
+    with opened(browser, f"{page}.html", site, width=1280) as tab:
+        board = tab.locator(".scroll:has(table.board)").first
+        assert board.evaluate("at => at.scrollWidth <= at.clientWidth")
+
+
 def test_no_column_of_the_first_page_is_empty(browser, site):
     with opened(browser, "index.html", site) as tab:
         for table in tab.locator("table.tasks-of").all():

@@ -516,17 +516,27 @@ def test_verdicts_that_differ_in_reasons_alone_do_not_contradict_each_other():
     assert understand(Reply(text, "stop"), rating_answer(BinaryReply)).value == ({"met": 1}, "b")
 
 
-def test_of_two_choices_in_prose_the_last_counts():
+IDS = ("c001", "c002")
+ONE, OTHER = (json.dumps({"selected_memory_id": name, "answer": "", "reason": ""}) for name in IDS)
+CUT_OFF = '{"selected_memory_id": "c002", "answer": "They keep gee'
+CHOICES = {
+    "two in prose": (f"Draft: {ONE}. No, wait. Final: {OTHER}", "stop", "c002"),
+    "two without a word between": (f"{ONE}\n{OTHER}", "stop", None),
+    # The id is whole: what is cut off says nothing of which memory was chosen.
+    "cut off behind the id": (CUT_OFF, "length", "c002"),
+    "cut off within the id": (CUT_OFF[:27], "length", None),
+    "cut off before the id": ('{"answer": "They keep gee', "length", None),
+}
+
+
+@pytest.mark.parametrize(("text", "finish", "chosen"), CHOICES.values(), ids=CHOICES)
+def test_a_choice_counts_where_it_is_whole_and_alone(text, finish, chosen):
     task = load_tracks("retrieval", TaskOptions())[0]
-    ids = ("c001", "c002")
-    pool = tuple(Candidate(id=name, value=name) for name in ids)
+    pool = tuple(Candidate(id=name, value=name) for name in IDS)
     shown = {"benchmark_id": "b", "session_id": "s", "query": "q", "candidates": pool}
-    draft, final = (
-        json.dumps({"selected_memory_id": name, "answer": "", "reason": ""}) for name in ids
-    )
-    reply = Reply(f"Draft: {draft}. No, wait. Final: {final}", "stop")
-    completion = understand(reply, task.answer_to(RetrievalSample(**shown, gold="c002")))
-    assert completion.value["selected_memory_id"] == "c002"
+    asked = task.answer_to(RetrievalSample(**shown, gold="c002"))
+    value = understand(Reply(text, finish), asked).value
+    assert (value and value["selected_memory_id"]) == chosen
 
 
 MARKERS = (

@@ -18,7 +18,9 @@ from alps.llm.structured import MODES, first_mode, next_mode, shaped
 from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import asked_sha256
 from alps.schema import MemoryList
+from alps.tasks.base import TaskOptions
 from alps.tasks.extraction import TASK, WrittenMemories
+from alps.tasks.retrieval import tracks as retrieval_tracks
 from tests.conftest import ROOT
 from tests.desk import GOOD, QUESTION, Desk, Hobbies, always, chat, question
 from tests.endtoend import rows
@@ -440,6 +442,23 @@ def test_a_server_that_refuses_lengths_is_asked_in_the_same_mode_without(desk: D
         before = len(server.requests)
         assert {got.outcome for got in desk.ask_all(*asked)} == {"ok"}
         assert len(server.requests) - before <= 6
+
+
+POOL = ("m1", "m2")
+CHOSEN = replace(retrieval_tracks(TaskOptions())[0].answer, choices={"selected_memory_id": POOL})
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("model", "where"), SENT_LENGTHS)
+def test_a_server_of_ones_own_is_held_to_the_ids_of_the_pool_and_no_provider_is(
+    model: str, where: str | None, mode: Any
+):
+    api_base = OWN_SERVER["api_base"] if where else None
+    request: Request[Any] = Request(model, QUESTION, CHOSEN, api_base=api_base, structured=mode)
+    free = replace(request, answer=replace(CHOSEN, choices={}))
+    held = mode in SENT_LENGTHS[model, where] and mode in ("schema", "tools")
+    assert ('"enum": ["m1", "m2"]' in json.dumps(shaped(request, QUESTION))) == held
+    assert (cache_key(request) != cache_key(free)) == held
 
 
 def test_a_schema_with_lengths_is_another_question_than_one_without():
