@@ -331,7 +331,7 @@ def reason_of(error: Exception, repository: str) -> str:
             code = cause.response.status_code
             if code in (401, 403):
                 return f"the hub refused access (HTTP {code}): {_LOG_IN}"
-            return f"not in the cache, and the hub returned HTTP {code}; {_ELSEWHERE}"
+            return f"not in the cache, and the hub answered HTTP {code}; {_ELSEWHERE}"
     first = " ".join(str(causes[-1]).split())[:120]
     return f"can't be fetched ({type(causes[-1]).__name__}: {first}); {_ELSEWHERE}"
 

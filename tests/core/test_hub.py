@@ -281,7 +281,9 @@ def test_a_track_that_the_hub_fails_to_give_is_an_error_and_one_that_is_not_ther
     assert "task4_ability3" not in left_out
     moved(hub)
     hub.refuse = lambda path: Refusal(503) if "task4_ability3" in path else None
-    with pytest.raises(HubError, match=r"dev/task4_ability3: the hub answered HTTP 503"):
+    with pytest.raises(
+        HubError, match=r"dev/task4_ability3: not in the cache, and the hub answered HTTP 503"
+    ):
         open_data(settings("task=all"))
 
 

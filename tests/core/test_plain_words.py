@@ -276,7 +276,7 @@ def test_answers_that_were_cut_off_are_told_in_the_table_for_the_record_and_on_t
         (
             "oracle",
             "utilization",
-            "not a system for utilization, it answers only extraction, update, retrieval",
+            "not a system for utilization, only for extraction, update, retrieval",
         ),
         ("python:os:getcwd", "extraction", "getcwd has no method 'predict' (it gives a str)"),
     ],
@@ -372,7 +372,7 @@ def test_a_home_that_is_not_known_is_one_line(capsys):
         raise RuntimeError("Could not determine home directory.")
 
     assert guarded(ask) == 2
-    assert "your home folder is not known; set HOME" in capsys.readouterr().err
+    assert "your home folder is unknown; set HOME" in capsys.readouterr().err
 
 
 def test_gold_that_is_marked_as_rejected_is_counted_once_however_often_it_was_answered():
