@@ -218,7 +218,7 @@ class RetrievalAnswer(FrozenRow):
     """What a system answers in retrieval: the memory it chose, and what it makes of it."""
 
     selected_memory_id: Annotated[str, Field(max_length=200)]
-    answer: Annotated[str, Field(max_length=3_000)]
+    answer: Annotated[str, Field(max_length=2_000)]
     reason: Annotated[str, Field(max_length=600)]
 
 

@@ -54,11 +54,14 @@ _OF_SHAPE = re.compile(
     r"response[\s_-]?(?:format|schema|json[\s_-]?schema|mime[\s_-]?type)|json[\s_-]?(?:schema"
     r"|object|mode|output)|structured[\s_-]?(?:output|response)|guided[\s_-]?(?:json|decoding)"
     r"|grammar|output[\s_-]?(?:format|config)|input[\s_-]?schema|invalid schema|\bstrict\b"
-    r"|tool[\s_-]?(?:choice|use|call)|\btools?\b|function[\s_-]?call|max(?:Length|Items)\b",
+    r"|tool[\s_-]?(?:choice|use|call)|\btools?\b|function[\s_-]?call|max(?:Length|Items)\b"
+    r"|enum[\s_-]?values?",
     re.IGNORECASE,
 )
-# How servers say that a schema may have no lengths, or a grammar not such long ones
-_OF_LENGTHS = re.compile(r"max_?(?:length|items)|repetition|grammar", re.IGNORECASE)
+# How servers say that a schema may have no lengths or so many ids, or a grammar not such long ones
+_OF_LENGTHS = re.compile(
+    r"max_?(?:length|items)|repetition|grammar|enum[\s_-]?value", re.IGNORECASE
+)
 # How servers say that an answer may not be so long, or not beside so long a prompt
 _OF_LENGTH = re.compile(
     r"max[\s_-]?(?:(?:completion|new|output)[\s_-]?)?tokens|in the completion", re.IGNORECASE

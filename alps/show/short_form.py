@@ -329,7 +329,9 @@ def _counts(summary: Summary) -> str:
     lost = f"{unscored:,} unscored{_kinds(missing)}"
     if not scored:
         return f"0 of {scored + unscored:,} scored, {lost}"
-    return f"{scored:,} scored, {failed.total():,} failed{_kinds(failed)}, {lost}"
+    # A failed answer is scored, too: as the worst.
+    whose = " of them" if failed else ""
+    return f"{scored:,} scored, {failed.total():,}{whose} failed{_kinds(failed)}, {lost}"
 
 
 def _kinds(counts: Counter[str]) -> str:

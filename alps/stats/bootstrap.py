@@ -342,6 +342,19 @@ def _expanded_tail(levels: Floats, clusters: int) -> Floats:
     return tails
 
 
+def clustered_variance(influence: Floats, clusters: Sequence[Hashable]) -> float | None:
+    """Return the variance of a sum whose records are independent between clusters only.
+
+    `influence` is what each record adds to the error of the estimate, shape (records,); it sums to
+    about zero. With every record its own cluster and influences (x - mean) / n this is the usual
+    s² / n. None with fewer than two clusters.
+    """
+    sums = cluster_sums(influence[:, None], clusters)[:, 0]
+    if len(sums) < 2:
+        return None
+    return float(len(sums) / (len(sums) - 1) * np.square(sums).sum())
+
+
 def ratio(above: Floats, below: Floats) -> Floats:
     """Divide element by element; NaN, an undefined figure, where `below` isn't positive."""
     above, below = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)

@@ -15,7 +15,6 @@ from alps.stats.bootstrap import (
     clustered_mean,
 )
 from alps.stats.bounded import LEVEL, UNSEEN_AREA
-from alps.stats.grouped import rare_bound
 
 ROUNDING = 1e-9
 
@@ -35,6 +34,30 @@ def area_weights(sizes: Sequence[float]) -> Floats:
     weights[:-1] += widths / 2
     weights[1:] += widths / 2
     return weights
+
+
+def rare_bound(away: Floats, confidence: float) -> float:
+    """Return an upper bound of the mean of values in [0, 1], almost all 0.
+
+    Values between 0 and 1 say less of the rate than ones do, and the variance between a few of them
+    says almost nothing of those that were not seen: each is counted at what it adds to Clopper and
+    Pearson's bound (Stringer).
+
+    Source: Bickel, International Statistical Review 60 (1992) 197.
+
+    Args:
+        away: At least one.
+        confidence: Of the bound, one-sided.
+    """
+    from scipy.stats import beta
+
+    above = np.sort(away[away > 0])[::-1]
+    seen = np.arange(len(above) + 1)
+    # Where all values are above 0 there is none left to be seen.
+    bounds = np.where(
+        seen < len(away), beta.ppf(confidence, seen + 1, np.maximum(len(away) - seen, 1)), 1.0
+    )
+    return float(bounds[0] + np.diff(bounds) @ above)
 
 
 def area_under(

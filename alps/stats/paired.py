@@ -12,9 +12,8 @@ from string import ascii_lowercase
 
 import numpy as np
 
-from alps.stats.bootstrap import UNIT, Estimate, Floats, clustered_difference
+from alps.stats.bootstrap import UNIT, Estimate, Floats, clustered_difference, clustered_variance
 from alps.stats.bounded import LEVEL
-from alps.stats.intervals import clustered_variance
 
 _ROUNDING = 1e-12
 # The share of cases in which a detectable difference is found.

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from alps.ext.audits.intervals import clopper_pearson
 from alps.stats.bootstrap import clustered_mean
-from alps.stats.intervals import clopper_pearson
 from tests.conftest import ROOT
 
 

@@ -422,18 +422,29 @@ def test_lengths_are_sent_where_they_are_taken_and_enums_everywhere(
     assert {word for word in ("memory_id", "updated_at", "session_id") if word in text} == set()
 
 
+POOL = ("m1", "m2")
+REFUSED_PARTS = {
+    "maxLength": "For 'string' type, 'maxLength' is not supported",
+    '"enum": ["m1"': "schema has too many enum values",
+}
+
+
+@pytest.mark.parametrize("part", REFUSED_PARTS)
 @pytest.mark.parametrize("mode", ["schema", "tools"])
-def test_a_server_that_refuses_lengths_is_asked_in_the_same_mode_without(desk: Desk, mode: str):
+def test_a_server_that_refuses_lengths_or_ids_is_asked_in_the_same_mode_without(
+    desk: Desk, mode: str, part: str
+):
     found = json.dumps({"memory_items": []})
+    bounded = replace(BOUNDED, choices={"memory_items": POOL})
 
     def script(body: dict[str, Any]) -> Answer:
-        if "maxLength" in json.dumps(body):
-            return Answer(status=400, error="For 'string' type, 'maxLength' is not supported")
+        if part in json.dumps(body):
+            return Answer(status=400, error=REFUSED_PARTS[part])
         return called(body, found) if mode == "tools" else Answer(found)
 
     with serve(script) as server:
         asked = [
-            question(server, answer=BOUNDED, structured=mode, repeat=number) for number in range(3)
+            question(server, answer=bounded, structured=mode, repeat=number) for number in range(3)
         ]
         for request in asked:
             assert desk.ask(request).value == {"memory_items": []}
@@ -444,7 +455,6 @@ def test_a_server_that_refuses_lengths_is_asked_in_the_same_mode_without(desk: D
         assert len(server.requests) - before <= 6
 
 
-POOL = ("m1", "m2")
 CHOSEN = replace(retrieval_tracks(TaskOptions())[0].answer, choices={"selected_memory_id": POOL})
 
 

@@ -12,6 +12,7 @@ from alps.errors import AlpsError
 from alps.ext.audits import FOLDER
 from alps.ext.audits.audit import read_audit
 from alps.ext.audits.corrections import powered_difference
+from alps.ext.audits.grouped import ENOUGH
 from alps.ext.audits.records import (
     AuditedRecords,
     Pairs,
@@ -43,7 +44,6 @@ from alps.show.compare import (
 from alps.show.formatting import task_title
 from alps.show.parts import CorrectedComparison, More
 from alps.stats.bootstrap import Estimate
-from alps.stats.grouped import ENOUGH
 from alps.stats.paired import Difference, Ranked, holm
 from alps.tasks import Metric
 

@@ -17,10 +17,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from alps.stats.bootstrap import UNIT, Estimate, Floats, cluster_sums
+from alps.ext.audits.grouped import RARE, RARE_DIFFERENCE, few_differ, grouped_interval
+from alps.ext.audits.intervals import Confusion, Z, wilson
+from alps.stats.bootstrap import UNIT, Estimate, Floats, cluster_sums, clustered_variance
 from alps.stats.bounded import LEVEL, interval_by_variance
-from alps.stats.grouped import RARE, RARE_DIFFERENCE, few_differ, grouped_interval
-from alps.stats.intervals import Confusion, Z, clustered_variance, wilson
 from alps.stats.paired import Difference, detectable, t_tests
 
 Method = Literal["rogan_gladen", "ppi"]

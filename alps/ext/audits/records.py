@@ -12,11 +12,11 @@ from alps.ext.audits import FOLDER
 from alps.ext.audits.audit import SCORES
 from alps.ext.audits.corrections import Correction, labels_for, ppi
 from alps.ext.audits.draws import LEAST
+from alps.ext.audits.intervals import Z
 from alps.rows import AuditedScore, Interval
 from alps.run.opened import AnswerKey, read_rows
 from alps.run.source import TrackData
 from alps.stats.bootstrap import Floats, clustered_mean
-from alps.stats.intervals import Z
 from alps.tasks import Metric, Task
 
 Names = Sequence[Hashable]

@@ -21,9 +21,9 @@ from alps.stats.bootstrap import (
     Floats,
     clustered_ratio,
     clustered_statistics,
+    clustered_variance,
     ratio,
 )
-from alps.stats.intervals import clustered_variance
 
 Score = Literal["accuracy", "rmse"]
 Status = Literal["passed", "failed", "underpowered"]

@@ -22,6 +22,7 @@ import numpy as np
 
 from alps.errors import AlpsError, UsageError
 from alps.ext.audits.corrections import Correction, Method, clustered_rogan_gladen, ppi
+from alps.ext.audits.intervals import Z
 from alps.ext.calibration import OFF
 from alps.ext.calibration.judge_questions import JudgeCall, asked_in, population_hash
 from alps.folders import typed_path
@@ -37,8 +38,7 @@ from alps.judges.rubric import Rubric, labelled_as
 from alps.rows import Corrected, Summary
 from alps.run.opened import read_rows
 from alps.run.source import RunData, TrackData
-from alps.stats.bootstrap import Estimate
-from alps.stats.intervals import Z, clustered_variance
+from alps.stats.bootstrap import Estimate, clustered_variance
 from alps.tasks import Metric
 from alps.tasks.base import rubrics_of
 

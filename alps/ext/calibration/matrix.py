@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from alps.ext.audits.intervals import proportion
 from alps.ext.calibration.agreement import (
     Codes,
     LabelScale,
@@ -37,7 +38,6 @@ from alps.stats.bootstrap import (
     ratio,
     resampled_times,
 )
-from alps.stats.intervals import proportion
 
 Labels = Sequence[Value | None]
 Cell = TypeVar("Cell")

@@ -13,6 +13,13 @@ from typing import Any
 import numpy as np
 
 from alps.errors import UsageError
+from alps.ext.audits.intervals import (
+    Threshold,
+    clustered_indices,
+    clustered_rates,
+    confusion,
+    selective_threshold,
+)
 from alps.ext.calibration.agreement import (
     LabelScale,
     krippendorff,
@@ -55,13 +62,6 @@ from alps.ext.calibration.matrix import (
 )
 from alps.judges.base import fingerprint_id
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
-from alps.stats.intervals import (
-    Threshold,
-    clustered_indices,
-    clustered_rates,
-    confusion,
-    selective_threshold,
-)
 
 PASS, LIMITS, FAIL = "pass", "limits", "fail"
 PAIRS = 15

@@ -9,9 +9,9 @@ import pytest
 
 from alps.ext.audits.answer_seed import answer_seed
 from alps.ext.audits.corrections import powered_difference, ppi
+from alps.ext.audits.intervals import clopper_pearson
 from alps.ext.audits.records import Pairs, corrected_score
 from alps.ext.audits.slices import Errors, bent_by, family_of, script_of
-from alps.stats.intervals import clopper_pearson
 from alps.tasks import all_tracks
 from tests.endtoend import files_of, rows, summary, write_rows
 from tests.few import few

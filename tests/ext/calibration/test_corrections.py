@@ -12,10 +12,10 @@ from alps.ext.audits.corrections import (
     rogan_gladen,
     youden,
 )
+from alps.ext.audits.grouped import few_differ, grouped_interval
+from alps.ext.audits.intervals import Confusion, confusion, wilson
 from alps.stats.bootstrap import Estimate
 from alps.stats.bounded import interval_by_variance
-from alps.stats.grouped import few_differ, grouped_interval
-from alps.stats.intervals import Confusion, confusion, wilson
 from tests.few import few
 
 PEOPLE = np.array([1, 1, 0, 0, 1, 0, 1, 1, 0, 1.0])

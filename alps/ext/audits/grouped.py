@@ -108,30 +108,6 @@ def grouped_interval(
     return max(bounds[0], value - sqrt(below)), min(bounds[1], value + sqrt(above))
 
 
-def rare_bound(away: Floats, confidence: float) -> float:
-    """Return an upper bound of the mean of values in [0, 1], almost all 0.
-
-    Values between 0 and 1 say less of the rate than ones do, and the variance between a few of them
-    says almost nothing of those that were not seen: each is counted at what it adds to Clopper and
-    Pearson's bound (Stringer).
-
-    Source: Bickel, International Statistical Review 60 (1992) 197.
-
-    Args:
-        away: At least one.
-        confidence: Of the bound, one-sided.
-    """
-    from scipy.stats import beta
-
-    above = np.sort(away[away > 0])[::-1]
-    seen = np.arange(len(above) + 1)
-    # Where all values are above 0 there is none left to be seen.
-    bounds = np.where(
-        seen < len(away), beta.ppf(confidence, seen + 1, np.maximum(len(away) - seen, 1)), 1.0
-    )
-    return float(bounds[0] + np.diff(bounds) @ above)
-
-
 def _groups(scores: Floats, ends: Bounds, known: int) -> NDArray[np.int64]:
     """Return the group of each score, all of them groups of the first `known` ones, too."""
     middle = (scores > ends[0]) & (scores < ends[1])

@@ -19,7 +19,6 @@ from alps.stats.bootstrap import (
     Estimate,
     Floats,
     Statistic,
-    cluster_sums,
     clustered_ratio,
     clustered_statistics,
     ratio,
@@ -102,19 +101,6 @@ def upper_bound(successes: int, trials: int, *, confidence: float) -> float | No
 
     test = binomtest(successes, trials, alternative="less")
     return float(test.proportion_ci(confidence, method="exact").high)
-
-
-def clustered_variance(influence: Floats, clusters: Sequence[Hashable]) -> float | None:
-    """Return the variance of a sum whose records are independent between clusters only.
-
-    `influence` is what each record adds to the error of the estimate, shape (records,); it sums to
-    about zero. With every record its own cluster and influences (x - mean) / n this is the usual
-    s² / n. None with fewer than two clusters.
-    """
-    sums = cluster_sums(influence[:, None], clusters)[:, 0]
-    if len(sums) < 2:
-        return None
-    return float(len(sums) / (len(sums) - 1) * np.square(sums).sum())
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binom, binomtest
 
-from alps.stats.bootstrap import Estimate, clustered_statistics, percentile_interval, resampled_sums
-from alps.stats.intervals import (
+from alps.ext.audits.intervals import (
     Confusion,
     clopper_pearson,
     clustered_indices,
     clustered_rates,
-    clustered_variance,
     confusion,
     proportion,
     selective_threshold,
     upper_bound,
     wilson,
+)
+from alps.stats.bootstrap import (
+    Estimate,
+    clustered_statistics,
+    clustered_variance,
+    percentile_interval,
+    resampled_sums,
 )
 
 NEWCOMBE = [
