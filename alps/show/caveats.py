@@ -133,7 +133,7 @@ def known_item_lines(judge: str, checks: Mapping[str, Share] | None) -> Iterator
         return
     if not checks:
         yield (
-            f"Judge {judge} was {NOT_CHECKED} on known items: it may be unable to tell "
+            f"Judge {judge} was {NOT_CHECKED} on known items, so it may be unable to tell "
             "good answers from bad ones."
         )
         return
@@ -141,4 +141,4 @@ def known_item_lines(judge: str, checks: Mapping[str, Share] | None) -> Iterator
     for name, share in checks.items():
         failed = "" if is_admitted(share) else " (not admitted)"
         parts.append(f"{name} {share.right}/{DRAWN}{failed}")
-    yield f"Known items that judge {judge} got right: {', '.join(parts)}."
+    yield f"Items with known answers that judge {judge} got right: {', '.join(parts)}."

@@ -80,7 +80,7 @@ def method_lines(tracks: Iterable[TrackSummary]) -> Iterator[str]:
     for track in tracks:
         methods |= dict.fromkeys(score.method for score in all_scores(track) if score.method)
     for method in methods:
-        yield f"Intervals where few sessions hold many records, and of means over types: {method}."
+        yield f"Interval method for few large sessions and for means over types: {method}."
 
 
 def all_scores(track: TrackSummary) -> Iterator[Score]:
@@ -95,14 +95,14 @@ def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
     if breakdown.warning:
         yield f"Warning: {breakdown.warning}."
     if any(group.figure.reason for group in breakdown.groups):
-        yield "–: too few sessions or records for an interval."
+        yield "– means too few sessions or records for an interval."
     if not breakdown.standardised:
         return
     stratum = breakdown.standardised
-    yield f"Standardised: each row weighted to the {stratum} mix of all records."
+    yield f"Standardised scores weight each row to the {stratum} mix of all records."
     lacking = []
     for group in breakdown.groups:
         if group.lacking:
             lacking.append(f"{group.group} ({counted(len(group.lacking), stratum)})")
     if lacking:
-        yield f"No records for some {stratum}s, so the mix differs: {', '.join(lacking)}."
+        yield f"The mix differs, because some {stratum}s have no records: {', '.join(lacking)}."

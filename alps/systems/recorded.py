@@ -148,7 +148,7 @@ def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
     for line, (offset, length, row) in enumerate(scan(path), start=1):
         if row is None:
             is_text = "\ufffd" not in data[offset : offset + length].decode(errors="replace")
-            wrong = "not a JSON object" if is_text else "is not UTF-8; save it as that"
+            wrong = "not a JSON object" if is_text else "is not UTF-8; save the file as UTF-8"
             raise DataError(wrong, path=path, line=line)
         if row.get("track", track) != track:
             continue
@@ -167,6 +167,6 @@ def _check_row(row: Row, path: Path, line: int) -> None:
         raise DataError(wrong, path=path, line=line, field="benchmark_id")
     if row.get("repeat"):
         several = (
-            "one of several answers to a sample (repeats=), which this file does not distinguish"
+            "one of several answers to a record (repeats=), which this file does not distinguish"
         )
         raise DataError(f"{several}; use alps score", path=path, line=line, field="repeat")

@@ -59,7 +59,7 @@ def test_the_authors_scores_say_what_they_are_for_and_nothing_of_a_judge_that_wa
     authors,
 ):
     printed = " ".join(authors[0].out.split())
-    assert "authors-v1: for comparison with published first-version scores only." in printed
+    assert "authors-v1: compare only with published first-version scores." in printed
     assert "kappa" not in printed
 
 
@@ -77,7 +77,7 @@ def test_a_run_on_other_data_is_not_scored_again(everything, tmp_path):
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "manifest.json").write_text(json.dumps(manifest))
     said = alps_here("score", tmp_path / "old", *V1, f"out={tmp_path / 'out'}").one_line
-    assert "not the data that" in said
+    assert "not the data of" in said
 
 
 def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):

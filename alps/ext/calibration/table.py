@@ -85,7 +85,7 @@ _VALUES, _GROUPS = 7, 4
 
 _UNDATED = "; the model name is undated, so the provider may change the model"
 _RECORDED = (
-    "Recorded verdicts: agreement is reported, scores are not corrected. To correct scores, "
+    "With recorded verdicts, alps reports agreement but corrects no scores. To correct scores, "
     "calibrate again without recorded verdicts."
 )
 # What a line is about, and the line.
@@ -121,7 +121,7 @@ def short_account(done: Calibrated) -> Iterator[str]:
 
 
 def _missing(count: int) -> str:
-    return f"No response for {counted(count, 'item')}; they are left out."
+    return f"Left out: {counted(count, 'item')} without a response."
 
 
 def _holds(done: Calibrated, valid: str) -> Iterator[str]:
@@ -134,8 +134,8 @@ def _holds(done: Calibrated, valid: str) -> Iterator[str]:
     undated = "" if done.row["pinned"] else _UNDATED
     # A folder that was resumed may hold verdicts that are too old to count.
     if expires < date.today().isoformat():
-        old = f"Expired on {expires}: its oldest verdict is from {done.row['made']}"
-        yield f"{old}; calibrate into another folder{undated}."
+        old = f"Expired on {expires}: the oldest verdict is from {done.row['made']}"
+        yield f"{old}; calibrate again in another folder{undated}."
     else:
         yield f"{valid} until {expires}{undated}."
 
@@ -374,15 +374,15 @@ def _certainty(details: ReportDetails) -> Iterator[Fact]:
     if best is None:
         yield "believe it", f"never: {part.reason}"
         return
-    kept = f"{best.kept:,} of {best.n:,} items, {best.disagreements:,} of them disagree"
+    kept = f"{best.kept:,} of {best.n:,} items, {best.disagreements:,} disagreements"
     promised = f"at most {number(best.bound)} with {1 - part.failure:.0%} certainty"
     yield "believe it", f"from confidence {number(best.confidence)}: {kept}, {promised}"
 
 
 _METHODS = {
-    "ppi": "PPI++: the labelled answers are a random sample of these.",
-    "rogan_gladen": "Rogan–Gladen: assumes that the judge errs here as often as on the labelled "
-    "items.",
+    "ppi": "alps corrects scores by PPI++, from a random sample of labelled answers.",
+    "rogan_gladen": "alps corrects scores by Rogan–Gladen, assuming that the judge errs as often "
+    "as on labelled items.",
 }
 
 
@@ -428,9 +428,9 @@ def correction_lines(rows: Mapping[str, Corrected]) -> list[str]:
     lines = list(dict.fromkeys(_METHODS[row.method] for row in corrected))
     # Cut off at the ends of the scale, a correction would hide that it does not fit the run.
     if any(row.impossible for row in corrected):
-        lines.append("! Off the scale: the calibration probably does not fit this run.")
+        lines.append("! A score is off the scale: the calibration may not fit this run.")
     elif any(row.outside for row in corrected):
-        lines.append("! The interval reaches beyond the scale.")
+        lines.append("! The interval extends beyond the scale.")
     notes: dict[str, None] = {}
     calibrations: dict[str, None] = {}
     for name, row in rows.items():

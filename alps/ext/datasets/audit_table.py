@@ -67,6 +67,6 @@ def _verdict(report: AuditReport) -> Text:
             parts.append(f"{counts[severity]} {_PLURALS[severity]}")
     shown = f" ({', '.join(parts)})" if parts else ""
     if report.serious:
-        serious = f"Serious findings: do not trust scores on this data{shown}."
+        serious = f"Do not trust scores on this data: the audit has serious findings{shown}."
         return Text(serious, style="bold red")
     return Text(f"Nothing serious{shown}.", style="bold green")

@@ -78,13 +78,11 @@ def _turn(turn: int) -> str:
 
 
 def _explained(even: Even) -> str:
-    cached = (
-        "its cached price" if even.cached else "the full price, because no cached price is known"
-    )
+    cached = "the cached price" if even.cached else "the full price (the cached price is unknown)"
     return (
-        f"turn: a question about one history. Memory: {dollars(even.ingested)} to ingest it, then "
-        f"{dollars(even.each)} a turn. Reading all {even.tokens:,.0f} tokens: "
-        f"{dollars(even.first)}, then {dollars(even.again)} a turn at {cached}."
+        f"A turn is a question about one history. Memory costs {dollars(even.ingested)} to ingest "
+        f"and {dollars(even.each)} per turn. Reading all {even.tokens:,.0f} tokens costs "
+        f"{dollars(even.first)} once, then {dollars(even.again)} per turn at {cached}."
     )
 
 
@@ -102,7 +100,7 @@ def compared(runs: "Mapping[str, RunFolder]", track: str) -> tuple[dict[str, Any
         turn = ("–", "–") if took.even is None else _turn_cells(took.even)
         each = Cell(seconds(took.seconds.value), took.seconds.value)
         rows.append(row_of(letter, *_cells(took.dollars, dollars), each, *turn))
-    title = f"{track_title(track)}: cost per right answer, and turn from which memory costs less"
+    title = f"{track_title(track)}: cost per right answer, and turn at which memory is cheaper"
     heads = figures("cost", "95 % interval", "seconds", "turn", "95 % interval")
     parts: list[Part] = [BLANK, Table(title, [named("run"), *heads], rows)]
     evens = {letter: took.even for letter, took in found.items() if took.even is not None}
@@ -122,8 +120,8 @@ def _curve_table(track: str, evens: Mapping[str, Even]) -> Table:
 
 
 EXPLANATION = (
-    "turn: a question about one history; from that turn on the memory costs less than the whole "
-    "history in every prompt, at the price of cached prompts."
+    "A turn is a question about one history. From the turn shown, memory costs less than sending "
+    "the whole history in every prompt at the price of cached prompts."
 )
 
 
@@ -158,9 +156,9 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Even]]") -> Chart:
     heights = [figure.high or figure.value or 0.0 for line in lines for _, figure in line.points]
     name = f"US dollars of {EACH:,} turns over the number of turns"
     about = (
-        f"US dollars of {EACH:,} turns, on average over the first turns; a turn is a question "
-        "about one history, and the axis is log₂ of their number. The bands are 95 % intervals, "
-        "resampled by history."
+        f"US dollars per {EACH:,} turns, averaged over the first turns. A turn is a question "
+        "about one history; the axis is log₂ of the number of turns. Bands are 95 % intervals "
+        "that resample histories."
     )
     axis = Axis(0.0, max(heights) or 1.0)
     drawing = context_curve(lines, axis, name=name, across="turns")

@@ -80,13 +80,13 @@ def _best(track: TrackJudges) -> Iterator[str]:
     if swapped:
         pairs = f"up to {number(max(swapped))} of the pairs of judges and prompts"
         orders = f"{pairs} order two runs differently"
-    yield f"{letter} is the best with probability {number(track.winner[letter])}; {orders}."
+    yield f"{letter} is best with probability {number(track.winner[letter])}; {orders}."
 
 
 def _track_parts(track: TrackJudges) -> Iterator[Part]:
     title = track_and_metric(track.track, track.metric)
     if not track.n:
-        yield Line(f"{title}: no record is scored in every run by every judge.", "bold")
+        yield Line(f"{title}: no record has a score in every run by every judge.", "bold")
         return
     where = "" if track.clusters is None else f" from {counted(track.clusters, 'session')}"
     yield from _scores(f"{title}: {counted(track.n, 'record')}{where}", track)
@@ -177,12 +177,12 @@ def _swaps(track: TrackJudges) -> Table:
 
 def _explanations(found: Observatory) -> Iterator[str]:
     if any(not one.counts for track in found.tracks for one in track.judged):
-        yield "(beside): for comparison; left out of spread and ranks."
+        yield "(beside): shown for comparison, but not part of spread and ranks."
     if any(track.sources for track in found.tracks):
-        yield "noise: other records, or repeated verdicts. Intervals: other sessions,"
-        yield "the same judges and prompts."
+        yield "noise: variation between records or repeated verdicts. Intervals resample"
+        yield "sessions under the same judges and prompts."
     if any(track.swaps for track in found.tracks):
-        yield "swapped: pairs of judges and prompts that order the two runs differently."
+        yield "swapped: share of judge-and-prompt pairs that order the two runs differently."
     if any(track.clusters is None for track in found.tracks):
         yield "Data not found: intervals treat records as independent."
     yield spent(found.calls)

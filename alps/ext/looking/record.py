@@ -130,7 +130,7 @@ def build_view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         journals = "predictions.jsonl, verdicts.jsonl or scores.jsonl"
         raise RunFolderError(
-            f"{track_title(key.track)}/{key.id}: its row in {journals} can't be read; "
+            f"{track_title(key.track)}/{key.id}: the row in {journals} can't be read; "
             "run again with another out="
         ) from error
 
@@ -228,8 +228,8 @@ def rule(groups: Sequence[Highlight]) -> str:
     """Return the rule by which records of some groups are chosen, in words."""
     quotas = "; ".join(f"{group.title} (up to {group.quota})" for group in groups)
     return (
-        f"At most {LIMIT} records, one per heading, in this order: {quotas}. "
-        "Remaining places are filled in the same order; ties follow the order of the data."
+        f"At most {LIMIT} records, each under one heading, in this order: {quotas}. "
+        "Remaining places follow the same order; ties follow the order of the data."
     )
 
 

@@ -64,8 +64,8 @@ NARROW = 72
 _NOT_MATCHING = {
     "bundles": "state several facts (bundle)",
     "unsupported_detail": "add detail that the dialogue does not support",
-    "invalid_items": "are too long to be a memory, or too many",
-    "repeated_items": "nearly repeat another, counted once",
+    "invalid_items": "are too long or too many",
+    "repeated_items": "nearly repeat another memory",
 }
 """Why predictions match nothing, by the count of a track that says how many."""
 _INVALID = {
@@ -244,20 +244,20 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
         yield f"{counted(cut, 'answer')} {_were(cut)} cut off (max_tokens)."
     if wild := track.notes.get(RAN_WILD, 0):
         what = "repeated text until the cut-off; a larger max_tokens does not help"
-        yield f"{counted(wild, 'answer')} ran wild: {what}."
+        yield f"{counted(wild, 'answer')} {what}."
     yield from relation_lines(track.counts)
     if track.rejected_gold:
         items = counted(track.rejected_gold, "gold item")
-        yield f"Marked as rejected by their annotators: {items} of the scored records."
+        yield f"Annotators marked {items} of the scored records as rejected."
     if track.unchecked:
         what = next(
             filter(None, (metric.needs.question for metric in metrics)), "against the dialogue"
         )
-        yield f"Not checked {what}, as the judge failed: {track.unchecked}."
+        yield f"Not checked {what}, because the judge failed: {track.unchecked}."
     if track.seconds_per_query is not None:
-        yield f"{track.seconds_per_query * 1000:.1f} ms a query."
+        yield f"Mean time per query: {track.seconds_per_query * 1000:.1f} ms."
     if track.pools is not None and track.pools.generated:
-        yield f"{track.pools.generated:.0%} of the distractors are generated, not written by hand."
+        yield f"{track.pools.generated:.0%} of the distractors are generated, not human-written."
     yield from _special_cases(track)
 
 
@@ -280,18 +280,18 @@ def _failure_lines(track: TrackSummary) -> Iterator[str]:
 def _special_cases(track: TrackSummary) -> Iterator[str]:
     counts = track.counts
     if repaired := track.repaired:
-        yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before being read."
+        yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before scoring."
     # What a system was not shown it could not remember: no fault of its answers.
     if long := counts.get("too_long"):
         limited = "longer than the limit of the …_within metrics"
         yield f"{counted(long, 'answer')} {_were(long)} {limited}."
     if cut := counts.get("histories_cut"):
-        yield f"{counted(cut, 'history', 'histories')} {_were(cut)} cut to fit into the context."
+        yield f"{counted(cut, 'history', 'histories')} {_were(cut)} truncated to fit the context."
     if chosen := counts.get("letters"):
         shares = []
         for letter in "abcd":
             shares.append(f"{letter} {counts.get(f'letter_{letter}', 0) / chosen:.0%}")
-        yield f"Choices by letter, over all orders: {', '.join(shares)}."
+        yield f"Share of choices per letter, over all orders: {', '.join(shares)}."
     if enforced := counts.get("enforced"):
         yield f"{counted(enforced, 'verdict')} {_were(enforced)} overruled by a hard rule."
     if empty := track.empty_vs_empty:
@@ -313,7 +313,7 @@ def relation_lines(counts: Mapping[str, int]) -> Iterator[str]:
         if counts.get(name):
             reasons.append(f"{counts[name]} {why}")
     if reasons:
-        yield f"Predictions that match nothing: {'; '.join(reasons)}."
+        yield f"Unmatched predictions: {'; '.join(reasons)}."
 
 
 def _no_intervals(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
@@ -379,7 +379,7 @@ def _missing_lines(
     yield from _no_intervals(summary, metrics)
     yield from method_lines(summary.tracks.values())
     if bare:
-        yield f"– {', '.join(bare)}: no scored record has any."
+        yield f"– {', '.join(bare)}: no scored record has a value."
     for part in extended:
         yield from part.notes(summary)
     left_out: dict[str, list[str]] = {}
@@ -402,12 +402,12 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
     for task in unrated:
         yield f"{task} needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
     if any(track.scoring is not None for track in tracks.values()):
-        yield "authors-v1: for comparison with published first-version scores only."
+        yield "authors-v1: compare only with published first-version scores."
     # Its scores are of words in common: beside an LLM judge's they would be read as the same.
     elif not summary.comparable and judged:
-        yield f"Judge {summary.judge}: not comparable with LLM-judged scores."
+        yield f"Scores by judge {summary.judge} are not comparable with LLM-judged scores."
         if agreement := known_agreement(summary.judge):
-            yield f"  Its agreement: {agreement}."
+            yield f"  Agreement of this judge: {agreement}."
         for told in people_say(summary.judge, summary.judge_fingerprint):
             yield f"  By a calibration: {told}."
     if judged:

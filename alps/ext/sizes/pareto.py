@@ -186,8 +186,8 @@ def _corrected(places: Sequence[FrontPlace]) -> list[FrontPlace]:
 
 
 EXPLANATION = (
-    "front: no other point scores as high for as little. ties: the score is not significantly "
-    "lower than that of the best point that takes no more (p ≥ .05, Holm)."
+    "front: every point with an equal or higher score takes more. ties: the score is not "
+    "significantly below that of the best point that takes no more (p ≥ .05, Holm)."
 )
 
 

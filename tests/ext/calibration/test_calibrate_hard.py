@@ -125,7 +125,7 @@ def test_items_that_people_do_not_settle_are_a_limit(tmp_path):
     some = reports(write(tmp_path / "one", {"pa": BINARY}, [*even, split]))["pa"]
     many = reports(write(tmp_path / "many", {"pa": BINARY}, [*even, split, split]))["pa"]
     assert not any("tie" in reason for reason in some.reasons)
-    assert "people tie on 2 of 22 items (9%); these are left out" in many.reasons
+    assert "people tie on 2 of 22 items (9%), which are left out" in many.reasons
     assert "2 on which people tie (9%)" in dict(lines_of(many))["items"]
 
 

@@ -59,7 +59,7 @@ def test_every_gate_can_be_set(tmp_path):
     found, _ = calibrated(tmp_path, "judge=lexical", "labels=stress", *words)
     assert found["matching"]["verdict"] != "fail"
     assert (
-        "gate_rate=2: it must be 1 or less"
+        "gate_rate=2: must be 1 or less"
         in alps_here("calibrate", "judge=lexical", "labels=stress", "gate_rate=2").err
     )
 

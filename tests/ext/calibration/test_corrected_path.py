@@ -65,7 +65,7 @@ def test_a_rubric_is_corrected_by_the_commands_that_are_printed(llm):
     words = ("task=utilization", "ability=pa", "model=rules", "data=samples", *judged)
     shown = pasted(["run", *words, "out=runs/mine"])
     terminal, page = annotated(printed("annotate", shown), "0")
-    purpose = "These labels measure the judge of runs/mine, and correct its scores."
+    purpose = "These labels measure the judge of runs/mine and correct the run's scores."
     assert purpose in terminal
     assert purpose in page
     asked = len(llm.requests)
@@ -91,13 +91,13 @@ def test_f1_is_corrected_by_the_commands_that_are_printed(llm):
     words = ("task=extraction", *model, f"data={data}", *judged)
     shown = pasted(["run", *words, "out=runs/mine"])
     terminal, page = annotated(printed("annotate", shown), "unrelated")
-    assert "They can't correct F1, precision or recall: an audit does." in terminal
-    assert "They can&#39;t correct F1, precision or recall: an audit does." in page
+    assert "To correct F1, precision or recall, audit the run instead." in terminal
+    assert "To correct F1, precision or recall, audit the run instead." in page
     # Labels of pairs say how good the judge is, and what corrects F1 instead.
     calibrated = pasted(printed("calibrate", pasted(printed("annotate export", terminal))))
     assert printed("annotate audit", calibrated) == printed("annotate audit", terminal)
     terminal, page = annotated(printed("annotate audit", terminal), "unrelated")
-    purpose = "These labels audit runs/mine: they correct its scores, F1 among them."
+    purpose = "These labels audit runs/mine and correct its scores, including F1."
     assert purpose in terminal
     assert purpose in page
     corrected = pasted(printed("score", pasted(printed("annotate export", terminal))))
