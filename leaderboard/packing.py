@@ -332,29 +332,29 @@ def _put(folder: Path, target: Path) -> None:
 
 
 CHECKLIST = (
-    ("One folder below `leaderboard/submissions/`, and nothing outside it has changed.", False),
+    ("Only one folder below `leaderboard/submissions/` has changed.", False),
     (
-        "`alps leaderboard submit` packed it. Nothing was edited by hand, and there is no "
-        "`review.json`.",
+        "`alps leaderboard submit` packed the submission. Nothing was edited afterwards, and "
+        "there is no `review.json`.",
         True,
     ),
     (
-        "`alps leaderboard verify leaderboard/submissions/NAME` does not refuse it. Each warning "
-        "is explained in `notes` or below.",
+        "`alps leaderboard verify leaderboard/submissions/NAME` does not refuse the "
+        "submission. Each warning is explained in `notes` or below.",
         True,
     ),
     (
-        "It covers whole splits, run without `limit`, and every record has an answer or a failure.",
+        "The runs cover whole splits without `limit`, and every record has an answer or a failure.",
         True,
     ),
     ("The system did not see the gold, and its answers do not address the judge.", False),
-    ("Name, organisation, address, snapshot of the model and `open_weights` are right.", False),
+    ("Name, organisation, address, model snapshot and `open_weights` are correct.", False),
     (
-        "I have read what will be published (`dry_run=yes`), and may publish it. It has no "
-        "keys or private data.",
+        "I have read what will be published (`dry_run=yes`) and may publish it. The submission "
+        "has no keys or private data.",
         False,
     ),
-    ("Others can run it again: `notes` or the address says how.", False),
+    ("Others can repeat the run: `notes` or the address says how.", False),
 )
 """What a pull request says, and whether packing has seen to it; the rest only a person can say."""
 _MODELS = ("llm", "memory", "retriever")

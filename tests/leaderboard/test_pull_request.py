@@ -39,9 +39,8 @@ def test_the_text_of_the_pull_request_ticks_what_was_checked(run_folder, tmp_pat
     done = submit(run_folder, tmp_path / "thumb", "notes=By rules.", f"request={request}")
     assert done.code == 0, done.err
     text = request.read_text(encoding="utf-8")
-    assert (
-        "- [x] `alps leaderboard verify leaderboard/submissions/thumb` does not refuse it." in text
-    )
+    verified = "- [x] `alps leaderboard verify leaderboard/submissions/thumb` does not refuse"
+    assert f"{verified} the submission." in text
     assert "- [ ] I have read what will be published" in text
     assert "| extraction | F1 | .069 | [.015, .201] | 26 |" in text
     assert "By rules." in text
