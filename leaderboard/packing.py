@@ -348,13 +348,13 @@ CHECKLIST = (
         True,
     ),
     ("The system did not see the gold, and its answers do not address the judge.", False),
-    ("Name, organisation, address, model snapshot and `open_weights` are correct.", False),
+    ("System name, organisation, URL, model snapshot and `open_weights` are correct.", False),
     (
         "I have read what will be published (`dry_run=yes`) and may publish it. The submission "
         "has no keys or private data.",
         False,
     ),
-    ("Others can repeat the run: `notes` or the address says how.", False),
+    ("Others can repeat the run: `notes` or the page at the URL says how.", False),
 )
 """What a pull request says, and whether packing has seen to it; the rest only a person can say."""
 _MODELS = ("llm", "memory", "retriever")
