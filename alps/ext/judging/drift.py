@@ -114,7 +114,7 @@ def judge_anchors(old: Path, new: Path, folder: Path, given: Mapping[str, Any]) 
     for name in ("judge", "judge_structured", *OF_THE_JUDGE):
         if then.get(name) is not None and name not in judging:
             judging[name] = then[name]
-    told = f"the answers of {old} again with {judging['judge']}, without the cache"
+    told = f"the answers of {old} again, without the cache"
     click.echo(f"alps generates no answers; {judging['judge']} judges {told}.", err=True)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / MARK, {"cache": "off"})

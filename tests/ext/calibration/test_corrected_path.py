@@ -65,7 +65,9 @@ def test_a_rubric_is_corrected_by_the_commands_that_are_printed(llm):
     words = ("task=utilization", "ability=pa", "model=rules", "data=samples", *judged)
     shown = pasted(["run", *words, "out=runs/mine"])
     terminal, page = annotated(printed("annotate", shown), "0")
-    purpose = "These labels measure the judge of runs/mine and correct the run's scores."
+    purpose = (
+        "alps uses these labels to measure the judge of runs/mine and to correct the run's scores."
+    )
     assert purpose in terminal
     assert purpose in page
     asked = len(llm.requests)
@@ -97,7 +99,7 @@ def test_f1_is_corrected_by_the_commands_that_are_printed(llm):
     calibrated = pasted(printed("calibrate", pasted(printed("annotate export", terminal))))
     assert printed("annotate audit", calibrated) == printed("annotate audit", terminal)
     terminal, page = annotated(printed("annotate audit", terminal), "unrelated")
-    purpose = "These labels audit runs/mine and correct its scores, including F1."
+    purpose = "alps uses these labels to audit runs/mine and to correct its scores, including F1."
     assert purpose in terminal
     assert purpose in page
     corrected = pasted(printed("score", pasted(printed("annotate export", terminal))))

@@ -257,7 +257,7 @@ def test_error_rates_from_other_items_are_carried_over(run, tmp_path, server):
     assert ran.code == 0
     shown = alps_here("show", tmp_path / "scored").out
     assert "!" in shown
-    assert "assuming that the judge errs as often" in shown
+    assert "assumes that the judge errs as often" in shown
 
 
 def test_a_judge_that_nearly_guesses_is_not_correctable(run, tmp_path, server):
