@@ -197,7 +197,7 @@ def test_a_file_with_another_gold_is_refused(score, questions, rows_of, name):
     right = letter(questions[4])
     other = "b" if right == "a" else "a"
     error = said_in_one_line(score(changed(rows_of(questions), **{name: other})))
-    assert f"{name}: '{other}', but '({right})' in the data" in error
+    assert f"{name}: '{other}', but the data has '({right})'" in error
 
 
 BROKEN = {

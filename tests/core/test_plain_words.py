@@ -320,7 +320,7 @@ def test_the_page_of_recorded_verdicts_binds_no_judge(calibrated):
         del row[name]
     page = write_calibration_page(row, calibrated / "recorded.html").read_text(encoding="utf-8")
     assert "the fingerprint of the recorded verdicts" in page
-    assert "for this fingerprint only" not in page
+    assert "only for this fingerprint" not in page
 
 
 def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, monkeypatch):

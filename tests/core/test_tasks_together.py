@@ -116,7 +116,7 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
         ),
         (
             ("task=all", "model=oracle"),
-            "not a system for utilization, it answers only extraction, update, "
+            "not a system for utilization, only for extraction, update, "
             "retrieval, personamem "
             "(embedded there",
         ),
@@ -253,6 +253,6 @@ def test_the_agreement_is_that_of_the_draws(asked):
 def test_predictions_of_a_run_with_repeats_are_refused_with_the_way_to_judge_them(asked):
     finished = asked[3]
     assert finished.returncode == 2
-    assert "repeat: one of several answers to a sample" in finished.stderr
+    assert "repeat: one of several answers to a record" in finished.stderr
     assert "use alps score" in finished.stderr
     assert len(finished.stderr.splitlines()) == 1

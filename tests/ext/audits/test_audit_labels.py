@@ -165,8 +165,8 @@ def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(he
     ("words", "said"),
     [
         (("audit_labels=labels", "audit=30%"), "audit_labels= selects records"),
-        (("audit_labels=labels", "audit_judge=openai/a"), "leave out one of"),
-        (("audit_labels=nowhere",), "holds no labels of whole sessions"),
+        (("audit_labels=labels", "audit_judge=openai/a"), "remove one of"),
+        (("audit_labels=nowhere",), "has no labels of whole sessions"),
         (("audit_labels=drawn",), "alps annotate FOLDER job=… from=RUN audit=20%"),
     ],
 )

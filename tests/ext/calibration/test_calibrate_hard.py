@@ -103,7 +103,7 @@ def test_a_scale_that_would_turn_a_judge_round_is_refused(tmp_path, name, values
     folder = write_labels(
         tmp_path / "labels", {name: scale}, [(name, payload, values[0], values[0])]
     )
-    with pytest.raises(UsageError, match="write that last"):
+    with pytest.raises(UsageError, match="put it last"):
         LabelledJudge(Rater(), read_labels(folder))
 
 
