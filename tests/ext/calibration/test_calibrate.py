@@ -337,7 +337,7 @@ def test_how_long_a_calibration_holds_is_said():
     assert accounted(row=row) == ["Valid for this judge with these settings until 9999-12-31."]
     (old,) = accounted(row={**row, "expires": "2026-02-01"})
     assert old.startswith(
-        "Expired on 2026-02-01: the oldest verdict is from 2026-01-01; calibrate into"
+        "Expired on 2026-02-01: the oldest verdict is from 2026-01-01; calibrate again in"
     )
     (unpinned,) = accounted(row={**row, "pinned": False})
     assert unpinned.endswith(

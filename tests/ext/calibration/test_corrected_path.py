@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from html import unescape
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -41,7 +42,7 @@ def annotated(words: list[str], label: str) -> tuple[str, str]:
             lines.append(line)
             if address := re.search(r"http://\S+", line):
                 break
-        page = urlopen(address[0]).read().decode()
+        page = unescape(urlopen(address[0]).read().decode())
     finally:
         end(process)
     label_all(Path(words[1]), "me", lambda step: {"label": label})
@@ -127,5 +128,5 @@ def test_a_calibration_from_an_export_is_for_the_judge_of_its_run_alone(llm):
     verdicts = Path("work-mine-labels", "verdicts.jsonl")
     verdicts.write_text(verdicts.read_text().replace('"verdict":1', '"verdict":0', 1))
     calibrated = pasted(["calibrate", "labels=work-mine-labels", "out=changed"])
-    assert "scores are not corrected" in " ".join(calibrated.split())
+    assert "corrects no scores" in " ".join(calibrated.split())
     assert "To correct the scores of" not in calibrated
