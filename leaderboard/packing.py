@@ -348,13 +348,13 @@ CHECKLIST = (
         True,
     ),
     ("The system did not see the gold, and its answers do not address the judge.", False),
-    ("Name, organisation, address, model snapshot and `open_weights` are correct.", False),
+    ("System name, organisation, URL, model snapshot and `open_weights` are correct.", False),
     (
         "I have read what will be published (`dry_run=yes`) and may publish it. The submission "
         "has no keys or private data.",
         False,
     ),
-    ("Others can repeat the run: `notes` or the address says how.", False),
+    ("Others can repeat the run: `notes` or the page at the URL explains how.", False),
 )
 """What a pull request says, and whether packing has seen to it; the rest only a person can say."""
 _MODELS = ("llm", "memory", "retriever")
@@ -390,7 +390,11 @@ def request_text(packed: Packed) -> str:
         lines.append(f"- [{tick}] {item.replace('NAME', card.slug)}")
     lines += ["", "| task | metric | score | 95 % interval | n |", "|---|---|---:|---|---:|"]
     lines += [_request_row(name, track) for name, track in card.tracks.items()]
-    lines += ["", "How the answers were made, and reasons for the warnings:", ""]
+    lines += [
+        "",
+        "This is how the answers were generated, and why the warnings are acceptable:",
+        "",
+    ]
     lines += [card.notes or "…"]
     for finding in packed.verification.findings:
         if finding.severity == "warning":

@@ -218,8 +218,8 @@ def write_summary(folder: Path, summary: Summary) -> None:
 def repeating(folder: Path) -> list[str]:
     """Say how the settings of a run repeat it."""
     return [
-        f"alps run config={folder / CONFIG} out=ELSEWHERE repeats this run; the command line "
-        "takes precedence.",
+        f"alps run config={folder / CONFIG} out=ELSEWHERE repeats this run; settings on "
+        "the command line take precedence.",
         "Paths are relative to the folder in which the run started, and keys come from the "
         "environment.",
     ]

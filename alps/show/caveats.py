@@ -133,8 +133,8 @@ def known_item_lines(judge: str, checks: Mapping[str, Share] | None) -> Iterator
         return
     if not checks:
         yield (
-            f"Judge {judge} was {NOT_CHECKED} on known items, so it may be unable to tell "
-            "good answers from bad ones."
+            f"Judge {judge} was {NOT_CHECKED} on items with known answers, so it may be unable to "
+            "tell good answers from bad ones."
         )
         return
     parts = []

@@ -116,7 +116,7 @@ def _estimate_notes(
 
 def _unknown_bounds(stage: Stage) -> Iterator[str]:
     if stage.unknown:
-        yield f"{stage.model}: calls by the memory system are excluded; max_cost= limits them."
+        yield f"{stage.model}: calls by the memory system are not included; max_cost= limits them."
     # Taken as free, a model of no known price let max_cost= never stop a run.
     if stage.unpriced:
         yield f"{stage.model}: the price is unknown; only max_total_tokens= limits the run."
@@ -128,7 +128,7 @@ def _unknown_bounds(stage: Stage) -> Iterator[str]:
 def _covers(covered: bool) -> str:
     if covered:
         return "covers the upper bound."
-    return "is below the upper bound: the run stops at this limit."
+    return "is below the upper bound, so the run may stop at this limit."
 
 
 def _dollars(cost: float | None) -> str:

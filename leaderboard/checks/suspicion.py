@@ -187,7 +187,9 @@ def check_baseline(
         return
     if other:
         add = findings.serious if is_baseline(card) else findings.warn
-        what = f"{len(other):,} answers differ from those of {shown(model)} in this version: "
+        what = (
+            f"{len(other):,} answers differ from those of {shown(model)} in this version of alps: "
+        )
         what += f"{some_of(other)}"
         add("baseline", f"{name}/predictions.jsonl", what, RENAME)
 

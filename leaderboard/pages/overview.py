@@ -104,11 +104,11 @@ class MatrixSection:
 OTHERS: Mapping[JudgedBy, tuple[str, str]] = {
     "llm": (
         "Judged by another LLM",
-        "These systems are not ranked with the official judge: each judge has its own boards.",
+        "Each judge has its own boards, so these systems have no rank under the official judge.",
     ),
     "embedded": (
         "Judged by lexical or another embedded judge",
-        "These scores are for debugging: style alone changes scores of embedded judges.",
+        "Use these scores only for debugging: style alone changes scores of embedded judges.",
     ),
 }
 """The heading and the note of systems that no official judge has judged."""

@@ -127,7 +127,7 @@ class NamedJudge:
         """How far its scores can be trusted, in a sentence."""
         if self.fit:
             return (
-                "This judge passed a calibration against human labels for the rubrics named here."
+                "This judge passed a calibration against human labels for the rubrics on its page."
             )
         if self.calibrations or self.agreement:
             return "Use this judge for debugging: it agrees with people too little to rank systems."

@@ -278,7 +278,7 @@ def test_unchecked_scores_are_marked_wherever_they_are_shown(run, tmp_path):
     for text in (*marked, (tmp_path / "page.html").read_text(encoding="utf-8")):
         assert "openai/x (not checked)" in text
     for text in marked[1:]:
-        assert "Judge openai/x was not checked on known items" in text
+        assert "Judge openai/x was not checked on items with known answers" in text
 
 
 def test_a_refused_judge_is_asked_after_all_in_the_same_folder_without_the_check(run, tmp_path):

@@ -61,7 +61,7 @@ def test_a_letter_chosen_for_its_place_is_seen(alps, tmp_path):
     assert (values["accuracy"], values["consistency"], values["letter_pull"]) == (0.25, 0.0, 0.75)
     assert found["counts"]["letter_b"] == found["counts"]["letters"] == 4 * QUESTIONS
     assert (
-        "Share of choices per letter, over all orders: a 0%, b 100%, c 0%, d 0%."
+        "Share of choices per letter, over all orders of the options: a 0%, b 100%, c 0%, d 0%."
         in alps("show", "run").stdout
     )
     assert found["floors"]["floor/frequent-letter"]["scores"]["accuracy"]["value"] == 0.25

@@ -225,7 +225,7 @@ def test_a_terminal_without_our_signs_gets_others(tmp_path, monkeypatch):
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"- judge lexical cannot tell 'narrower' from 'same'." in done.stdout
+    assert b"A score of - means: judge lexical cannot tell 'narrower' from 'same'." in done.stdout
 
 
 def test_tables_keep_to_a_narrow_terminal_and_leave_no_blanks_in_a_pipe(tmp_path, monkeypatch):
@@ -260,11 +260,11 @@ def test_answers_that_were_cut_off_are_told_in_the_table_for_the_record_and_on_t
         "out=cut",
     )
     told(*words)
-    assert "\n1 answer was cut off (max_tokens).\n" in told("show", "cut")
-    assert "the answer was cut off (max_tokens)" in told("show", "cut", "1")
+    assert "\n1 answer was cut off at max_tokens.\n" in told("show", "cut")
+    assert "the answer was cut off at max_tokens" in told("show", "cut", "1")
     assert "cut off" not in told("show", "cut", "2")
     told("report", "cut", "out=cut.html")
-    assert "1 answer was cut off (max_tokens)." in (tmp_path / "cut.html").read_text(
+    assert "1 answer was cut off at max_tokens." in (tmp_path / "cut.html").read_text(
         encoding="utf-8"
     )
 

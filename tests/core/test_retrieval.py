@@ -9,7 +9,9 @@ from scipy.stats import binom
 
 from alps.data.release import read_samples, write_track
 from alps.judges.embedded import LexicalJudge
-from alps.schema import Prediction
+from alps.llm.types import Reply
+from alps.llm.understanding import understand
+from alps.schema import Candidate, Prediction, RetrievalSample
 from alps.systems import floor_systems
 from alps.tasks import TaskOptions, load_task, load_tracks
 from alps.tasks.retrieval import SIZES, fits, read_answer, read_sample, score
@@ -501,3 +503,25 @@ def test_a_failed_verdict_on_the_use_leaves_the_record_scored_and_is_asked_again
     assert len(server.requests) == asked + 1
     track = track_of(tmp_path / "out", "task3_d100")
     assert (track["unchecked"], track["scores"]["memory_used"]["n"]) == (0, 2)
+
+
+IDS = ("c001", "c002")
+ONE, OTHER = (json.dumps({"selected_memory_id": name, "answer": "", "reason": ""}) for name in IDS)
+CUT_OFF = '{"selected_memory_id": "c002", "answer": "They keep gee'
+CHOICES = {
+    "two in prose": (f"Draft: {ONE}. No, wait. Final: {OTHER}", "stop", "c002"),
+    "two without a word between": (f"{ONE}\n{OTHER}", "stop", None),
+    # The id is whole: what is cut off says nothing of which memory was chosen.
+    "cut off behind the id": (CUT_OFF, "length", "c002"),
+    "cut off within the id": (CUT_OFF[:27], "length", None),
+    "cut off before the id": ('{"answer": "They keep gee', "length", None),
+}
+
+
+@pytest.mark.parametrize(("text", "finish", "chosen"), CHOICES.values(), ids=CHOICES)
+def test_a_choice_counts_where_it_is_whole_and_alone(text, finish, chosen):
+    pool = tuple(Candidate(id=name, value=name) for name in IDS)
+    shown = {"benchmark_id": "b", "session_id": "s", "query": "q", "candidates": pool}
+    asked = TASK.answer_to(RetrievalSample(**shown, gold="c002"))
+    value = understand(Reply(text, finish), asked).value
+    assert (value and value["selected_memory_id"]) == chosen

@@ -59,7 +59,9 @@ def test_the_authors_scores_say_what_they_are_for_and_nothing_of_a_judge_that_wa
     authors,
 ):
     printed = " ".join(authors[0].out.split())
-    assert "authors-v1: compare only with published first-version scores." in printed
+    assert (
+        "authors-v1: compare these scores only with the authors' first published scores." in printed
+    )
     assert "kappa" not in printed
 
 

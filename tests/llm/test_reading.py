@@ -12,9 +12,7 @@ from alps.judges.rubric import BinaryReply, rating_answer
 from alps.llm.repair import close_truncated, readings
 from alps.llm.types import Completion, Reply
 from alps.llm.understanding import part_thought, understand
-from alps.schema import Candidate, Memory, RetrievalSample
-from alps.tasks import load_tracks
-from alps.tasks.base import TaskOptions
+from alps.schema import Memory
 from alps.tasks.extraction import TASK
 from tests.conftest import real_sample_folder
 from tests.desk import Desk, always, chat, in_turn, question
@@ -514,29 +512,6 @@ def test_a_thought_is_kept_apart_whoever_parted_it():
 def test_verdicts_that_differ_in_reasons_alone_do_not_contradict_each_other():
     text = '{"reason": "a", "verdict": "met"}\n{"reason": "b", "verdict": "met"}'
     assert understand(Reply(text, "stop"), rating_answer(BinaryReply)).value == ({"met": 1}, "b")
-
-
-IDS = ("c001", "c002")
-ONE, OTHER = (json.dumps({"selected_memory_id": name, "answer": "", "reason": ""}) for name in IDS)
-CUT_OFF = '{"selected_memory_id": "c002", "answer": "They keep gee'
-CHOICES = {
-    "two in prose": (f"Draft: {ONE}. No, wait. Final: {OTHER}", "stop", "c002"),
-    "two without a word between": (f"{ONE}\n{OTHER}", "stop", None),
-    # The id is whole: what is cut off says nothing of which memory was chosen.
-    "cut off behind the id": (CUT_OFF, "length", "c002"),
-    "cut off within the id": (CUT_OFF[:27], "length", None),
-    "cut off before the id": ('{"answer": "They keep gee', "length", None),
-}
-
-
-@pytest.mark.parametrize(("text", "finish", "chosen"), CHOICES.values(), ids=CHOICES)
-def test_a_choice_counts_where_it_is_whole_and_alone(text, finish, chosen):
-    task = load_tracks("retrieval", TaskOptions())[0]
-    pool = tuple(Candidate(id=name, value=name) for name in IDS)
-    shown = {"benchmark_id": "b", "session_id": "s", "query": "q", "candidates": pool}
-    asked = task.answer_to(RetrievalSample(**shown, gold="c002"))
-    value = understand(Reply(text, finish), asked).value
-    assert (value and value["selected_memory_id"]) == chosen
 
 
 MARKERS = (

@@ -110,12 +110,12 @@ def bent_table(bent: Sequence[BentRow], lead: Metric) -> Iterator[Table]:
     for one in bent:
         style = "bold" if one.p_holm <= SIGNIFICANT else ""
         rows.append(row_of(one.by, *change(one), Cell(p_value(one.p), one.p), style=style))
-    how = "least squares, clustered by session; bold: p ≤ .05 (Holm)."
+    how = "Least squares, clustered by session; bold: p ≤ .05 (Holm)."
     yield Table(
         "Judge bias: audit minus judge, per standard deviation",
         [named(), *figures("change", "95 % interval", "p")],
         rows,
-        [Line(f"Of {lead.title.strip()}; {how}")],
+        [Line(f"Metric: {lead.title.strip()}. {how}")],
     )
 
 
@@ -166,7 +166,7 @@ def slice_tables(slices: Sequence[SliceContrast], lead: Metric) -> Iterator[Part
                 short[f"{one.name}, {one.audited}"] = None
             else:
                 rows.append(_slice_row(one, one.difference))
-        few = [dim(f"These slices by {by} share too few audits: {'; '.join(short)}.")]
+        few = [dim(f"Slices by {by} with too few shared audits: {'; '.join(short)}.")]
         notes = few if short else []
         title = f"{lead.title.strip()} by {by}, corrected by audits"
         yield from [Table(title, columns, rows, notes)] if rows else notes
@@ -195,7 +195,7 @@ def audit_lines(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> l
     if score is not None and score.low is not None:
         lines.append(f"{lead.title.strip()}: {_needed(score)}.")
     if any(score.outside for score in scores.values()):
-        lines.append("! The interval extends beyond the scale.")
+        lines.append("! The interval of a corrected score extends beyond the scale.")
     return lines
 
 

@@ -19,12 +19,12 @@ from alps.tasks import Task
 if TYPE_CHECKING:
     from alps.ext.calibration.judge_of_run import JudgeOfRun
 
-_RATES = "These labels measure the judge of {run} and correct the run's scores."
+_RATES = "alps uses these labels to measure the judge of {run} and to correct the run's scores."
 _RELATES = (
-    "These labels measure the judge of {run}. To correct F1, precision or recall, audit the run "
-    "instead."
+    "alps uses these labels to measure the judge of {run}. To correct F1, precision or recall, "
+    "audit the run instead."
 )
-_AUDITS = "These labels audit {run} and correct its scores, including F1."
+_AUDITS = "alps uses these labels to audit {run} and to correct its scores, including F1."
 
 
 def purpose_of(source: str, *, pairs: bool, audit: bool) -> str:

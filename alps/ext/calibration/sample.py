@@ -401,8 +401,8 @@ _PAIRS = (
 )
 _README = """# Items to label
 
-`items.jsonl` contains the questions to a run's judge, one item per line, without its verdicts.
-The judge's instructions below also apply to annotators and refer to the fields of `payload`.
+`items.jsonl` contains the items that a run's judge rated, one per line, without verdicts.
+The judge's instructions below also apply to annotators; the fields that they name are in `payload`.
 
 - Two or more people label all items independently, before they see a judge's verdicts, the \
 run or other labels.

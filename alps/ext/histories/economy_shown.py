@@ -81,8 +81,9 @@ def _explained(even: Even) -> str:
     cached = "the cached price" if even.cached else "the full price (the cached price is unknown)"
     return (
         f"A turn is a question about one history. Memory costs {dollars(even.ingested)} to ingest "
-        f"and {dollars(even.each)} per turn. Reading all {even.tokens:,.0f} tokens costs "
-        f"{dollars(even.first)} once, then {dollars(even.again)} per turn at {cached}."
+        f"and {dollars(even.each)} per turn. Sending all {even.tokens:,.0f} tokens costs "
+        f"{dollars(even.first)} for the first turn and {dollars(even.again)} for each later turn "
+        f"at {cached}."
     )
 
 
@@ -120,8 +121,8 @@ def _curve_table(track: str, evens: Mapping[str, Even]) -> Table:
 
 
 EXPLANATION = (
-    "A turn is a question about one history. From the turn shown, memory costs less than sending "
-    "the whole history in every prompt at the price of cached prompts."
+    "A turn is a question about one history. From the turn shown on, memory costs less in total "
+    "than sending the whole history in every prompt at the cached price."
 )
 
 
@@ -156,9 +157,9 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Even]]") -> Chart:
     heights = [figure.high or figure.value or 0.0 for line in lines for _, figure in line.points]
     name = f"US dollars of {EACH:,} turns over the number of turns"
     about = (
-        f"US dollars per {EACH:,} turns, averaged over the first turns. A turn is a question "
-        "about one history; the axis is log₂ of the number of turns. Bands are 95 % intervals "
-        "that resample histories."
+        f"Mean cost of the first turns, in US dollars per {EACH:,} turns. A turn is a question "
+        "about one history; the x-axis is log₂ of the number of turns. Bands are 95 % bootstrap "
+        "intervals over histories."
     )
     axis = Axis(0.0, max(heights) or 1.0)
     drawing = context_curve(lines, axis, name=name, across="turns")

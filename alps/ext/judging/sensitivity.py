@@ -471,7 +471,7 @@ def _spread_parts(track: TrackSensitivity, spread: Spread) -> Iterator[Part]:
         yield Line(f"{title}: no record has a score under every variant.", "bold")
     yield from map(Line, _noise(spread))
     if lost := [_unscored(one) for one in spread.under if one.unscored]:
-        yield dim(f"Left out, because some variant gave no score: {', '.join(lost)}.")
+        yield dim(f"Records left out because a variant gave no score: {', '.join(lost)}.")
     for one in spread.under:
         if one.error is not None:
             # One line an error: a provider may answer with a page of HTML.
@@ -509,7 +509,8 @@ def _noise(spread: Spread) -> Iterator[str]:
         return
     records = counted(spread.n, "record")
     share = f"{spread.changed:,} of {records} ({_percent(spread.changed / spread.n)})"
-    yield f"Spread: {number(spread.spread)}; scores of {share} differ between variants."
+    score = f"Highest minus lowest score: {number(spread.spread)}"
+    yield f"{score}; {share} get different scores under different variants."
     sampling = spread.sampling_error
     if sampling is None:
         deviation = f"Standard deviation between variants: {number(spread.deviation)}"
@@ -517,7 +518,7 @@ def _noise(spread: Spread) -> Iterator[str]:
         return
     deviation = f"standard deviation {number(spread.deviation)}"
     yield f"Noise between prompt variants: {deviation}."
-    half = f"mean half-width {number(spread.half_width)}"
+    half = f"the mean half-width of the intervals is {number(spread.half_width)}"
     yield f"Sampling noise: standard error {number(sampling)} ({half})."
     if spread.deviation != sampling:
         larger = "Prompt variants add" if spread.deviation > sampling else "Sampling adds"
@@ -562,10 +563,11 @@ def _explanations(sensitivity: Sensitivity) -> Iterator[str]:
     for track in sensitivity.tracks:
         spreads += track.spreads
     if sensitivity.tracks:
-        yield "changed: records that the variant scores differently from ours; bold: the interval"
-        yield f"excludes 0. The standard error is the half-width divided by {LEVEL_WIDTH}."
+        yield "changed: records that get another score under the variant than under our prompt."
+        yield "bold: the interval excludes 0. The standard error is the mean half-width divided"
+        yield f"by {LEVEL_WIDTH}."
     if any(spread.clusters is None for spread in spreads):
-        yield "Data not found: intervals treat records as independent."
+        yield "alps did not find the data, so intervals treat records as independent."
     if any(track.ranking for track in sensitivity.tracks):
         yield "tau: Kendall's tau-b with the order under our prompt (1: same, -1: reversed)."
     yield spent(sensitivity.calls)

@@ -78,8 +78,8 @@ def _best(track: TrackJudges) -> Iterator[str]:
     swapped = [swap.swapped for swap in track.swaps if swap.swapped]
     orders = "all judges and prompts agree on the order of every two runs"
     if swapped:
-        pairs = f"up to {number(max(swapped))} of the pairs of judges and prompts"
-        orders = f"{pairs} order two runs differently"
+        share = f"up to {number(max(swapped))} of the pairs of judge-and-prompt combinations"
+        orders = f"a share of {share} disagrees on the order of two runs"
     yield f"{letter} is best with probability {number(track.winner[letter])}; {orders}."
 
 
@@ -177,12 +177,13 @@ def _swaps(track: TrackJudges) -> Table:
 
 def _explanations(found: Observatory) -> Iterator[str]:
     if any(not one.counts for track in found.tracks for one in track.judged):
-        yield "(beside): shown for comparison, but not part of spread and ranks."
+        yield "(beside): shown for comparison only, and left out of spread and ranks."
     if any(track.sources for track in found.tracks):
-        yield "noise: variation between records or repeated verdicts. Intervals resample"
-        yield "sessions under the same judges and prompts."
+        yield "noise: variation between records or repeated verdicts. Intervals are bootstrap"
+        yield "intervals over sessions, with the same judges and prompts."
     if any(track.swaps for track in found.tracks):
-        yield "swapped: share of judge-and-prompt pairs that order the two runs differently."
+        yield "swapped: share of pairs of judge-and-prompt combinations that disagree on the order"
+        yield "of the two runs."
     if any(track.clusters is None for track in found.tracks):
-        yield "Data not found: intervals treat records as independent."
+        yield "alps did not find the data, so intervals treat records as independent."
     yield spent(found.calls)

@@ -142,7 +142,7 @@ def _view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView:
     parts = task.shown.record_parts(record if answered else replace(record, prediction=None))
     notes = [*prediction.get("notes", ()), *verdict.get("notes", ())]
     if answered and prediction.get("truncated"):
-        notes.insert(0, "the answer was cut off (max_tokens)")
+        notes.insert(0, "the answer was cut off at max_tokens")
     error, raw = _judge_failure(verdict)
     state = state_of(record.score, record.prediction)
     return RecordView(
@@ -228,8 +228,9 @@ def rule(groups: Sequence[Highlight]) -> str:
     """Return the rule by which records of some groups are chosen, in words."""
     quotas = "; ".join(f"{group.title} (up to {group.quota})" for group in groups)
     return (
-        f"At most {LIMIT} records, each under one heading, in this order: {quotas}. "
-        "Remaining places follow the same order; ties follow the order of the data."
+        f"The page shows at most {LIMIT} records, each under one heading. alps fills headings in "
+        f"this order: {quotas}. It fills remaining places in the same order; records with equal "
+        "scores keep the order of the data."
     )
 
 

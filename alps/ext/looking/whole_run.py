@@ -241,14 +241,14 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
         yield f"{name} of each repeat: {', '.join(map(number, values))}."
     yield from _failure_lines(track)
     if cut := track.truncated:
-        yield f"{counted(cut, 'answer')} {_were(cut)} cut off (max_tokens)."
+        yield f"{counted(cut, 'answer')} {_were(cut)} cut off at max_tokens."
     if wild := track.notes.get(RAN_WILD, 0):
         what = "repeated text until the cut-off; a larger max_tokens does not help"
         yield f"{counted(wild, 'answer')} {what}."
     yield from relation_lines(track.counts)
     if track.rejected_gold:
         items = counted(track.rejected_gold, "gold item")
-        yield f"Annotators marked {items} of the scored records as rejected."
+        yield f"Annotators rejected {items} of the scored records."
     if track.unchecked:
         what = next(
             filter(None, (metric.needs.question for metric in metrics)), "against the dialogue"
@@ -291,9 +291,9 @@ def _special_cases(track: TrackSummary) -> Iterator[str]:
         shares = []
         for letter in "abcd":
             shares.append(f"{letter} {counts.get(f'letter_{letter}', 0) / chosen:.0%}")
-        yield f"Share of choices per letter, over all orders: {', '.join(shares)}."
+        yield f"Share of choices per letter, over all orders of the options: {', '.join(shares)}."
     if enforced := counts.get("enforced"):
-        yield f"{counted(enforced, 'verdict')} {_were(enforced)} overruled by a hard rule."
+        yield f"{counted(enforced, 'verdict')} {_were(enforced)} overruled by a fixed rule."
     if empty := track.empty_vs_empty:
         yield empty_line(empty)
 
@@ -375,11 +375,11 @@ def _missing_lines(
                 untold.add(score.unscored)
         bare |= dict.fromkeys(undefined(track, metrics[name]))
     for reason in sorted(untold):
-        yield f"– {reason}."
+        yield f"A score of – means: {reason}."
     yield from _no_intervals(summary, metrics)
     yield from method_lines(summary.tracks.values())
     if bare:
-        yield f"– {', '.join(bare)}: no scored record has a value."
+        yield f"No scored record has a value of: {', '.join(bare)}."
     for part in extended:
         yield from part.notes(summary)
     left_out: dict[str, list[str]] = {}
@@ -402,14 +402,14 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
     for task in unrated:
         yield f"{task} needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
     if any(track.scoring is not None for track in tracks.values()):
-        yield "authors-v1: compare only with published first-version scores."
+        yield "authors-v1: compare these scores only with the authors' first published scores."
     # Its scores are of words in common: beside an LLM judge's they would be read as the same.
     elif not summary.comparable and judged:
         yield f"Scores by judge {summary.judge} are not comparable with LLM-judged scores."
         if agreement := known_agreement(summary.judge):
             yield f"  Agreement of this judge: {agreement}."
         for told in people_say(summary.judge, summary.judge_fingerprint):
-            yield f"  By a calibration: {told}."
+            yield f"  Calibration of this judge: {told}."
     if judged:
         yield from judge_check_lines(summary)
 

@@ -43,7 +43,7 @@ class Shown(ShownPart):
         if settled := summary.phases.get("settle"):
             each = zip(("p50", "p95", "p99"), (settled.p50, settled.p95, settled.p99), strict=True)
             lag = ", ".join(f"{seconds:.4f} s ({name})" for name, seconds in each)
-            yield f"Time until searchable (from end of ingest to ready): {lag}."
+            yield f"Time from the end of ingestion until memories are searchable: {lag}."
         if summary.bytes_per_1000_turns is not None:
             size = f"{summary.bytes_per_1000_turns:,.0f} bytes"
             yield f"Storage per 1,000 ingested turns: {size}."

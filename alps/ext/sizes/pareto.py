@@ -186,8 +186,9 @@ def _corrected(places: Sequence[FrontPlace]) -> list[FrontPlace]:
 
 
 EXPLANATION = (
-    "front: every point with an equal or higher score takes more. ties: the score is not "
-    "significantly below that of the best point that takes no more (p ≥ .05, Holm)."
+    "front: every other point with an equal or higher score uses more tokens, time or money, "
+    "whichever the table compares. ties: the score is not significantly below the score of the "
+    "best point that uses no more (p ≥ .05, Holm)."
 )
 
 

@@ -94,7 +94,7 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Curve]]") -> Chart:
         )
     title = metric.title.strip()
     about = (
-        f"{title} by the limit on history tokens that the reader sees; the axis is log₂ "
+        f"{title} by the limit on history tokens that the reader sees; the x-axis is log₂ "
         "of this limit. Bands are 95 % intervals. The area under a curve is the curve's mean "
         "height along this axis."
     )

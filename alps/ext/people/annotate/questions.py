@@ -180,15 +180,15 @@ def _code(place: int, count: int) -> str:
 
 def _verdict(words: Sequence[str]) -> LabelQuestion:
     choices = [AnswerChoice(word, word[0], word, _GLOSSES[word]) for word in words]
-    text = "Is a memory missing?" if ADD in words else "Is this a memory about the user?"
+    text = "Is a memory missing?" if ADD in words else "Should this memory be kept?"
     return LabelQuestion("verdict", text, choices)
 
 
 def _of_a_memory(item: LabelItem) -> list[LabelQuestion]:
     """Return the questions about a memory that is kept, edited or added."""
     named: list[tuple[str, str, Sequence[Any]]] = [
-        ("type", "Said or implied?", TYPES),
-        ("time_scope", "How long is the memory true?", TIME_SCOPES),
+        ("type", "Does the user say or imply it?", TYPES),
+        ("time_scope", "When is the memory true?", TIME_SCOPES),
         ("confidence", "How certain is the memory?", CONFIDENCES),
     ]
     questions = []
