@@ -374,7 +374,7 @@ def missing(card: Submission, verification: Verification) -> Iterator[str]:
         if card.system.open_weights is None:
             yield "open_weights=yes or no: whether the weights are public"
     if card.notes is None:
-        yield "notes=: how the answers were made, and how to run it again"
+        yield "notes=: how the answers were generated and how to repeat the run"
     if card.org is None:
         yield "org=: your organisation"
     if card.url is None:
