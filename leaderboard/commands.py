@@ -110,7 +110,7 @@ def _print_missing(packed: Packed, console: Console) -> None:
     lines = list(missing(packed.card, packed.verification))
     if not lines:
         return
-    parts: list[RenderableType] = [Text("Before you submit, in this order:", "bold")]
+    parts: list[RenderableType] = [Text("Before you submit, add these settings:", "bold")]
     for number, line in enumerate(lines, start=1):
         parts.append(Padding(Text(f"{number}. {visible(line)}"), (0, 0, 0, 1)))
     console.print(Group(*parts), width=min(_WIDTH, console.width))
@@ -328,7 +328,7 @@ def print_packed(packed: Packed, console: Console) -> None:
     for name, size in packed.files:
         files.add_row(visible(name), f"{size:,}")
     total = sum(size for _, size in packed.files)
-    heading = f"What will be published, in {visible(str(packed.folder))}: {total:,} bytes."
+    heading = f"The submission publishes {total:,} bytes in {visible(str(packed.folder))}:"
     parts: list[RenderableType] = [Text(heading, "bold"), files]
     parts += [_card(packed.card), _scores(packed.card)]
     for finding in packed.verification.findings:

@@ -64,7 +64,7 @@ def score_again(
     predictions = predictions_of(source)
     session = session_beside(source, settings, data, predictions.sha256)
     told = [f"alps score judged the predictions of {source} with this judge."]
-    other = ["alps judges set the judge's prompt; no setting in this file names that prompt."]
+    other = ["`alps judges` chose the judge's prompt; no setting in this file names that prompt."]
     told += other if asked_as is not None else repeating(session.folder)
     return _carry_out(session, predictions=predictions, asked_as=asked_as or AS_EVER, told=told)
 

@@ -93,7 +93,7 @@ def _estimate_notes(
     if kept := sum(stage.cached for stage in stages):
         notes.append(f"Free, from the reply cache: {counted(kept, 'answer')}.")
     notes.append(
-        "«likely» assumes replies as long as the gold; the range is from empty to longest replies."
+        "«likely» assumes replies as long as the gold; the range covers empty to maximal replies."
     )
     bounds = (bound for stage in stages for bound in _unknown_bounds(stage))
     notes += dict.fromkeys(bounds)

@@ -99,7 +99,7 @@ def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
         yield "– means too few sessions or records for an interval."
     if not (stratum := breakdown.standardised):
         return
-    yield f"Standardised scores weight each row to the mix of {stratum}s of all records."
+    yield f"Standardised scores weight each row to match the {stratum} mix of all records."
     lacking = []
     for group in breakdown.groups:
         if group.lacking:

@@ -166,7 +166,6 @@ def _check_row(row: Row, path: Path, line: int) -> None:
         wrong = "must be a string" if "benchmark_id" in row else "is missing"
         raise DataError(wrong, path=path, line=line, field="benchmark_id")
     if row.get("repeat"):
-        several = (
-            "one of several answers to a record (repeats=), which this file does not distinguish"
-        )
-        raise DataError(f"{several}; use alps score", path=path, line=line, field="repeat")
+        what = "a prediction file can hold only one answer per record, but this run has several "
+        what += "(repeats=); use alps score"
+        raise DataError(what, path=path, line=line, field="repeat")

@@ -380,7 +380,7 @@ def check_served(card: Submission, findings: Findings) -> None:
                 if len(names) > 1:
                     what = f"{role} by {shown(asked, 60)} come from {len(names)} {kind}: "
                     what += _listed(sorted(names))
-                    mend = "name a dated snapshot in model=, then run again"
+                    mend = "name a dated snapshot in model=, then repeat the run"
                     findings.warn("served", f"{where}served.{purpose}", what, mend)
 
 

@@ -287,7 +287,7 @@ def check_gold_overlap(
         compared = [_without_given(public.overlap(sample, answer)) for sample, answer in pairs]
         what = _copied(public.unit, compared) or _verbatim(compared) or _close(compared)
     if what:
-        mend = "explain in notes how the answers were made"
+        mend = "explain in notes how the answers were generated"
         findings.warn("near_gold", where, f"{what}: did the system see the gold?", mend)
 
 

@@ -134,7 +134,7 @@ class NamedJudge:
         unknown = "This judge has not been compared with human labels"
         if self.comparable:
             return f"{unknown}, so its accuracy is unknown."
-        alone = "only submitters have used it, so its scores cannot be compared with others."
+        alone = "only submitters have used it, so no maintainer has confirmed its scores."
         return f"{unknown}, and {alone}"
 
 

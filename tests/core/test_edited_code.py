@@ -152,7 +152,7 @@ def test_edited_code_is_refused_by_its_name_and_answers_anew_where_that_is_asked
     fresh = alps_run(tmp_path, "fresh=yes", *words)
     assert fresh.returncode == 0, fresh.stderr
     assert "reused" not in fresh.stdout
-    assert "The previous run is kept in out.old until the next fresh=yes" in fresh.stdout
+    assert "The previous run is kept in out.old until the next run with fresh=yes" in fresh.stdout
     assert files_of(tmp_path / "out.old") == {**there, ".lock": b""}
 
 

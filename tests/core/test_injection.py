@@ -191,7 +191,7 @@ def test_a_judge_that_was_talked_into_praise_is_overruled_and_that_is_counted(tm
     track = track_of(out, "task4_ability4")
     assert (track["scores"]["cf"]["value"], track["counts"]["enforced"]) == (0.0, 1)
     assert ran.code == 0
-    assert "1 verdict was overruled by a fixed rule" in alps_here("show", tmp_path / "out").out
+    assert "1 verdict was overruled by a hard rule" in alps_here("show", tmp_path / "out").out
 
 
 WIRED = {name: text for name, text in HOSTILE.items() if name not in ("empty", "half a character")}

@@ -253,6 +253,6 @@ def test_the_agreement_is_that_of_the_draws(asked):
 def test_predictions_of_a_run_with_repeats_are_refused_with_the_way_to_judge_them(asked):
     finished = asked[3]
     assert finished.returncode == 2
-    assert "repeat: one of several answers to a record" in finished.stderr
+    assert "repeat: a prediction file can hold only one answer per record" in finished.stderr
     assert "use alps score" in finished.stderr
     assert len(finished.stderr.splitlines()) == 1

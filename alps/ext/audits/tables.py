@@ -110,7 +110,7 @@ def bent_table(bent: Sequence[BentRow], lead: Metric) -> Iterator[Table]:
     for one in bent:
         style = "bold" if one.p_holm <= SIGNIFICANT else ""
         rows.append(row_of(one.by, *change(one), Cell(p_value(one.p), one.p), style=style))
-    how = "Least squares, clustered by session; bold: p ≤ .05 (Holm)."
+    how = "Least squares, standard errors clustered by session; bold: p ≤ .05 (Holm)."
     yield Table(
         "Judge bias: audit minus judge, per standard deviation",
         [named(), *figures("change", "95 % interval", "p")],
@@ -166,7 +166,7 @@ def slice_tables(slices: Sequence[SliceContrast], lead: Metric) -> Iterator[Part
                 short[f"{one.name}, {one.audited}"] = None
             else:
                 rows.append(_slice_row(one, one.difference))
-        few = [dim(f"Slices by {by} with too few shared audits: {'; '.join(short)}.")]
+        few = [dim(f"Slices by {by} left out, with too few shared audits: {'; '.join(short)}.")]
         notes = few if short else []
         title = f"{lead.title.strip()} by {by}, corrected by audits"
         yield from [Table(title, columns, rows, notes)] if rows else notes

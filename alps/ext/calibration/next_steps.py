@@ -19,9 +19,9 @@ from alps.tasks import Task
 if TYPE_CHECKING:
     from alps.ext.calibration.judge_of_run import JudgeOfRun
 
-_RATES = "alps uses these labels to measure the judge of {run} and to correct the run's scores."
+_RATES = "alps uses these labels to calibrate the judge of {run} and to correct the run's scores."
 _RELATES = (
-    "alps uses these labels to measure the judge of {run}. To correct F1, precision or recall, "
+    "alps uses these labels to calibrate the judge of {run}. To correct F1, precision or recall, "
     "audit the run instead."
 )
 _AUDITS = "alps uses these labels to audit {run} and to correct its scores, including F1."
@@ -78,7 +78,7 @@ def how_to_correct_f1(source: str, person: str = "") -> str:
         shares = [least_share(track) for track in data.tracks if track.task.judged]
         share = None if None in shares else max((one for one in shares if one), default=None)
     if share is None:
-        return f"To correct F1, audit {source} with at least {LEAST} records."
+        return f"To correct F1, audit at least {LEAST} records of {source}."
     folder = free_folder(Path(f"audit-{run.resolve().name}"))
     words = f"job=match from={_word(source)} audit={share}%"
     return f"To correct F1: alps annotate {_word(folder)} {words}{person and f' as={person}'}"

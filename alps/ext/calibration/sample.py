@@ -394,7 +394,7 @@ def _how_many(counts: DrawCounts) -> str:
 
 
 _BINARY = "Label 1 means `met` in the text below, and label 0 means `not_met`."
-_GRADED = "Each dimension of an answer is a separate item, with a mark from 1 to 5."
+_GRADED = "Each dimension of an answer is a separate item, rated from 1 to 5."
 _PAIRS = (
     "An item is one pair. Label how `predicted` relates to `gold`; "
     "if no other label fits, use `unrelated`."
@@ -402,7 +402,7 @@ _PAIRS = (
 _README = """# Items to label
 
 `items.jsonl` contains the items that a run's judge rated, one per line, without verdicts.
-The judge's instructions below also apply to annotators; the fields that they name are in `payload`.
+The judge's instructions below also apply to annotators. The fields named there are in `payload`.
 
 - Two or more people label all items independently, before they see a judge's verdicts, the \
 run or other labels.

@@ -112,7 +112,7 @@ def print_account(done: Calibrated, console: Console) -> None:
 def short_account(done: Calibrated) -> Iterator[str]:
     """Yield the lines of the short form on missing items, cost and validity."""
     if done.left_out:
-        yield f"{done.judge} cannot rate {counted(len(done.left_out), 'rubric')} of the labels."
+        yield f"{done.judge} cannot rate {counted(len(done.left_out), 'labelled rubric')}."
     if done.unheard:
         yield _missing(done.unheard)
     if done.calls is not None and (done.calls.http or done.calls.cached):
@@ -143,7 +143,7 @@ def _holds(done: Calibrated, valid: str) -> Iterator[str]:
 def account_of(done: Calibrated) -> Iterator[str]:
     """Yield what `print_account` prints, in sentences."""
     if done.left_out:
-        yield f"{done.judge} cannot rate these rubrics of the labels: {', '.join(done.left_out)}."
+        yield f"{done.judge} cannot rate these labelled rubrics: {', '.join(done.left_out)}."
     if done.unheard:
         yield _missing(done.unheard)
     if done.calls is not None and (done.calls.http or done.calls.cached):
@@ -380,7 +380,7 @@ def _certainty(details: ReportDetails) -> Iterator[Fact]:
 
 
 _METHODS = {
-    "ppi": "alps corrects scores with PPI++ from labels of a random sample of answers.",
+    "ppi": "alps corrects scores with PPI++, using labels of a random sample of answers.",
     "rogan_gladen": "alps corrects scores with the Rogan–Gladen estimator, which assumes that "
     "the judge errs as often on these answers as on the labelled items.",
 }

@@ -64,7 +64,7 @@ def _verdict(report: AuditReport) -> Text:
     parts = []
     for severity in SEVERITIES:
         if counts[severity]:
-            parts.append(f"{counts[severity]} {_PLURALS[severity]}")
+            parts.append(counted(counts[severity], severity, _PLURALS[severity]))
     shown = f" ({', '.join(parts)})" if parts else ""
     if report.serious:
         serious = f"Do not trust scores on this data: the audit has serious findings{shown}."

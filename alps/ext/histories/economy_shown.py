@@ -80,10 +80,10 @@ def _turn(turn: int) -> str:
 def _explained(even: Even) -> str:
     cached = "the cached price" if even.cached else "the full price (the cached price is unknown)"
     return (
-        f"A turn is a question about one history. Memory costs {dollars(even.ingested)} to ingest "
-        f"and {dollars(even.each)} per turn. Sending all {even.tokens:,.0f} tokens costs "
-        f"{dollars(even.first)} for the first turn and {dollars(even.again)} for each later turn "
-        f"at {cached}."
+        "A turn is a question about one history. With memory, ingesting the history costs "
+        f"{dollars(even.ingested)} and each turn {dollars(even.each)}. Without memory, sending all "
+        f"{even.tokens:,.0f} tokens costs {dollars(even.first)} for the first turn and "
+        f"{dollars(even.again)} for each later turn at {cached}."
     )
 
 
@@ -121,8 +121,8 @@ def _curve_table(track: str, evens: Mapping[str, Even]) -> Table:
 
 
 EXPLANATION = (
-    "A turn is a question about one history. From the turn shown on, memory costs less in total "
-    "than sending the whole history in every prompt at the cached price."
+    "A turn is a question about one history. Starting at the turn shown, memory costs less in "
+    "total than sending the whole history in every prompt at the cached price."
 )
 
 
@@ -157,8 +157,8 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Even]]") -> Chart:
     heights = [figure.high or figure.value or 0.0 for line in lines for _, figure in line.points]
     name = f"US dollars of {EACH:,} turns over the number of turns"
     about = (
-        f"Mean cost of the first turns, in US dollars per {EACH:,} turns. A turn is a question "
-        "about one history; the x-axis is log₂ of the number of turns. Bands are 95 % bootstrap "
+        f"Mean cost of the first n turns, in US dollars per {EACH:,} turns. A turn is a question "
+        "about one history; the x-axis is log₂ n. Bands are 95 % bootstrap "
         "intervals over histories."
     )
     axis = Axis(0.0, max(heights) or 1.0)

@@ -21,7 +21,7 @@ from alps.run.opened import PREDICTIONS, RunFolder, open_run
 from alps.run.services import AskedAs
 from alps.run.session import OF_THE_JUDGE
 from alps.run.start import score_again
-from alps.show.formatting import p_value
+from alps.show.formatting import counted, p_value
 from alps.show.shared_records import (
     SharedRecords,
     metric_values,
@@ -229,10 +229,11 @@ def _parts(found: DriftOfRuns) -> Iterator[Part]:
         alarm = "Alarm: judge drift detected" if drift.alarm else "No judge drift detected"
         columns = [named("of"), *figures("change", "95 % interval")]
         yield Table(title, columns, rows, [Line(f"{alarm} ({p}).")])
-    same = "the same" if found.fingerprints_equal else "a different"
-    yield Line(f"Judge then: {found.judges[0]}; now: {found.judges[1]}, with {same} fingerprint.")
+    first, second = found.judges
+    same = "the same fingerprint" if found.fingerprints_equal else "different fingerprints"
+    yield Line(f"Judge of the first run: {first}; judge of the second run: {second}; {same}.")
     if found.cached:
         yield Line(
-            f"{found.cached:,} replies of the second run came from the cache; cached "
-            "verdicts repeat earlier ones and cannot show drift."
+            f"{counted(found.cached, 'reply', 'replies')} of the second run came from the cache; "
+            "cached verdicts repeat earlier ones and cannot show drift."
         )

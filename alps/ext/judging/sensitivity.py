@@ -563,11 +563,11 @@ def _explanations(sensitivity: Sensitivity) -> Iterator[str]:
     for track in sensitivity.tracks:
         spreads += track.spreads
     if sensitivity.tracks:
-        yield "changed: records that get another score under the variant than under our prompt."
+        yield "changed: share of records whose score differs from the score under our prompt."
         yield "bold: the interval excludes 0. The standard error is the mean half-width divided"
         yield f"by {LEVEL_WIDTH}."
     if any(spread.clusters is None for spread in spreads):
-        yield "alps did not find the data, so intervals treat records as independent."
+        yield "alps did not find the data, so it treats records as independent."
     if any(track.ranking for track in sensitivity.tracks):
         yield "tau: Kendall's tau-b with the order under our prompt (1: same, -1: reversed)."
     yield spent(sensitivity.calls)

@@ -235,7 +235,7 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
         answers += f" ({track.n // repeats} records, each answered {repeats} times)"
     yield f"{answers}: {track.scored} scored, {track.unscored} unscored."
     if track.distinct is not None and track.distinct < track.scored:
-        told = "duplicates belong to one session, which intervals resample as a whole"
+        told = "for intervals, duplicates count as one session"
         yield f"{counted(track.distinct, 'distinct question')}; {told}."
     for name, values in track.by_repeat.items():
         yield f"{name} of each repeat: {', '.join(map(number, values))}."
@@ -248,12 +248,13 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
     yield from relation_lines(track.counts)
     if track.rejected_gold:
         items = counted(track.rejected_gold, "gold item")
-        yield f"Annotators rejected {items} of the scored records."
+        yield f"Annotators rejected {items} in the scored records."
     if track.unchecked:
         what = next(
             filter(None, (metric.needs.question for metric in metrics)), "against the dialogue"
         )
-        yield f"Not checked {what}, because the judge failed: {track.unchecked}."
+        answers = counted(track.unchecked, "answer")
+        yield f"Not checked {what}, because the judge failed: {answers}."
     if track.seconds_per_query is not None:
         yield f"Mean time per query: {track.seconds_per_query * 1000:.1f} ms."
     if track.pools is not None and track.pools.generated:
@@ -293,7 +294,7 @@ def _special_cases(track: TrackSummary) -> Iterator[str]:
             shares.append(f"{letter} {counts.get(f'letter_{letter}', 0) / chosen:.0%}")
         yield f"Share of choices per letter, over all orders of the options: {', '.join(shares)}."
     if enforced := counts.get("enforced"):
-        yield f"{counted(enforced, 'verdict')} {_were(enforced)} overruled by a fixed rule."
+        yield f"{counted(enforced, 'verdict')} {_were(enforced)} overruled by a hard rule."
     if empty := track.empty_vs_empty:
         yield empty_line(empty)
 
@@ -379,7 +380,7 @@ def _missing_lines(
     yield from _no_intervals(summary, metrics)
     yield from method_lines(summary.tracks.values())
     if bare:
-        yield f"No scored record has a value of: {', '.join(bare)}."
+        yield f"No scored record has a value for: {', '.join(bare)}."
     for part in extended:
         yield from part.notes(summary)
     left_out: dict[str, list[str]] = {}

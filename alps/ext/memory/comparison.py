@@ -194,7 +194,8 @@ def print_beside(result: MemoryComparison, console: Console) -> None:
         *(f"{note}." for note in result.notes),
         f"Δ: paired difference from memory={NOTHING}; rows are sorted by Δ.",
         *([ties] if tied else []),
-        f"{REFUSAL}: score of a reader that always declines; left out of the ties.",
+        f"{REFUSAL}: score of a reader that declines to answer every question; not tested against "
+        "the other rows.",
         "tokens: mean number of history tokens shown to the reader; – means the whole history.",
     ]
     parts: list[Part] = []

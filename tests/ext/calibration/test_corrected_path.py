@@ -67,7 +67,8 @@ def test_a_rubric_is_corrected_by_the_commands_that_are_printed(llm):
     shown = pasted(["run", *words, "out=runs/mine"])
     terminal, page = annotated(printed("annotate", shown), "0")
     purpose = (
-        "alps uses these labels to measure the judge of runs/mine and to correct the run's scores."
+        "alps uses these labels to calibrate the judge of runs/mine and to correct the run's "
+        "scores."
     )
     assert purpose in terminal
     assert purpose in page

@@ -112,7 +112,7 @@ def test_a_written_set_is_read_and_its_oracle_is_right(alps, written, tmp_path):
 def test_a_written_set_passes_the_audit(alps, written):
     done = alps("data", "audit", f"data={written / 'made'}")
     assert done.returncode == 0, done.stdout
-    assert "\nNothing serious (1 notes).\n" in done.stdout
+    assert "\nNothing serious (1 note).\n" in done.stdout
 
 
 def test_no_rule_without_the_history_beats_chance_on_a_written_set(written):

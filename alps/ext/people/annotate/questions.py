@@ -180,14 +180,14 @@ def _code(place: int, count: int) -> str:
 
 def _verdict(words: Sequence[str]) -> LabelQuestion:
     choices = [AnswerChoice(word, word[0], word, _GLOSSES[word]) for word in words]
-    text = "Is a memory missing?" if ADD in words else "Should this memory be kept?"
+    text = "Is a memory missing?" if ADD in words else "What should be done with this memory?"
     return LabelQuestion("verdict", text, choices)
 
 
 def _of_a_memory(item: LabelItem) -> list[LabelQuestion]:
     """Return the questions about a memory that is kept, edited or added."""
     named: list[tuple[str, str, Sequence[Any]]] = [
-        ("type", "Does the user say or imply it?", TYPES),
+        ("type", "Does the user say or imply this memory?", TYPES),
         ("time_scope", "When is the memory true?", TIME_SCOPES),
         ("confidence", "How certain is the memory?", CONFIDENCES),
     ]
