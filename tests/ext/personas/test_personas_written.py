@@ -278,7 +278,7 @@ def test_a_filter_drops_what_a_model_answers_without_the_history(tmp_path):
     assert [row["question_id"] for row in kept] == [
         row["question_id"] for row in whole if row["question_id"] not in guessed
     ]
-    dropped = f"{len(guessed)} questions dropped: openai/blind answers without history"
+    dropped = f"Dropped {len(guessed)} questions that openai/blind answers without history"
     assert done.stdout.splitlines()[-1] == dropped
 
 
