@@ -96,8 +96,8 @@ def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
             if rival is not None and rival.data_sha256 == track.data_sha256:
                 rivals.append(entry)
         if rivals and (same := _copied_by(mine, rivals, name)):
-            what = f"the answers are identical or nearly identical to those of {some_of(same)}"
-            mend = "explain in notes where the answers come from; "
+            what = f"the answers of {some_of(same)}, identical or nearly so"
+            mend = "explain in notes whose answers they are; "
             mend += "copies count as one system in ranks and tests"
             findings.warn("copy", f"{name}/predictions.jsonl", what, mend)
 
@@ -287,8 +287,8 @@ def check_gold_overlap(
         compared = [_without_given(public.overlap(sample, answer)) for sample, answer in pairs]
         what = _copied(public.unit, compared) or _verbatim(compared) or _close(compared)
     if what:
-        mend = "explain in notes how the answers were generated"
-        findings.warn("near_gold", where, f"{what}: did the system see the gold?", mend)
+        mend = "explain in notes how the answers were made"
+        findings.warn("near_gold", where, f"{what}: was the gold seen?", mend)
 
 
 def visible(text: str) -> str:

@@ -26,7 +26,7 @@ def data() -> None:
 def data_audit(settings: "AuditSettings") -> None:
     """Find leaks, duplicates and broken rows without a model.
 
-    The exit code is 1 if a finding is serious.
+    Exit 1 when something serious is found.
 
     \b
       alps data audit data=samples

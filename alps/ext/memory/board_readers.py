@@ -161,10 +161,8 @@ def _in_group(
                 whom = (
                     "the same reader" if kind == "apart" else "the same model with other settings"
                 )
-                words[kind] = (
-                    f"without memory its reader scores {mine}, but {whom} scores {others} in "
-                )
-                words[kind] += f"{other}; the difference is significant (p ≤ {SIGNIFICANCE})"
+                words[kind] = f"without memory its reader scores {mine}, and {whom} {others} in "
+                words[kind] += f"{other}; they differ significantly (p ≤ {SIGNIFICANCE})"
         if "apart" in words or group[slug] == group.get(otherwise.get(slug, "")):
             words.pop("otherwise", None)
         held[slug] = HeldAgainst(**words, alone=alone)
@@ -238,13 +236,13 @@ def check_same_reader(folder: Path, card: Submission, findings: Findings) -> Non
     # Its own rows are a finding where they are verified.
     for name in sorted(unread.keys() - {card.slug})[:MOST_EXAMPLES]:
         why = shown(unread[name], 160)
-        what = f"runs without memory of {shown(name, 60)}: the files can't be read ({why})"
-        findings.unchecked.append(what)
+        what = f"runs without memory of {shown(name, 60)}, which can't be read ({why})"
+        findings.unchecked.append(f"{what}: not compared")
 
 
 def _say(card: Submission, where: str, held: HeldAgainst, findings: Findings) -> None:
     if held.apart:
-        mend = "run the reader again with alps memory compare; boards rank neither until both agree"
+        mend = "ask the reader again with alps memory compare; boards rank neither until they agree"
         findings.warn("beside", where, f"{card.slug}: {shown(held.apart, 300)}", mend)
     if held.otherwise:
         mend = "explain in notes why other settings of the model score differently"
