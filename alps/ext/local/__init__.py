@@ -28,7 +28,6 @@ EXTENSION = Extension(
     examine="alps.ext.local.doctor:examine",
     has_part=_has_part,
     part="alps.ext.local.part:Part",
-    references="alps.ext.local:references.json",
     serves=serves,
     sends="alps.ext.local.sending:sender",
 )
