@@ -323,8 +323,8 @@ def _best_reported(track: str, metric: str) -> float:
     """Return the best score that the paper reports of any model on a track; 1 where of none."""
     best = 0.0
     for row in read_references().on(track):
-        # What we recomputed or ran is of few systems, and no bound of what others may reach.
-        if metric in row.scores and row.table.kind == "reported":
+        # What we recomputed is of few systems, and no bound of what others may reach.
+        if metric in row.scores and not row.table.recomputed:
             best = max(best, float(row.scores[metric]["value"].value))
     return best or 1.0
 

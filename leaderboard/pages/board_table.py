@@ -446,16 +446,9 @@ def _reported(
             if row.table.id == table.id:
                 cells = _reported_cells(board, row, shown)
                 rows.append(filled(cells, {"search": row.name.lower()}, width))
-        title = f"{_how(table)}: {table.title}"
-        yield BoardSection("reported", title, reference_note(table, root), rows)
-
-
-def _how(table: ReferenceTable) -> str:
-    """Return how the figures of a table came to be."""
-    if table.kind == "reported":
         by = "the paper" if table.ran_by.startswith("the authors") else "others"
-        return f"Reported by {by}"
-    return "Recomputed from public answers" if table.recomputed else "Run by alps"
+        how = "Recomputed from public answers" if table.recomputed else f"Reported by {by}"
+        yield BoardSection("reported", f"{how}: {table.title}", reference_note(table, root), rows)
 
 
 def reference_note(table: ReferenceTable, root: str) -> Markup:
@@ -464,7 +457,7 @@ def reference_note(table: ReferenceTable, root: str) -> Markup:
     words = (table.ran_by, table.data.name, judged, table.note)
     note = Markup("not ranked here; run by {}; on {}; judge: {}. {} ").format(*map(foreign, words))
     link = Markup('<a href="{}references.html#{}">{}</a>')
-    asked = {"recomputed": "how to recompute it", "run": "how to run it"}.get(table.kind, "source")
+    asked = "how to recompute it" if table.recomputed else "source"
     return note + link.format(root, table.id, asked)
 
 
