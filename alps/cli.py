@@ -18,7 +18,7 @@ COMMANDS = {
     "compare": "alps.commands.running:compare",
 }
 """Where the commands of the spine lie; extensions name their own."""
-_EPILOG = "alps COMMAND --help lists settings; alps completion --help: Tab completion"
+_EPILOG = "alps COMMAND --help lists settings; alps completion --help sets up Tab completion"
 _TITLE = "Evaluate how LLM assistants extract, update, retrieve and use memories."
 CAME_FOR = {
     "first score, offline": "alps run task=extraction model=rules",

@@ -115,14 +115,14 @@ def guarded(command: Callable[[], object]) -> int:
         # makes it forget that (CPython, `run_eval_code_obj`).
         exec("")
         code = 128 + received[0] if received else INTERRUPTED
-        kept = "interrupted; finished records are kept, the same command resumes"
+        kept = "interrupted; finished records are kept, and the same command resumes"
         _complain(kept, INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
     except RuntimeError as error:
         if "home directory" not in str(error):
             raise
-        unknown = "your home folder is not known"
+        unknown = "your home folder is unknown"
         code = _complain(f"{unknown}; set HOME, or ALPS_CACHE to a folder for the replies", 2)
     except OSError as error:
         if received:

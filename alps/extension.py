@@ -286,4 +286,4 @@ def _of_others() -> Iterator[Extension]:
 
 def _leave_out(what: str, where: str, error: Exception) -> None:
     why = f"{type(error).__name__}: {error}".splitlines()[0]
-    print(f"alps: {what} ({where}) left out: {why}", file=sys.stderr)
+    print(f"alps: {what} ({where}) could not be loaded: {why}", file=sys.stderr)

@@ -361,7 +361,7 @@ class RunKeys(JudgingKeys):
         typed = with_choices(named)
         for key, value in typed.items():
             if key != "task" and str(values.get(key, value)) != value:
-                raise UsageError(f"task={named}: it means {key}={value}, not {values[key]}")
+                raise UsageError(f"task={named}: this name means {key}={value}, not {values[key]}")
         return {**values, **typed}
 
     @field_validator("task")

@@ -30,24 +30,24 @@ _SHOWN = 200
 is_secret = re.compile(r"(?i)(?:.*_)?api_?key|(?:.*_)?token|(?:.*_)?secret|key").fullmatch
 """Whether a word is the name of a key or a token, which no setting takes."""
 _DAY = r"^\d{4}-\d\d-\d\d$"
-_WHOLE = "it takes a whole number"
+_WHOLE = "must be a whole number"
 # What a value must be, by the validator's name of the fault.
 _IN_WORDS = {
     "int_parsing": _WHOLE,
     "int_parsing_size": _WHOLE,
     "int_from_float": _WHOLE,
     "int_type": _WHOLE,
-    "float_parsing": "it takes a number",
-    "float_type": "it takes a number",
-    "finite_number": "it takes a finite number",
-    "bool_parsing": "it takes yes or no",
-    "bool_type": "it takes yes or no",
-    "string_type": "it takes text",
-    "greater_than": "it must be more than {gt:g}",
-    "greater_than_equal": "it must be {ge:g} or more",
-    "less_than": "it must be less than {lt:g}",
-    "less_than_equal": "it must be {le:g} or less",
-    "literal_error": "it takes {expected}",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_parsing": "must be yes or no",
+    "bool_type": "must be yes or no",
+    "string_type": "must be text",
+    "greater_than": "must be more than {gt:g}",
+    "greater_than_equal": "must be {ge:g} or more",
+    "less_than": "must be less than {lt:g}",
+    "less_than_equal": "must be {le:g} or less",
+    "literal_error": "must be {expected}",
 }
 
 
@@ -166,7 +166,7 @@ def _parse(
         if isinstance(number, int | float) and not -_LARGEST < number < _LARGEST:
             where = f"{config}, " if key in of_config else ""
             shown = _shown_value(key, values[key])
-            raise UsageError(f"{where}{key}={shown}: it takes a finite number below 2^63")
+            raise UsageError(f"{where}{key}={shown}: must be a finite number below 2^63")
     return settings
 
 
@@ -198,7 +198,7 @@ def _names_a_secret(key: str, model: type[BaseModel]) -> bool:
 def unlike_any(key: str, model: type[BaseModel], *, beside: Iterable[str] = ()) -> str:
     """Say what to do instead of giving a `key` that is not known, `beside` what else is taken."""
     if _names_a_secret(key, model):
-        return "; keys come from the environment: export OPENAI_API_KEY=…, or that of your provider"
+        return "; keys come from the environment: export OPENAI_API_KEY=…, or your provider's key"
     if key in _NOW and model is RunSettings:
         return f"; write {_NOW[key]}"
     return closest(key, [*model.model_fields, *beside])
@@ -218,6 +218,6 @@ def _in_words(error: Any) -> str:
     if fault is not None:
         return fault.format(**error.get("ctx", {}))
     if error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == _DAY:
-        return "it takes a day, such as 2026-05-31"
+        return "must be a date, such as 2026-05-31"
     text = str(error["msg"]).removeprefix("Value error, ")
     return text[:1].lower() + text[1:]

@@ -93,7 +93,7 @@ def check_size(size: int, largest: int, what: str) -> None:
         TooLarge: Names `what` it is and both sizes.
     """
     if size > largest:
-        raise TooLarge(f"{what} has {size:,} bytes, at most {largest:,}")
+        raise TooLarge(f"{what} has {size:,} bytes; at most {largest:,} are allowed")
 
 
 def read_packed(path: Path) -> bytes:
@@ -129,7 +129,7 @@ def _inflater(name: str) -> "_Inflater":
         return _Inflater(gzip=True)
     if name == "deflate":
         return _Inflater(gzip=False)
-    raise Unreadable(f"it is encoded as {name[:20]!r}, which was not requested")
+    raise Unreadable(f"its encoding {name[:20]!r} was not requested")
 
 
 class _Inflater:

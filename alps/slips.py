@@ -74,7 +74,7 @@ class Slips:
             raise _Refused(f"{first}{listed}; {share}, more than {MOST:.0%}", self.errors[0])
         for line in [*named, *([f"{self.path}: {more:,} more"] if more else [])]:
             click.echo(f"alps: {line}; left out", err=True)
-        click.echo(f"alps: {self.path}: {share}; the rest is used", err=True)
+        click.echo(f"alps: {self.path}: {share}; alps uses the rest", err=True)
 
 
 class _Refused(DataError):
@@ -207,7 +207,7 @@ def read_text(path: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        fault = f"not UTF-8 text ({error.reason} in line {line}): {_SAVE}"
+        fault = f"not UTF-8 text ({error.reason} on line {line}): {_SAVE}"
         raise DataError(fault, path=path) from error
 
 

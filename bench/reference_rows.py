@@ -119,7 +119,7 @@ def recompute(table: ReferenceTable, found: Found) -> ReferenceTable:
         raise UsageError(f"{found.folder}: no {recipe.each} in it")
     rows.sort(key=lambda row: -(row.figures[0].value if row.figures[0] is not None else 0.0))
     track = table.columns[0].track
-    rows += _baselines(table, opened.summary_of(track))
+    rows += baselines_of(table, opened.summary_of(track))
     rows += _people(table, found)
     about = opened.tracks[track]
     judge = table.judge
@@ -203,7 +203,8 @@ def _key(file: Path) -> str:
     return file.stem if file.suffix == ".csv" else file.parent.name
 
 
-def _figure(score: Interval | Score | AgreementFigure | None) -> ReferenceFigure | None:
+def figure_of(score: Interval | Score | AgreementFigure | None) -> ReferenceFigure | None:
+    """Return a score as a figure of a reference row; None where it has no value."""
     if score is None or score.value is None:
         return None
     return ReferenceFigure(
@@ -220,12 +221,12 @@ def _system(table: ReferenceTable, found: Found, file: Path, opened: RunFolder) 
         name=_recipe_of(table).names.get(_key(file), _key(file)),
         file=file.relative_to(found.folder).as_posix(),
         sha256=hashlib.sha256(file.read_bytes()).hexdigest(),
-        figures=[_figure(summary.scores.get(column.metric)) for column in table.columns],
-        above=_above(summary, table.columns[0].metric),
+        figures=[figure_of(summary.scores.get(column.metric)) for column in table.columns],
+        above=lead_of(summary, table.columns[0].metric),
     )
 
 
-def _above(summary: TrackSummary, metric: str) -> ReferenceLead | None:
+def lead_of(summary: TrackSummary, metric: str) -> ReferenceLead | None:
     """Return how far a run is above the strongest trivial baseline by a metric."""
     strongest = strongest_floor(summary.floors, metric)
     if strongest is None:
@@ -234,7 +235,7 @@ def _above(summary: TrackSummary, metric: str) -> ReferenceLead | None:
     difference = floor.differences.get(metric)
     if difference is None and floor.lead == metric:
         difference = floor.above
-    figure = _figure(difference)
+    figure = figure_of(difference)
     return None if figure is None else ReferenceLead(baseline=strongest, **figure.model_dump())
 
 
@@ -248,9 +249,10 @@ def strongest_floor(floors: Mapping[str, Floor], metric: str) -> str | None:
     return None if best is None else best[1]
 
 
-def _baselines(table: ReferenceTable, summary: TrackSummary) -> Iterator[ReferenceRow]:
+def baselines_of(table: ReferenceTable, summary: TrackSummary) -> Iterator[ReferenceRow]:
+    """Yield the rows of the trivial baselines of a run."""
     for name, floor in summary.floors.items():
-        figures = [_figure(floor.scores.get(column.metric)) for column in table.columns]
+        figures = [figure_of(floor.scores.get(column.metric)) for column in table.columns]
         yield ReferenceRow(name=name, role="baseline", figures=figures)
 
 
@@ -272,7 +274,7 @@ def _people(table: ReferenceTable, found: Found) -> Iterator[ReferenceRow]:
     figures = []
     for column in table.columns:
         place = row.scores.get(column.metric)
-        figures.append(None if place is None else _figure(AgreementFigure(**place.value)))
+        figures.append(None if place is None else figure_of(AgreementFigure(**place.value)))
     anchored = None
     if row.verbatim is not None:
         one, other = (round(share.value, DIGITS) for share in row.verbatim)

@@ -111,7 +111,7 @@ def hub_name(data: str, default: str = RELEASE) -> HubName | None:
     repository = before.partition(":")[2] if ":" in before else default
     if not _is_repository(repository) or (at and not revision):
         forms = f"{HUB}, {HUB}@REVISION or {HUB}:OWNER/NAME@REVISION"
-        raise UsageError(f"data={data}: a data set of the hub is written {forms}")
+        raise UsageError(f"data={data}: write a hub data set as {forms}")
     return HubName(repository, revision or None)
 
 
@@ -269,7 +269,7 @@ def _resolved(repository: str, revision: str) -> str:
     commit = str(answer.resolved)
     if not _is_commit(commit):
         raise HubError(
-            f"data={data}: the hub says '{commit[:60]}', which is not a commit; give one: @COMMIT"
+            f"data={data}: the hub returned '{commit[:60]}', not a commit; name a commit: @COMMIT"
         )
     return commit
 
@@ -315,12 +315,13 @@ def reason_of(error: Exception, repository: str) -> str:
     causes = list(_causes(error))
     page = f"{constants.ENDPOINT}/datasets/{repository}"
     telling = {
-        errors.GatedRepoError: f"it is gated: ask for access at {page}, then {_LOG_IN}",
-        errors.DisabledRepoError: f"the hub has disabled it, see {page}",
-        errors.RevisionNotFoundError: f"no such revision of {repository}, see {page}",
-        errors.RepositoryNotFoundError: f"there is no such data set, or it is private: {_LOG_IN}",
+        errors.GatedRepoError: f"access is restricted: request it at {page}, then {_LOG_IN}",
+        errors.DisabledRepoError: f"the hub has disabled this data set; see {page}",
+        errors.RevisionNotFoundError: f"{repository} has no such revision; see {page}",
+        errors.RepositoryNotFoundError: f"the data set does not exist or is private: {_LOG_IN}",
         errors.OfflineModeIsEnabled: "not in the cache, and HF_HUB_OFFLINE prevents fetching it; "
-        "unset that, or give a local copy with data=FOLDER",
+        "not in the cache, and HF_HUB_OFFLINE prevents the download; "
+        "unset HF_HUB_OFFLINE, or give a local copy with data=FOLDER",
     }
     for kind, reason in telling.items():
         if any(isinstance(cause, kind) for cause in causes):
@@ -329,8 +330,8 @@ def reason_of(error: Exception, repository: str) -> str:
         if isinstance(cause, errors.HfHubHTTPError):
             code = cause.response.status_code
             if code in (401, 403):
-                return f"the hub refused it (HTTP {code}): {_LOG_IN}"
-            return f"the hub answered HTTP {code}, and it is not in the cache; {_ELSEWHERE}"
+                return f"the hub refused access (HTTP {code}): {_LOG_IN}"
+            return f"not in the cache, and the hub answered HTTP {code}; {_ELSEWHERE}"
     first = " ".join(str(causes[-1]).split())[:120]
     return f"can't be fetched ({type(causes[-1]).__name__}: {first}); {_ELSEWHERE}"
 

@@ -147,7 +147,7 @@ class PoolSource:
         """
         if query.memory is None:
             name = f"{self._split.folder}: '{query.benchmark_id}'"
-            raise UsageError(f"{name} has no gold: its pool can't be built")
+            raise UsageError(f"{name} has no gold, so alps can't build its pool")
         values = [memory.value for memory in self._draw(query, size)]
         # Seeded by the size, too: distractors of pools are nested, their places and the gold's not.
         placing = random.Random(f"{self.seed}\x00{query.benchmark_id}\x00{size}")
@@ -210,7 +210,7 @@ def write_pools(
     """
     opened = open_split(data, split)
     if not isinstance(opened, Split):
-        raise UsageError(f"data={data}: pools are built from a local copy; give its folder")
+        raise UsageError(f"data={data}: alps builds pools from a local copy; name its folder")
     source = PoolSource(opened, seed=seed)
     folders = {size: Path(out) / opened.name / QUERIES / f"d{size}" for size in sizes or SIZES}
     if there := next(filter(Path.exists, folders.values()), None):

@@ -250,12 +250,12 @@ def _why(judge: str, rubric: str, share: Share) -> str:
     if _is_open(share):
         return (
             f"judge {judge} answered {share.n} of {DRAWN} known items of the rubric {rubric}, so "
-            "scores by it are withheld; the same command asks the rest"
+            "alps withholds its scores; the same command retries the rest"
         )
     return (
         f"judge {judge} got {share.right} of {DRAWN} known items of the rubric {rubric} right, "
-        f"fewer than {FEWEST_RIGHT}, so scores by it are withheld (judge_check=no "
-        "shows them, marked)"
+        f"fewer than {FEWEST_RIGHT}, so alps withholds its scores (judge_check=no "
+        "shows the scores, marked)"
     )
 
 

@@ -236,7 +236,7 @@ def read_calibration_row(path: Path) -> CalibrationRow:
             names the field.
     """
     if not path.is_file():
-        raise UsageError(f"calibration={path}: no calibration there; alps calibrate writes one")
+        raise UsageError(f"calibration={path}: no calibration; create one with alps calibrate")
     try:
         row = parse_json(path.read_bytes())
     except (ValueError, RecursionError, OSError) as error:
@@ -320,17 +320,17 @@ def differing_part(
     row = calibration.row
     then, now = row.judge_fingerprint, json.loads(json.dumps(judge.fingerprint))
     if then is None:
-        return "it is based on recorded verdicts, so it applies to no judge"
+        return "recorded verdicts apply to no judge"
     for name in sorted({*then, *now}, key=lambda name: (name != "judge", name)):
         if then.get(name) != now.get(name):
-            return f"judge.{name} was {_short(then.get(name))}, and is {_short(now.get(name))}"
+            return f"judge.{name} was {_short(then.get(name))} and is now {_short(now.get(name))}"
     of_rubric = row.rubrics.get(rubric)
     if of_rubric is None:
-        return f"it has no rubric {rubric}"
+        return f"the calibration has no rubric {rubric}"
     if of_rubric.acceptance is not None:
-        return "it is based on known answers, where error rates differ"
+        return "error rates on known answers differ from those on a run"
     if of_rubric.rubric_sha256 != _rubric_hash(judge, rubric_of(rubric, own)):
-        return f"the text of rubric {rubric} has changed since"
+        return f"the text of rubric {rubric} has changed since the calibration"
     return expired(row.expires, today)
 
 

@@ -424,7 +424,7 @@ def read_rubric(path: Path) -> Rubric:
     """
     ours = files("alps.judges") / "rubrics"
     if labelled_as(path.stem) is not None or (ours / path.name).is_file():
-        raise ValueError(f"{path}: there is a rubric of that name; choose another")
+        raise ValueError(f"{path}: a built-in rubric has this name; choose another name")
     try:
         prompt = read_prompt(read_text(path), str(path))
     except DataError as error:
@@ -433,7 +433,7 @@ def read_rubric(path: Path) -> Rubric:
     for file in ours.iterdir():
         if read_prompt(file.read_text(encoding="utf-8"), file.name).id == prompt.id:
             raise ValueError(
-                f"{path}: its id {prompt.id} is that of our rubric {file.name}; choose another"
+                f"{path}: the built-in rubric {file.name} has this id ({prompt.id}); choose another"
             )
     return Rubric(**vars(prompt), name=path.stem, rules=_RULES)
 

@@ -20,7 +20,7 @@ def leaderboard() -> None:
 def submit(words: tuple[str, ...]) -> None:
     """Pack finished runs of one system as a submission.
 
-    Shows what will be published.
+    The output shows what will be published.
 
     \b
       alps leaderboard submit runs/extraction-rules-samples name="Our rules" dry_run=yes
@@ -40,9 +40,9 @@ def submit(words: tuple[str, ...]) -> None:
 def verify(words: tuple[str, ...]) -> None:
     """Check a submission: files, ids, hashes, and every printed score.
 
-    Exit 1 where it is refused.
+    The exit code is 1 if the submission is refused.
 
-    Nothing from the folder is executed, and no network is needed.
+    Verification runs no code from the folder and needs no network.
 
     \b
       alps leaderboard verify leaderboard/submissions/our-rules

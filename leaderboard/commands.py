@@ -110,7 +110,7 @@ def _print_missing(packed: Packed, console: Console) -> None:
     lines = list(missing(packed.card, packed.verification))
     if not lines:
         return
-    parts: list[RenderableType] = [Text("Before you submit, in this order:", "bold")]
+    parts: list[RenderableType] = [Text("Before you submit, add these settings:", "bold")]
     for number, line in enumerate(lines, start=1):
         parts.append(Padding(Text(f"{number}. {visible(line)}"), (0, 0, 0, 1)))
     console.print(Group(*parts), width=min(_WIDTH, console.width))
@@ -136,7 +136,7 @@ def verify_command(words: Sequence[str]) -> int:
     earlier = settings.continues
     if earlier is not None and not (folder.resolve().parent / earlier / CARD).is_file():
         beside = shown(str(folder), 200)
-        raise UsageError(f"continues={earlier}: no submission of that name next to {beside}")
+        raise UsageError(f"continues={earlier}: no submission with this name next to {beside}")
     verification = verify(folder, options)
     if settings.format == "json":
         print(json.dumps(verification.as_json(), ensure_ascii=False, indent=2))
@@ -198,7 +198,7 @@ def rescore_command(words: Sequence[str]) -> int:
         raise BudgetError("stopped by the budget; the same command with a larger budget resumes it")
     console = terminal()
     if done.too_many_unscored:
-        console.print("No review written: too many answers have no verdict.", markup=False)
+        console.print("Too many answers have no verdict, so alps wrote no review.", markup=False)
         return REFUSED
     for contradiction in done.refuted:
         console.print(f"refuted: {contradiction}", markup=False)
@@ -263,7 +263,7 @@ def _build(settings: SiteSettings) -> str:
     built = build(submissions, Path(settings.out), people=people)
     counts = f"{_many(built.submissions, 'submission')} on {_many(built.boards, 'board')}"
     size = f"{_many(built.pages, 'page')}, {built.bytes / 1e6:,.1f} MB"
-    left = f"\nkept, because changed since the build: {', '.join(built.left)}"
+    left = f"\nkept, because they have changed since the build: {', '.join(built.left)}"
     return f"{built.out / 'index.html'}: {counts}, {size}{left if built.left else ''}"
 
 
@@ -328,7 +328,7 @@ def print_packed(packed: Packed, console: Console) -> None:
     for name, size in packed.files:
         files.add_row(visible(name), f"{size:,}")
     total = sum(size for _, size in packed.files)
-    heading = f"What will be published, in {visible(str(packed.folder))}: {total:,} bytes."
+    heading = f"The submission publishes {total:,} bytes in {visible(str(packed.folder))}:"
     parts: list[RenderableType] = [Text(heading, "bold"), files]
     parts += [_card(packed.card), _scores(packed.card)]
     for finding in packed.verification.findings:

@@ -294,7 +294,7 @@ def _verified(folder: Path, runs: Sequence[RunFolder], data: str | None) -> Veri
             fault = f"{finding.where}: {finding.what}"
             # A run is mended by running it again, a card by packing it with other words.
             if finding.code in (*_STALE, "unscorable"):
-                mend = "the files have changed since the summary; run the same alps run again"
+                mend = "the files have changed since the summary; repeat the same alps run"
                 folders = ", ".join(str(run.folder) for run in runs)
                 raise RunFolderError(f"{folders}: {fault}; {mend}")
             raise UsageError(f"{fault}; {finding.mend}")
@@ -348,13 +348,13 @@ CHECKLIST = (
         True,
     ),
     ("The system did not see the gold, and its answers do not address the judge.", False),
-    ("Name, organisation, address, model snapshot and `open_weights` are correct.", False),
+    ("System name, organisation, URL, model snapshot and `open_weights` are correct.", False),
     (
         "I have read what will be published (`dry_run=yes`) and may publish it. The submission "
         "has no keys or private data.",
         False,
     ),
-    ("Others can repeat the run: `notes` or the address says how.", False),
+    ("Others can repeat the run: `notes` or the page at the URL explains how.", False),
 )
 """What a pull request says, and whether packing has seen to it; the rest only a person can say."""
 _MODELS = ("llm", "memory", "retriever")
@@ -364,7 +364,7 @@ def missing(card: Submission, verification: Verification) -> Iterator[str]:
     """Yield what a submitter should still give, the most important first."""
     judged = [name for name in card.tracks if board_tracks()[name].judged]
     if any(card.tracks[name].files.verdicts is None for name in judged):
-        yield "verdicts=yes: without verdicts no score of a judge is ranked"
+        yield "verdicts=yes: boards rank a judge's scores only with verdicts"
     for finding in verification.findings:
         if finding.severity == "warning":
             yield f"notes=: explain «{finding.what}»"
@@ -374,23 +374,27 @@ def missing(card: Submission, verification: Verification) -> Iterator[str]:
         if card.system.open_weights is None:
             yield "open_weights=yes or no: whether the weights are public"
     if card.notes is None:
-        yield "notes=: how the answers were made, and how to run it again"
+        yield "notes=: how the answers were generated and how to repeat the run"
     if card.org is None:
-        yield "org=: who submits it"
+        yield "org=: your organisation"
     if card.url is None:
-        yield "url=: where readers find more"
+        yield "url=: a page about the system"
 
 
 def request_text(packed: Packed) -> str:
     """Return the text of the pull request, with a tick at what was checked when it was packed."""
     card = packed.card
-    lines = [f"A submission of {card.name} to the leaderboard.", ""]
+    lines = [f"This pull request submits {card.name} to the leaderboard.", ""]
     for item, seen_to in CHECKLIST:
         tick = "x" if seen_to else " "
         lines.append(f"- [{tick}] {item.replace('NAME', card.slug)}")
     lines += ["", "| task | metric | score | 95 % interval | n |", "|---|---|---:|---|---:|"]
     lines += [_request_row(name, track) for name, track in card.tracks.items()]
-    lines += ["", "How the answers were made, and what explains the warnings:", ""]
+    lines += [
+        "",
+        "This is how the answers were generated, and why the warnings are acceptable:",
+        "",
+    ]
     lines += [card.notes or "…"]
     for finding in packed.verification.findings:
         if finding.severity == "warning":
@@ -415,7 +419,7 @@ def write_request(packed: Packed, path: Path) -> None:
         UsageError: If it can't be written, or lies in the folder of the submission.
     """
     if path.resolve().is_relative_to(packed.folder.resolve()):
-        raise UsageError(f"request={path}: it is not part of the submission; choose another path")
+        raise UsageError(f"request={path}: must be outside the submission; choose another path")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(request_text(packed), encoding="utf-8")

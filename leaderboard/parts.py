@@ -218,7 +218,7 @@ def needed(name: str) -> BoardPart:
     from alps.errors import UsageError
 
     if (part := part_of(name)) is None:
-        raise UsageError(f"{name}: the extension that handles it is not installed")
+        raise UsageError(f"{name}: the extension for this field is not installed")
     return part
 
 

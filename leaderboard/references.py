@@ -129,17 +129,17 @@ class ReferenceTable(_Part):
     """One table.
 
     Attributes:
-        kind: `recomputed` by us from public answers, or `reported` by somebody.
+        kind: `recomputed` by us from public answers, `reported` by somebody, or `run` by alps.
         group: What its rows are.
         ran_by: Who ran the systems.
         judge: Who judged; None where no judge has a part in the figures.
         conditions: What a board must be run under to show them.
-        recipe: How to recompute it; None of what is reported.
+        recipe: How to recompute it; None of the other kinds.
     """
 
     id: str
     title: str
-    kind: Literal["recomputed", "reported"]
+    kind: Literal["recomputed", "reported", "run"]
     group: Literal["models", "memory systems", "retrievers"]
     benchmark: str
     ran_by: str

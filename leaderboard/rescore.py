@@ -107,7 +107,7 @@ def rescore(
     """
     _check_in_order(folder)
     if settings.model_fields_set & {"audit_judge", "audit", "audit_labels"}:
-        raise UsageError("audit_judge=: a review judges every record; alps score RUN audits a run")
+        raise UsageError("audit_judge=: a review judges every record; alps score audits a run")
     entry = read_entry(folder)
     work = Path(settings.out) if settings.out else Path("runs") / f"rescore-{entry.card.slug}"
     if settings.dry_run or not is_embedded_judge(settings.judge):
@@ -263,7 +263,7 @@ def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
         most = "" if all(stage.exact for stage in stages) else "up to "
         tokens = sum(stage.least_tokens for stage in stages)
         what = f"judge={settings.judge}: {most}{calls:,} calls, at least {tokens:,} tokens"
-        mend = "max_cost= or max_total_tokens= allows and limits its requests"
+        mend = "allow and limit these requests with max_cost= or max_total_tokens="
         raise UsageError(f"{what}; {mend}")
 
 
@@ -282,7 +282,7 @@ def _as_run(entry: SubmissionEntry, index: int, settings: RescoreSettings, folde
     data = data_for(run, settings.data)
     if data is None:
         raise UsageError(
-            f"data=: {run.data.name} is not here; give the folder of the data with their gold"
+            f"data=: {run.data.name} is not here; name the folder of the data with gold"
         )
     values = only(run.settings, _CHOICES)
     values |= {"model": run.settings.get("model") or "rules", "data": data}
@@ -310,9 +310,9 @@ def _check_ids(
 ) -> None:
     submitted = {row["benchmark_id"] for row in rows}
     if known is not None and submitted != known:
-        lacking = f"{len(known - submitted):,} of its records are missing in {name}"
-        extra = f"{len(submitted - known):,} of {name}'s are not in it"
-        raise UsageError(f"data={data}: not the records of the submission: {lacking}, {extra}")
+        lacking = f"{name} lacks {len(known - submitted):,} of these records"
+        extra = f"has {len(submitted - known):,} others"
+        raise UsageError(f"data={data}: not the records of the submission: {lacking} and {extra}")
 
 
 def _recomputed(folder: Path, settings: RescoreSettings) -> tuple[str, ...]:

@@ -20,14 +20,14 @@ class SubmitSettings(BaseModel):
     url: str | None = Field(None, description="https://… page about the system")
     notes: str | None = Field(None, description="at most 2,000 characters")
     kind: Kind | None = Field(
-        None, description="kind of system, if its name does not show it: memory, …"
+        None, description="kind of system, if the name does not show it: memory, …"
     )
-    snapshot: str | None = Field(None, description="dated version of its model")
+    snapshot: str | None = Field(None, description="dated version of the model")
     open_weights: bool | None = Field(None, description="yes or no: are the weights public?")
     public: bool | None = Field(None, description="yes or no: is the gold of the data public?")
-    calls: bool = Field(False, description="yes: publish raw texts, errors and calls, too")
+    calls: bool = Field(False, description="yes: also publish raw texts, errors and calls")
     verdicts: bool = Field(
-        True, description="no: leave out the judge's verdicts; its scores are then not recomputed"
+        True, description="no: leave out the judge's verdicts, so boards can't recompute its scores"
     )
     data: str | None = Field(None, description="local folder of the data, to check the scores")
     out: HomePath | None = Field(None, description="folder to write; its name becomes the slug")
@@ -47,12 +47,12 @@ class VerifySettings(BaseModel):
         None, description="git reference, or another copy of the submissions' folder"
     )
     changed: str | None = Field(None, description="file with the changed paths, one per line")
-    reviewed: bool = Field(False, description="yes: a maintainer's review.json may be there")
+    reviewed: bool = Field(False, description="yes: allow a maintainer's review.json")
     record: bool = Field(
-        False, description="yes: a maintainer notes in review.json that it is format-checked"
+        False, description="maintainers: yes records the status format-checked in review.json"
     )
     continues: Slug | None = Field(
-        None, description="maintainers: the same submitter as that submission"
+        None, description="maintainers: earlier submission of the same submitter"
     )
     format: Literal["table", "json"] = Field("table", description="table or json")
 

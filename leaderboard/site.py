@@ -127,7 +127,7 @@ def _check_out(out: Path) -> dict[str, str]:
     visible = [name for name in names - {"CNAME"} if not name.startswith(".")]
     # A checkout that a site is published from may hold a README; nothing of it is touched.
     if visible and ".git" not in names:
-        fault = f"it holds something else, or a site of an older version without {LIST}"
+        fault = f"the folder holds something else, or an older site without {LIST}"
         raise UsageError(f"out={out}: {fault}; choose another folder, or empty this one")
     return {}
 
@@ -258,7 +258,7 @@ def check_site(site: Path) -> None:
         UsageError: If it does not.
     """
     if not (site / "index.html").is_file():
-        raise UsageError(f"{site}: no site there; alps leaderboard build writes one")
+        raise UsageError(f"{site}: no site in this folder; build one with alps leaderboard build")
 
 
 def serve(site: Path, *, port: int = 0) -> ThreadingHTTPServer:
@@ -274,5 +274,5 @@ def serve(site: Path, *, port: int = 0) -> ThreadingHTTPServer:
     try:
         return _Server(("127.0.0.1", port), partial(_Handler, directory=str(site)))
     except OSError as error:
-        fault = f"{error.strerror or error}; choose another, or 0 for any"
+        fault = f"{error.strerror or error}; choose another port, or 0 for any"
         raise UsageError(f"port={port}: {fault}") from error

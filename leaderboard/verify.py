@@ -149,7 +149,7 @@ def _check_tracks(
     """Check the tracks of a card; return those whose every score was recomputed."""
     for name in fields_of(card):
         if part_of(name) is None:
-            what = "its extension is not installed, so it can't be checked"
+            what = "the extension for this field is not installed, so alps can't check it"
             findings.serious("extension", name, what, "verify it with a complete alps")
     recomputed = []
     notes = {part: part.check_card(folder, card, findings) for part in parts_of(card)}
@@ -257,7 +257,7 @@ class TrackCheck:
         rows = self._check_rows(task, gold, rows, of_rows)
         self.findings.take(of_rows)
         if of_rows.refused:
-            self.findings.unchecked.append(f"{self.name}: the scores, because its rows have errors")
+            self.findings.unchecked.append(f"{self.name}: the scores, because rows have errors")
             return CheckedTrack()
         lexical = isinstance(judge_of(self.track, self.run), LexicalJudge)
         unjudged = rows.verdicts is None and not lexical
@@ -300,7 +300,7 @@ class TrackCheck:
         unjudged = known & gold.task.unjudged
         if unjudged == known:
             return True
-        what = "what its judge decided" if unjudged else "the scores"
+        what = "the judge's verdicts" if unjudged else "the scores"
         self.findings.unchecked.append(f"{self.name}: {what}, without verdicts.jsonl")
         return False
 
@@ -343,14 +343,14 @@ class TrackCheck:
         asked = self.options.data
         data = data_for(run, asked[self.track.run] if isinstance(asked, tuple) else asked)
         if data is None:
-            reason = f"as {shown(run.data.name)} is not here; give data=FOLDER"
+            reason = f"because {shown(run.data.name)} is not here; give data=FOLDER"
             self.findings.unchecked.append(f"{name}: ids and scores, {reason}")
             return None
         try:
             split = self.options.split or (run.data.split if data != SAMPLES else None)
             gold = self._opened(data, split)
         except AlpsError as error:
-            self.findings.unchecked.append(f"{name}: ids and scores, as its records can't be read")
+            self.findings.unchecked.append(f"{name}: ids and scores, because records can't be read")
             what = shown(str(error), 160)
             self.findings.warn("data", f"tracks.{name}", what, "give data=, or split=")
             return None

@@ -141,8 +141,8 @@ _RELATED_PREDICTION = {
     "related": "only related to {other}",
 }
 _SUPPORT = {
-    "supported": "the dialogue supports it: the annotators may have missed it",
-    "unsupported": "the dialogue does not support it",
+    "supported": "supported by the dialogue; annotators may have missed this memory",
+    "unsupported": "not supported by the dialogue",
     "not_about_user": "not about the user",
 }
 _NOT_RATED = "none: the judge cannot rate answers"
@@ -166,7 +166,7 @@ def memory_side(name: str, memory: Memory, *, action: str = "", annotated: bool 
     # A system may write the mark itself: only gold is shown without it.
     value = shown_value(memory.value) if annotated else memory.value
     if value != memory.value:
-        facts.append("marked as rejected by its annotators")
+        facts.append("marked as rejected by annotators")
     return Side(name, value, " · ".join(facts))
 
 
@@ -315,7 +315,7 @@ def _related(
     phrases: Mapping[str, str], relation: str, other: str, partners: Mapping[str, str]
 ) -> str:
     remark = phrases.get(relation, "{other}: {relation}").format(other=other, relation=relation)
-    return f"{remark}, which went to {partners[other]}" if other in partners else remark
+    return f"{remark}, but {other} matched {partners[other]}" if other in partners else remark
 
 
 def rating_rows(title: str, verdict: Row) -> Iterator[tuple[str, str]]:

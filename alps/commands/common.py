@@ -232,7 +232,7 @@ def tell_former(finished: Any) -> None:
 
     run, former = finished.folder, finished.former
     compare = f"; alps compare {former} {run} shows what changed" if is_whole(former) else ""
-    click.echo(f"The run before it is kept in {former} until the next fresh=yes{compare}.")
+    click.echo(f"The previous run is kept in {former} until the next run with fresh=yes{compare}.")
 
 
 def tell_faults(error: Any) -> None:

@@ -60,13 +60,13 @@ def _with_task(words: tuple[str, ...]) -> tuple[str, ...]:
 def score(run: Path, settings: "JudgeSettings") -> None:
     """Judge a finished run again, with another judge or an audit.
 
-    With audit_judge= or audit_labels= alone: a share of its records, next to the verdicts of its
-    own judge on all of them. With calibration= alone nothing is judged: scores are corrected.
+    With only audit_judge= or audit_labels=, alps audits a share of the records and keeps the
+    verdicts of the run's judge. With only calibration=, alps corrects scores without judging.
 
     \b
       alps score runs/extraction-rules-samples judge=openai/gpt-4.1
       alps score runs/mine audit_judge=openai/gpt-4.1 audit=20%
-      alps score runs/mine audit_labels=labels     of people
+      alps score runs/mine audit_labels=labels     (human labels)
       alps score runs/mine calibration=calibrated
     """
     from alps.run.start import score_again
@@ -83,7 +83,7 @@ def score(run: Path, settings: "JudgeSettings") -> None:
 def compare(runs: list[Path], settings: "CompareSettings") -> None:
     """Compare runs on shared records: Δ, interval, p.
 
-    Only runs on the same data under the same judge are compared.
+    The runs must have the same data and the same judge.
 
     \b
       alps compare runs/extraction-rules-samples runs/extraction-oracle-samples

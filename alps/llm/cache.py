@@ -113,18 +113,18 @@ class Cache:
         self._db.execute(_TABLE)
         self._db.execute(f"PRAGMA busy_timeout={_STORING_SECONDS * 1000:.0f}")
         if [column[1] for column in self._db.execute("PRAGMA table_info(replies)")] != _COLUMNS:
-            raise sqlite3.DatabaseError("not the columns of this version")
+            raise sqlite3.DatabaseError("columns of another version")
 
     @property
     def troubles(self) -> list[str]:
         """What went wrong and did not end the run, a line each."""
         troubles = []
         if self.rebuilt:
-            aside = f"was moved to {self._aside.name}; a new one was started"
-            troubles.append(f"cache {self.path}: it could not be read, {aside}")
+            aside = f"alps moved it to {self._aside.name} and started a new one"
+            troubles.append(f"cache {self.path}: the file could not be read; {aside}")
         if self.unkept:
             what = "1 reply" if self.unkept == 1 else f"{self.unkept:,} replies"
-            what = f"{what} could not be cached ({self._reason}) and may be paid again"
+            what = f"{what} could not be cached ({self._reason}) and may be billed again"
             troubles.append(f"cache {self.path}: {what}")
         return troubles
 

@@ -55,7 +55,7 @@ def endpoint_from_environment(model: str) -> tuple[str, str] | None:
     try:
         check_address(address)
     except ValueError as error:
-        raise UsageError(f"{name}, in the environment: {error}") from error
+        raise UsageError(f"{name} in the environment: {error}") from error
     return name, address
 
 

@@ -63,7 +63,7 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
     message = f"{type(error).__name__}: {_detail(error, exchange)}"
     answer_text = f"{error} {exchange.body.decode(errors='replace')}"
     if answered:
-        message = f"HTTP {status}: its body can't be read: {_detail(error, exchange)}"
+        message = f"HTTP {status}: the body can't be read: {_detail(error, exchange)}"
         message += _beginning(exchange)
         answer_text = ""
     elif unsent:
@@ -148,19 +148,19 @@ def _of_quota(
     """Return the error of a quota of the day, or of an account without money, if it is one."""
     refused = status is not None and 400 <= status < 500
     if retry_after is not None and retry_after > _LONGEST_WAIT:
-        what = f"the provider asks to wait {retry_after / 3600:,.1f} hours"
+        what = f"the provider requires a wait of {retry_after / 3600:,.1f} hours"
     elif refused and (status == 402 or _NO_MONEY.search(answer_text)):
         what = "the account has no credit or quota left"
     else:
         return None
-    return QuotaError(f"{who}: {what} ({message}); then run the same command again")
+    return QuotaError(f"{who}: {what} ({message}); afterwards, run the same command again")
 
 
 def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
     """Return what to end the run with, where no later call can go through either."""
     if (missing := _missing_module(error)) is not None:
         package = _PACKAGES.get(missing, missing)
-        what = f"it needs a Python package that is not installed: pip install {package}"
+        what = f"a Python package is missing: pip install {package}"
         return UsageError(f"{who}: {what} ({message})")
     if lacks_credentials(error):
         return CredentialError(f"{who}: no credentials were found ({message})")

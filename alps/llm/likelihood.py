@@ -99,8 +99,8 @@ def check_completions(model: str, *, api_base: str | None) -> None:
     own_server = provider != "openai" or api_base is not None
     mode = "completion" if own_server else (entry_of(model) or {}).get("mode", "completion")
     if not known or mode != "completion":
-        what = "it has a chat endpoint only, which returns no log-probabilities of a given text"
-        instead = "use one with completions that echo, such as openai/NAME with api_base="
+        what = "it has only a chat endpoint, which returns no log-probabilities of a given text"
+        instead = "use a model with completions that echo, such as openai/NAME with api_base="
         raise UsageError(f"answer=logprob: model '{model}': {what}; {instead}")
 
 
@@ -168,7 +168,7 @@ class Echo:
             offsets = heard.text_offset or ()
             first = _first_by_offsets(len(self._prompt), self._begins, offsets, last)
         if first is None or len(values) != len(tokens):
-            what = "its tokens don't match the prompt, and its offsets don't either"
+            what = "neither its tokens nor its offsets match the prompt"
             raise ValueError(what)
         # Nothing comes before the first token of all: its log-probability is not known.
         wanted = values[max(first, 1) : last]

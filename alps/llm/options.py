@@ -131,7 +131,7 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
     if isinstance(value, str):
         value = _value(value)
     if not isinstance(value, Mapping):
-        raise ValueError('it takes single options, as request.seed=7, or a table: {"seed": 7}')
+        raise ValueError('write options such as request.seed=7, or a table: {"seed": 7}')
     table = _plain(value, _DEEPEST)
     body = table.get(BODY, {})
     for name in (*table, *(body if isinstance(body, dict) else ())):
@@ -143,7 +143,7 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
         if name in _OURS or name.startswith(("mock_", "litellm_")):
             raise ValueError(f"alps sets {name} itself; leave it out")
     if not isinstance(body, dict):
-        raise ValueError(f"{BODY} takes single options, as {BODY}.NAME=VALUE")
+        raise ValueError(f"{BODY} takes single options: write {BODY}.NAME=VALUE")
     _check_values(table)
     if "api_version" in table:
         table["api_version"] = str(table["api_version"])
@@ -154,7 +154,7 @@ def _check_values(table: dict[str, Any]) -> None:
     """Refuse a value that may be a key, and write headers as text."""
     headers = table.get(HEADERS, {})
     if not isinstance(headers, dict):
-        raise ValueError(f"{HEADERS} takes single headers, as {HEADERS}.NAME=VALUE")
+        raise ValueError(f"{HEADERS} takes single headers: write {HEADERS}.NAME=VALUE")
     for name, header in headers.items():
         headers[name] = _header(name, header)
     for path, leaf in _leaves({name: inner for name, inner in table.items() if name != HEADERS}):
@@ -163,7 +163,7 @@ def _check_values(table: dict[str, Any]) -> None:
 
 def _plain(node: Any, levels: int) -> Any:
     if not levels:
-        raise ValueError(f"it is nested more than {_DEEPEST} deep")
+        raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
     if isinstance(node, Mapping):
         if odd := [name for name in node if not _NAME.fullmatch(str(name))]:
             raise ValueError(f"{redact(str(odd[0]))[:40]!r} is not a valid option name")
@@ -177,11 +177,11 @@ def _plain_leaf(node: Any) -> Any:
     if isinstance(node, date | time):  # a day of TOML without quotes: api_version = 2024-10-21
         return node.isoformat()
     if node is None:
-        raise ValueError("an option that is null is not sent; leave it out")
+        raise ValueError("alps does not send null options; leave it out")
     if isinstance(node, float) and not isfinite(node):
-        raise ValueError("it takes finite numbers")
+        raise ValueError("numbers must be finite")
     if not isinstance(node, str | bool | int | float):
-        takes = "it takes texts, numbers, yes or no, lists and tables"
+        takes = "must be texts, numbers, yes or no, lists or tables"
         raise ValueError(f"{takes}, not {type(node).__name__}")
     return node
 
@@ -210,7 +210,7 @@ def _check_secret(path: str, leaf: Any) -> None:
     if not isinstance(leaf, str):
         return
     if redact(leaf) != leaf or any(_A_CREDENTIAL.search(name) for name in path.split(".")):
-        instead = "keys come from the environment, in headers as env:VARIABLE"
+        instead = "keys come from the environment; in headers, write env:VARIABLE"
         raise ValueError(f"{path} may hold a key; {instead}")
 
 
@@ -256,7 +256,7 @@ def of_memory(value: Any) -> Any:
     if value is None or value == {}:
         return None
     if not isinstance(value, Mapping):
-        raise ValueError("it takes single options, as memory.size=7")
+        raise ValueError("write single options, such as memory.size=7")
     options: dict[str, str] = {}
     for path, leaf in _leaves(value):
         text = str(leaf).casefold() if isinstance(leaf, bool) else str(leaf)

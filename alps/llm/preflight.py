@@ -94,7 +94,7 @@ def _refusal(model: str, options: Mapping[str, Any]) -> str | None:
     mapped, problem = _mapped(model, options)
     warm = "claude" in model and options.get("temperature", 1) != 1
     if problem is None and warm and _thinks(mapped):
-        return "with reasoning it takes only temperature=1"
+        return "with reasoning, it takes only temperature=1"
     return problem
 
 
@@ -148,7 +148,7 @@ def check_name(model: str) -> None:
         UsageError: If no provider can be told from it.
     """
     if not is_known(model):
-        what = "no provider is known by that name; write provider/model, as in openai/gpt-4.1-mini"
+        what = "unknown provider; write provider/model, such as openai/gpt-4.1-mini"
         raise UsageError(f"model '{model}': {what}")
 
 
@@ -206,7 +206,7 @@ def check_options(
     from litellm.types.utils import all_litellm_params
 
     if kept := kept_by_litellm(extra, all_litellm_params):
-        instead = f"for the provider write request.extra_body.{kept[0]}="
+        instead = f"to send it to the provider, write request.extra_body.{kept[0]}="
         raise UsageError(f"{prefix}request.{kept[0]}: litellm does not send it; {instead}")
     for variable in variables(extra) if keys else ():
         if not os.environ.get(variable, "").strip():

@@ -72,9 +72,9 @@ def too_much(text: str) -> str | None:
     An empty object takes three characters, and each field that it lacks a kilobyte of complaint.
     """
     if len(text) > LARGEST_TEXT:
-        return f"its text has {len(text):,} characters, at most {LARGEST_TEXT:,} are read"
+        return f"the text has {len(text):,} characters; alps reads at most {LARGEST_TEXT:,}"
     if has_more_values(text, _MOST_VALUES):
-        return f"its text has more than {_MOST_VALUES:,} values of JSON"
+        return f"the text has more than {_MOST_VALUES:,} JSON values"
     return None
 
 

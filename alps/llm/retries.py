@@ -129,7 +129,7 @@ def seconds_of(text: str) -> float:
     units: Mapping[str, float] = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
     number = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(s|m|min|h|)\s*", text)
     if number is None:
-        raise ValueError("it takes seconds, or a time such as 90s, 30min or 2h")
+        raise ValueError("must be seconds, or a time such as 90s, 30min or 2h")
     return float(number[1]) * units[number[2]]
 
 

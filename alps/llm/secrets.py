@@ -197,8 +197,8 @@ def names_in(text: str) -> tuple[str, ...]:
     """
     names = tuple(sorted({name.strip() for name in text.split(",")}))
     if not all(_VARIABLE.fullmatch(name) for name in names):
-        takes = "it takes names of environment variables with commas between them"
-        raise ValueError(f"{takes}, without values")
+        takes = "must be names of environment variables, without values"
+        raise ValueError(f"{takes}, separated by commas")
     return names
 
 

@@ -155,14 +155,14 @@ class Ladder:
         asked = request.model, request.api_base
         if asked not in self._thinking:
             self._thinking.add(asked)
-            why = "it reasons, and reasoning used up its output budget"
-            self._tell(f"{request.model} is asked without an output budget, since {why}")
+            why = "reasoning used up its output budget"
+            self._tell(f"alps now sends {request.model} no output budget, because {why}")
         return replace(request, longest=None)
 
     def _step_to(self, mode: Structured, model: str, api_base: str | None, why: str) -> None:
         self._modes[model, api_base] = mode
         if mode != MODES[0]:
-            self._tell(f"{model} is asked with structured={mode}, since {why}")
+            self._tell(f"alps now asks {model} with structured={mode}, because {why}")
 
 
 def _form(request: Request[Any]) -> tuple[str, str | None, Structured | None, str]:

@@ -252,7 +252,7 @@ def understand(reply: Reply, answer: AnswerType[T] | None) -> Completion[T]:
     if text is None or not text.strip():
         declined = reply.refusal is not None or reply.finish_reason == "content_filter"
         outcome: Outcome = "refused" if declined else "truncated" if cut else "empty"
-        error, raw = f"the model gave no text ({outcome})", reply.refusal or text
+        error, raw = f"the model returned no text ({outcome})", reply.refusal or text
         return Completion(outcome, raw=raw, error=error, thought=reply.thought)
     if answer is not None and (fault := too_much(text)) is not None:
         return Completion("invalid", raw=text[:_KEPT], error=fault)

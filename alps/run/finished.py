@@ -140,7 +140,7 @@ def predictions_of(source: Path) -> Predictions:
     """
     path = source / PREDICTIONS
     if not path.is_file():
-        raise UsageError(f"{source}: no {PREDICTIONS} to judge")
+        raise UsageError(f"{source}: no {PREDICTIONS} to judge; name a run folder")
     lines = path.read_bytes()
     return Predictions(source, lines, hashlib.sha256(lines).hexdigest())
 

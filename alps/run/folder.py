@@ -218,9 +218,9 @@ def write_summary(folder: Path, summary: Summary) -> None:
 def repeating(folder: Path) -> list[str]:
     """Say how the settings of a run repeat it."""
     return [
-        f"alps run config={folder / CONFIG} out=ELSEWHERE repeats this run; the command line "
-        "takes precedence.",
-        "Paths are relative to the folder that the run was started in, and keys come from the "
+        f"alps run config={folder / CONFIG} out=ELSEWHERE repeats this run; settings on "
+        "the command line take precedence.",
+        "Paths are relative to the folder in which the run started, and keys come from the "
         "environment.",
     ]
 
@@ -244,7 +244,7 @@ def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] 
         masked = masked or safe != value
         lines.append(f"{name} = {_as_toml(safe)}")
     if masked:
-        told = (*told, "A secret was left out here; give that setting again.")
+        told = (*told, "alps left out a secret here; give that setting again.")
     head = [f"# {redact(''.join(filter(str.isprintable, line)))}" for line in told]
     write_whole(path, "".join(f"{line}\n" for line in (*head, *lines)).encode(errors="replace"))
 

@@ -82,7 +82,7 @@ def edited(folder: Path, changed: str) -> RunFolderError:
     """Return the error for a run whose code changed: the two ways on."""
     return RunFolderError(
         f"{folder}: {changed} since this run; fresh=yes answers again in the same folder, "
-        "out=NEW in a new one"
+        "out=NEW in a new folder"
     )
 
 
@@ -101,8 +101,7 @@ def refuse_other_code(folder: Path, settings: Mapping[str, Any], *names: str) ->
     asked = {name: now.get(name, {}) for name in names if name in then}
     if changed := changed_code({name: then[name] for name in asked}, asked):
         raise RunFolderError(
-            f"{folder}: {changed} since this run; answer it again first: the same alps run with "
-            "fresh=yes"
+            f"{folder}: {changed} since this run; first repeat the same alps run with fresh=yes"
         )
 
 
@@ -182,7 +181,7 @@ def set_aside(folder: Path, recorded: Mapping[str, Any], code: Code) -> None:
         return
     former = former_of(folder)
     if Path.cwd().resolve().is_relative_to(folder.resolve()):
-        raise RunFolderError(f"{folder}: the current folder can't be moved; choose another out=")
+        raise RunFolderError(f"{folder}: can't move the current folder; choose another out=")
     with locked_folder(folder):
         try:
             if is_whole(folder) or not former.exists():
@@ -195,5 +194,5 @@ def set_aside(folder: Path, recorded: Mapping[str, Any], code: Code) -> None:
         except OSError as error:
             why = error.strerror or error
             raise RunFolderError(
-                f"{folder}: can't be set aside as {former} ({why}); choose another out="
+                f"{folder}: can't be renamed to {former} ({why}); choose another out="
             ) from error

@@ -320,7 +320,7 @@ def find_run(word: str) -> Path:
         UsageError: If there is none; names the closest one in `runs/`.
     """
     if not word.strip():
-        raise UsageError("name a run, not '' (alps ls shows those in runs/)")
+        raise UsageError("name a run, not '' (alps ls lists the runs in runs/)")
     path = Path(word).expanduser()
     for folder in (path, RUNS / word):
         if (folder / MANIFEST).is_file():
@@ -330,10 +330,10 @@ def find_run(word: str) -> Path:
     if path.is_dir():
         inside = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST}"))
         first = next((folder for folder in inside if not _is_calibration(folder)), None)
-        hint = f"; name one of those in it, such as {first}" if first is not None else ""
+        hint = f"; name a run in it, such as {first}" if first is not None else ""
         raise UsageError(f"{word}: no run here ({MANIFEST} is missing){hint}")
     there = [manifest.parent.name for manifest in RUNS.glob(f"*/{MANIFEST}")]
-    hint = f"{closest(path.name, there)} (alps ls shows those in {RUNS}/)"
+    hint = f"{closest(path.name, there)} (alps ls lists the runs in {RUNS}/)"
     raise UsageError(f"{word}: no such run folder{hint}")
 
 
@@ -344,7 +344,7 @@ def _is_of_calibration(settings: Row) -> bool:
 
 def _no_run(folder: Path) -> CalibrationFolder:
     return CalibrationFolder(
-        f"{folder}: a calibration, not a run; its page is {folder / 'calibration.html'}"
+        f"{folder}: a calibration, not a run; see {folder / 'calibration.html'}"
     )
 
 
@@ -394,12 +394,12 @@ def read_wanted(
         return Samples({}, f"dialogues and gold are not shown: {error}")
     # Data may have become anything since the run: its records are still shown, without dialogues.
     except (AlpsError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return Samples({}, f"dialogues and gold are not shown, the data was not found: {error}")
+        return Samples({}, f"without the data, dialogues and gold are not shown: {error}")
     if samples is not None:
         return Samples(samples)
     if isinstance(data.place, PoolSource):
-        return Samples({}, "the pools are built differently than for this run: they are not shown")
-    changed = "has changed since this run: its dialogues and gold are not shown"
+        return Samples({}, "pools are now built differently than for this run, so none are shown")
+    changed = "has changed since this run, so dialogues and gold are not shown"
     return Samples({}, f"{data.place} {changed}")
 
 
@@ -426,6 +426,6 @@ def _track_data(run: RunFolder, track: str) -> TrackData:
         return TrackData(task, split.track(task.place), limit)
     if not isinstance(split, Split):
         raise UsageError(
-            f"{run.folder}: pools are built from a folder of data, and this run names the hub"
+            f"{run.folder}: alps builds pools only from a data folder, but this run names the hub"
         )
     return TrackData(task, PoolSource(split, seed=pools.seed), limit)

@@ -537,7 +537,7 @@ def _check_llm(asked: UsedModel, embedded: Iterable[str], *, keys: bool) -> None
         raise UsageError(f"{key}={redact(name)}: a run has one model; run each separately")
     if name.endswith("/"):
         raise UsageError(
-            f"{key}={name}: names a provider but no model; write it like openai/gpt-4.1-mini"
+            f"{key}={name}: names a provider but no model; write, say, openai/gpt-4.1-mini"
         )
     if guess and "/" not in name:
         raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")

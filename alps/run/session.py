@@ -177,7 +177,7 @@ def session_beside(
     beside = source.with_name(f"{source.name}--{slug(settings.judge)}-{digested}")
     folder = Path(settings.out) if settings.out else beside
     if folder.resolve() == source.resolve():
-        raise UsageError(f"out={folder}: a new judge needs a folder of its own")
+        raise UsageError(f"out={folder}: a new judge needs a new folder; choose another out=")
     return RunSession(settings, data, folder, task_code(settings.task), parts_of(settings, folder))
 
 
@@ -299,7 +299,7 @@ def pin_data(settings: RunSettings, folder: Path, tasks: Sequence[Task]) -> RunS
     elif data is None:
         data = name.pinned()
     elif name.commit is None:
-        kept = f"{folder} uses {label(data)}; for another commit choose another out="
+        kept = f"{folder} uses {label(data)}; for another commit, choose another out="
         click.echo(f"alps: {kept}", err=True)
     return settings.model_copy(update={"data": data})
 
@@ -376,7 +376,7 @@ def _added(settings: AskSettings, who: str, prefix: str) -> dict[str, Any]:
     longest = unlisted_answer(model, {"max_tokens": getattr(settings, f"{prefix}max_tokens")})
     if longest is not None:
         added[f"{prefix}max_tokens"] = longest
-        why = f"its longest answer is unknown, so max_tokens={longest:,} is sent"
+        why = f"the model's output limit is unknown, so alps sends max_tokens={longest:,}"
         say_once(f"{model}: {why}; set {prefix}max_tokens= to change it")
     return added
 
@@ -440,7 +440,7 @@ def _check_ids(path: Path, tracks: Sequence[TrackData]) -> None:
         others.append(name)
     if others:
         theirs = dict.fromkeys(name for names in known.values() for name in names)
-        what = f"none of its {len(others):,} ids is in the data; in the file: {_some(others)}; "
+        what = f"the data has none of these {len(others):,} ids; in the file: {_some(others)}; "
         file = path / "predictions.jsonl" if path.is_dir() else path
         what += f"in the data: {_some(list(theirs))}"
         raise DataError(what, path=file, field="benchmark_id")

@@ -41,10 +41,10 @@ def open_cache() -> "Cache | None":
 
     path, chosen = default_path(), os.environ.get("ALPS_CACHE")
     if not chosen and (path is None or not can_be_kept(path.parent)):
-        where = "there is no home folder" if path is None else f"{path.parent} can't be written"
+        where = "no home folder found" if path is None else f"{path.parent} can't be written"
         click.echo(
-            f"alps: {where}: replies are not kept for other runs; ALPS_CACHE names a folder for "
-            "them",
+            f"alps: {where}: other runs can't reuse these replies; set ALPS_CACHE to a folder "
+            "for them",
             err=True,
         )
         return None

@@ -234,7 +234,7 @@ class RunData:
         records = self._records_of_sessions()
         if len(records) < count:
             raise UsageError(
-                f"shard={number}/{count}: the data have {len(records)} sessions; take fewer shards"
+                f"shard={number}/{count}: the data has {len(records)} sessions; use fewer shards"
             )
         dealt = sorted(records, key=lambda name: hashlib.sha256(name.encode()).digest())
         own = dealt[number - 1 :: count]
@@ -369,7 +369,7 @@ def _find_track(
     limit = settings.limit
     if task.by_memory.required and not keeps_memories(options_of(settings).memory):
         raise UsageError(
-            f"task={task.name}: only memory systems can be asked; name one, as model=memory:bm25"
+            f"task={task.name}: only for memory systems; name one, such as model=memory:bm25"
         )
     if task.data.open_records is not None:
         records = task.data.open_records(settings.data, options_of(settings))
@@ -413,7 +413,7 @@ def refuse_changed(folder: Path, manifest: Manifest, settings: RunSettings, data
     tracks = [task.track for task in data.tasks]
     if lacking := [track for track in tracks if track not in manifest.data.tracks]:
         raise RunFolderError(
-            f"{folder}: no predictions for {', '.join(lacking)}; it was run without"
+            f"{folder}: no predictions for {', '.join(lacking)}, which this run did not include"
         )
     then = manifest.data.row()
     kept = {track: then["tracks"][track] for track in tracks}
@@ -424,7 +424,7 @@ def refuse_changed(folder: Path, manifest: Manifest, settings: RunSettings, data
 
 def _changed(folder: Path, manifest: Manifest, settings: RunSettings) -> RunFolderError:
     seed = manifest.settings.get("seed")
-    drawn = " (its pools were drawn with another seed=)" if settings.seed != seed else ""
+    drawn = " (the run drew its pools with another seed=)" if settings.seed != seed else ""
     return RunFolderError(
-        f"data={settings.data}: not the data that {folder} was made on; its hash differs{drawn}"
+        f"data={settings.data}: not the data of {folder}, because the hash differs{drawn}"
     )

@@ -133,12 +133,12 @@ def known_item_lines(judge: str, checks: Mapping[str, Share] | None) -> Iterator
         return
     if not checks:
         yield (
-            f"Judge {judge} was {NOT_CHECKED} on known items: it may be unable to tell "
-            "good answers from bad ones."
+            f"Judge {judge} was {NOT_CHECKED} on items with known answers, so it may be unable to "
+            "tell good answers from bad ones."
         )
         return
     parts = []
     for name, share in checks.items():
         failed = "" if is_admitted(share) else " (not admitted)"
         parts.append(f"{name} {share.right}/{DRAWN}{failed}")
-    yield f"Known items that judge {judge} got right: {', '.join(parts)}."
+    yield f"Items with known answers that judge {judge} got right: {', '.join(parts)}."

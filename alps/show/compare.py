@@ -340,7 +340,7 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = Fa
     tracks = [_compare_track(by_letter, track, values, headlines, parts) for track in shared]
     # Every record may have failed in one run or another, though all have the track.
     if not any(track.shared for track in tracks):
-        raise UsageError("no record is scored in all of these runs")
+        raise UsageError("no record has a score in all of these runs")
     again = (part.corrected(by_letter, shared) for part in parts)
     corrected = tuple(one for one in again if one is not None)
     more = [note for one in corrected for note in one.notes]
@@ -378,11 +378,11 @@ def _notes(
         versions[letter] = run.manifest.alps
         alone = [name for name in run.scored_tracks if name not in {*shared, *left_out}]
         if alone:
-            yield f"Not in all runs, so left out of {letter}: {names(alone)}"
+            yield f"Left out of {letter}, because other runs lack them: {names(alone)}"
     # A note and no refusal: a new version may be the very thing that is compared.
     if len(set(versions.values())) > 1:
         each = ", ".join(f"{letter} {version}" for letter, version in versions.items())
-        yield f"Made by different versions of alps, whose scores may not be comparable: {each}"
+        yield f"Scores may not be comparable, because the runs used different alps versions: {each}"
     reasons: dict[str, list[str]] = {}
     for track, reason in left_out.items():
         reasons.setdefault(reason if named else f"{track} {reason}", []).append(track)
@@ -392,7 +392,7 @@ def _notes(
 
 def _known(run: RunFolder) -> Iterator[str]:
     for told in people_say(run.judge, run.finished.judge_fingerprint):
-        yield f"Judge {run.judge}, by a calibration: {told}"
+        yield f"Calibration of judge {run.judge}: {told}"
 
 
 def _compare_track(
@@ -418,7 +418,7 @@ def _compare_track(
         chosen = [metric for metric in chosen if metric.headline] or chosen[:1]
     if known is None:
         notes.append(
-            "The data was not found, or has changed: intervals and tests treat records "
+            "The data was not found or has changed, so intervals and tests treat records "
             "as independent"
         )
     sessions = known or dict(zip(ids, ids, strict=True))

@@ -88,7 +88,7 @@ def _of_two(track: TrackComparison, lead: MetricComparison, names: Mapping[str, 
     contrast, title = lead.contrasts[0], metric_title(lead.metric)
     difference = contrast.difference.estimate
     if difference.value is None:
-        return f"no difference in {title}: {difference.reason or 'no record has it in both runs'}"
+        return f"no difference in {title}: {difference.reason or 'no record has both scores'}"
     shown = signed(abs(difference.value))
     if not shown.startswith("+"):
         return f"{' and '.join(names.values())} score the same ({title})"
@@ -216,7 +216,9 @@ def _track_parts(sides: Sequence[ComparedRun], track: TrackComparison) -> Iterat
         yield from _tables(title, sides, track)
     yield Line(_account(sides, track))
     bare = [metric.metric.title.strip() for metric in track.metrics if not _records(metric)]
-    notes = [f"Left out (no record has it in all runs): {', '.join(bare)}"] if bare else []
+    notes = (
+        [f"Left out, because no record has a value in all runs: {', '.join(bare)}"] if bare else []
+    )
     for note in (*notes, *track.notes):
         yield dim(f"{note}.")
     for more in track.more:
@@ -312,7 +314,7 @@ def _discordant(track: TrackComparison) -> Iterator[Line]:
         # Of records that belong together its p is none.
         exact = f"; exact McNemar p {p_value(test.p)}" if contrast.exact else ""
         if metric.metric.inference.sign_test and not contrast.exact:
-            exact = f"; exact sign test of single records, uncorrected: p {p_value(test.p)}"
+            exact = f"; exact sign test of single records (uncorrected): p {p_value(test.p)}"
         yield Line(f"{metric.metric.title.strip()}: {counts}{exact}.")
 
 
@@ -387,12 +389,12 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
             yield f"No interval: {reason}."
     if whole:
         if any(contrast.difference.estimate.method for contrast in contrasts):
-            yield f"Intervals where few sessions hold many records: {RESAMPLED}."
+            yield f"Differences over few, large sessions use another interval method: {RESAMPLED}."
         more = [one.explanation for track in comparison.tracks for one in track.more]
         yield from dict.fromkeys(filter(None, more))
         if comparison.diagnostics:
             many = counted(comparison.diagnostics, "diagnostic")
-            yield f"The p-values of {many} are corrected together (Holm)."
+            yield f"Holm's method corrects the p-values of {many} together."
     metrics = [metric.metric for track in comparison.tracks for metric in track.metrics]
     if any(metric.judged for metric in metrics) and _by_lexical(comparison):
         yield "Judge lexical: for debugging; style alone can make a difference (docs/judges.md)"

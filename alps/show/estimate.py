@@ -91,9 +91,9 @@ def _estimate_notes(
 ) -> list[str]:
     notes = []
     if kept := sum(stage.cached for stage in stages):
-        notes.append(f"{counted(kept, 'answer')} in the reply cache cost nothing.")
+        notes.append(f"Free, from the reply cache: {counted(kept, 'answer')}.")
     notes.append(
-        "«likely» assumes replies as long as the gold; the range is from empty to the longest ones."
+        "«likely» assumes replies as long as the gold; the range covers empty to maximal replies."
     )
     bounds = (bound for stage in stages for bound in _unknown_bounds(stage))
     notes += dict.fromkeys(bounds)
@@ -108,7 +108,7 @@ def _estimate_notes(
     baselines = sum(stage.likely_cost or 0.0 for stage in stages if stage.name == "baselines")
     if baselines and total.likely_cost:
         less = _dollars(total.likely_cost - baselines)
-        advice = f"Without baselines (baseline_records=0): {less}. "
+        advice = f"Without baselines (baseline_records=0), the cost is {less}. "
     if total.likely_cost and max_cost is None:
         advice += f"Set a limit: max_cost={float(f'{2 * total.likely_cost:.2g}'):g}"
     return [*notes, advice.rstrip()] if advice else notes
@@ -116,19 +116,19 @@ def _estimate_notes(
 
 def _unknown_bounds(stage: Stage) -> Iterator[str]:
     if stage.unknown:
-        yield f"{stage.model}: calls by the memory system are not counted; max_cost= limits them."
+        yield f"{stage.model}: calls by the memory system are not included; max_cost= limits them."
     # Taken as free, a model of no known price let max_cost= never stop a run.
     if stage.unpriced:
-        yield f"{stage.model}: price unknown; only max_total_tokens= can stop it."
+        yield f"{stage.model}: the price is unknown; only max_total_tokens= limits the run."
     if stage.calls and stage.most_tokens is None:
         bound = "max_tokens=" if stage.name == "generate" else "judge_max_tokens="
-        yield f"{stage.model}: the longest answer is unknown; {bound} limits it."
+        yield f"{stage.model}: the output limit is unknown; set one with {bound}."
 
 
 def _covers(covered: bool) -> str:
     if covered:
         return "covers the upper bound."
-    return "is below the upper bound: the run stops when it is used up."
+    return "is below the upper bound, so the run may stop at this limit."
 
 
 def _dollars(cost: float | None) -> str:

@@ -13,9 +13,9 @@ PREDICTED_ACTIONS = (*GOLD_ACTIONS, "failed")
 """What becomes of a memory in an update, in the order of tables and charts."""
 MEANINGS = {
     "transport": "no response (API error): network, server or rate limit",
-    "budget": "not sent: the budget of the run is used up",
+    "budget": "not sent: the run's budget is used up",
     "refused": "the model, or its provider, declined to answer",
-    "too_long": "longer than the model, or its server, takes",
+    "too_long": "longer than the limit of the model or its server",
     "truncated": "cut off before a complete answer",
     "unparsable": "not JSON, even after repairs",
     "invalid": "JSON, but not in the requested form",
@@ -177,12 +177,12 @@ def _served_lines(role: str, rows: Sequence[ServedBy]) -> Iterator[str]:
     models = sorted({row.model for row in rows if row.model})
     builds = sorted({row.fingerprint for row in rows if row.fingerprint})
     if len(models) > 1:
-        yield f"{MORE_THAN_ONE}{role} are from more than one model: {_listed(models)}."
+        yield f"{MORE_THAN_ONE}{role} come from more than one model: {_listed(models)}."
     elif models:
         build = f", build {builds[0]}" if len(builds) == 1 else ""
         yield f"Served model of {role}: {models[0]}{build}."
     if len(builds) > 1:
-        yield f"{MORE_THAN_ONE}{role} are from {len(builds)} model builds: {_listed(builds)}."
+        yield f"{MORE_THAN_ONE}{role} come from {len(builds)} model builds: {_listed(builds)}."
 
 
 def _listed(names: list[str]) -> str:

@@ -82,9 +82,7 @@ def _refusal(
         return UsageError(f"'{word}' begins an id in {tasks}; write {_either(begun)}")
     if begun:
         few = f"{', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
-        return UsageError(
-            f"'{word}' begins {len(names)} ids of {where} ({few}); write more letters"
-        )
+        return UsageError(f"'{word}' begins {len(names)} ids of {where} ({few}); type more letters")
     if word.isdecimal():
         return UsageError(f"{where} has {len(keys)} records; no record has number {word[:40]}")
     ids = [key.id for key in keys]

@@ -60,8 +60,8 @@ def has_floors(track: TrackSummary) -> bool:
 
 def empty_line(count: int) -> str:
     """Say how many records have no gold memories, none predicted."""
-    records = f"{counted(count, 'record')} {'has' if count == 1 else 'have'} no gold memories"
-    return f"{records} and {'was' if count == 1 else 'were'} predicted empty (score 1)."
+    has, got = ("has", "an empty prediction") if count == 1 else ("have", "empty predictions")
+    return f"{counted(count, 'record')} {has} no gold memories and correctly got {got} (score 1)."
 
 
 def undefined(track: TrackSummary, metrics: Sequence[Metric]) -> list[str]:
@@ -80,7 +80,8 @@ def method_lines(tracks: Iterable[TrackSummary]) -> Iterator[str]:
     for track in tracks:
         methods |= dict.fromkeys(score.method for score in all_scores(track) if score.method)
     for method in methods:
-        yield f"Intervals where few sessions hold many records, and of means over types: {method}."
+        what = "Scores from few, large sessions and means over question types"
+        yield f"{what} have intervals by another method: {method}."
 
 
 def all_scores(track: TrackSummary) -> Iterator[Score]:
@@ -95,14 +96,13 @@ def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
     if breakdown.warning:
         yield f"Warning: {breakdown.warning}."
     if any(group.figure.reason for group in breakdown.groups):
-        yield "–: too few sessions or records for an interval."
-    if not breakdown.standardised:
+        yield "– means too few sessions or records for an interval."
+    if not (stratum := breakdown.standardised):
         return
-    stratum = breakdown.standardised
-    yield f"Standardised: each row weighted to the {stratum} mix of all records."
+    yield f"Standardised scores weight each row to match the {stratum} mix of all records."
     lacking = []
     for group in breakdown.groups:
         if group.lacking:
             lacking.append(f"{group.group} ({counted(len(group.lacking), stratum)})")
     if lacking:
-        yield f"No records for some {stratum}s, so the mix differs: {', '.join(lacking)}."
+        yield f"The mix differs in rows without records of some {stratum}s: {', '.join(lacking)}."

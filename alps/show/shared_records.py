@@ -147,7 +147,7 @@ def open_finished(folders: Sequence[Path]) -> list[RunFolder]:
         RunFolderError: If a file of a run can't be read.
     """
     if len(folders) < 2:
-        raise UsageError(f"compare takes at least two runs, got {len(folders)}")
+        raise UsageError(f"compare needs at least two runs, got {len(folders)}")
     runs: list[RunFolder] = []
     seen: set[Path] = set()
     for folder in folders:
@@ -180,7 +180,7 @@ def _shared_tracks(runs: Mapping[str, RunFolder]) -> list[str]:
         for run in runs.values():
             titles = ", ".join(map(track_title, run.scored_tracks))
             tracks.append(f"{run.folder} has {titles or 'none'}")
-        raise UsageError(f"no task is in all of these runs: {'; '.join(tracks)}")
+        raise UsageError(f"these runs share no task: {'; '.join(tracks)}")
     return shared
 
 
@@ -205,7 +205,7 @@ def told_tracks(runs: Mapping[str, RunFolder]) -> tuple[list[str], dict[str, str
     if len(reasons) == len(shared):
         each = "; ".join(dict.fromkeys(reasons.values()))
         raise UsageError(
-            f"nothing to compare: {each}; alps score RUN judge=… judges a run with another judge"
+            f"nothing to compare: {each}; to use another judge: alps score RUN judge=…"
         )
     return [track for track in shared if track not in reasons], reasons
 
@@ -314,7 +314,7 @@ def _refuse_other_judge(first: RunFolder, other: RunFolder, track: str) -> None:
     judges = f"{own} ({first.folder}) and {others_own} ({other.folder})"
     raise UsageError(
         f"different judges: {track_title(track)} has fingerprint {judges}; "
-        f"{'; '.join(parts[:3]) or 'its rubrics differ'}; to judge a run again: alps score"
+        f"{'; '.join(parts[:3]) or 'the rubrics differ'}; to judge a run again: alps score"
     )
 
 

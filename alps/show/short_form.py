@@ -302,7 +302,7 @@ def _legend(leads: Sequence[Headline]) -> Iterator[str]:
     if any(lead.is_above for lead in leads):
         yield "* the interval of Δ is above 0; baseline: the best trivial one"
     if any(lead.part for lead in leads):
-        yield "† Δ on the records that the baseline was judged on (baseline_records)"
+        yield "† Δ on the records on which the baseline was judged (baseline_records)"
 
 
 def _data_of(folder: Path) -> str:
@@ -377,7 +377,7 @@ def _caveats(summary: Summary, metrics: Metrics, folder: Path) -> Iterator[str]:
         if line.startswith(MORE_THAN_ONE):
             yield line
     if any(track.scoring is not None for track in summary.tracks.values()):
-        yield "authors-v1: for comparison with published first-version scores only."
+        yield "authors-v1: compare these scores only with the authors' first published scores."
     elif not summary.comparable and any(headline_of(one).judged for one in metrics.values()):
         how = "for debugging; rank with judge=PROVIDER/MODEL (docs/judges.md)"
         yield f"Judge {summary.judge}: {how}"

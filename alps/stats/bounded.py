@@ -88,7 +88,7 @@ def moments_of(
 def lacking(clusters: int, records: int, moments: Moments) -> str | None:
     """Say why a sample of so many clusters and records with a weight has no interval, if so."""
     if clusters < 2:
-        return "all records are of one session"
+        return "all records belong to one session"
     if moments.records > CROWDED * moments.groups**2 and clusters < records:
         return f"{clusters:,} sessions are too few for {records:,} records"
     return None

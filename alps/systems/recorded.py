@@ -143,12 +143,12 @@ def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
     data = path.read_bytes()
     refuse_form(data[:HEAD], path)
     if data and not data.endswith(b"\n"):
-        what = "the last line has no line end: is the file complete?"
+        what = "the last line has no line break; is the file complete?"
         raise DataError(what, path=path, line=data.count(b"\n") + 1)
     for line, (offset, length, row) in enumerate(scan(path), start=1):
         if row is None:
             is_text = "\ufffd" not in data[offset : offset + length].decode(errors="replace")
-            wrong = "not a JSON object" if is_text else "is not UTF-8; save it as that"
+            wrong = "not a JSON object" if is_text else "is not UTF-8; save the file as UTF-8"
             raise DataError(wrong, path=path, line=line)
         if row.get("track", track) != track:
             continue
@@ -166,7 +166,6 @@ def _check_row(row: Row, path: Path, line: int) -> None:
         wrong = "must be a string" if "benchmark_id" in row else "is missing"
         raise DataError(wrong, path=path, line=line, field="benchmark_id")
     if row.get("repeat"):
-        several = (
-            "one of several answers to a sample (repeats=), which this file does not distinguish"
-        )
-        raise DataError(f"{several}; use alps score", path=path, line=line, field="repeat")
+        what = "a prediction file can hold only one answer per record, but this run has several "
+        what += "(repeats=); use alps score"
+        raise DataError(what, path=path, line=line, field="repeat")

@@ -94,8 +94,8 @@ def _refuse_variants(model: str, task: Task) -> None:
     if task.asking.variants is not None:
         ways = ", ".join(f"{name}={value}" for name, value in task.conditions.items())
         raise UsageError(
-            f"model={model}: recorded answers are for plain records, but {ways} asks variants "
-            "of each; leave it out"
+            f"model={model}: recorded answers fit plain records, but {ways} asks variants "
+            "of each record; leave it out"
         )
 
 
@@ -104,7 +104,7 @@ def _unknown(model: str, task: Task) -> UsageError:
     names = ", ".join(task.systems)
     others = [name for name, systems in systems_by_task().items() if model in systems]
     if others:
-        only = f"it answers only {', '.join(others)}"
+        only = f"only for {', '.join(others)}"
         return UsageError(
             f"model={model}: not a system for {task.name}, {only} (embedded there: {names})"
         )

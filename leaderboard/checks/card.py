@@ -50,8 +50,8 @@ from alps.text import fold_loosely, letters
 # Fields that people write for readers, each by a word of `alps leaderboard submit`.
 WORDS_OF_PEOPLE = ("notes", "name", "org")
 _OTHER_NAME = "choose another name"
-RENAME = "submit it under the name of your system, as alps leaderboard submit knows it"
-_RESCORE = "write it again with alps leaderboard rescore"
+RENAME = "submit it under the name of your system, as alps leaderboard submit does"
+_RESCORE = "write the review again with alps leaderboard rescore"
 _FLOOR = "floor/"
 _BASELINES = {"baseline", "baselines", "floor", "floors", "oracle", "ceiling"}
 _MOST_NAMES = 4
@@ -76,8 +76,8 @@ def read_card(folder: Path, findings: Findings) -> Submission | None:
     findings.checked["schema"] = f"{CARD}: format {card.format}; {size}"
     # Seconds, costs and tokens are what nothing recomputes; only the checksum guards them.
     if row.get("checksum") != checksum_of(row):
-        what = f"does not fit the rest: {CARD} was changed after packing (maybe in seconds, "
-        what += "costs, tokens: nothing recomputes them)"
+        what = f"does not match: {CARD} was changed after packing (maybe in seconds, costs or "
+        what += "tokens, which nothing recomputes)"
         findings.serious("checksum", "checksum", what, PACK_AGAIN)
     _check_about(folder, card, findings)
     for where, leak in leaks_of(row):
@@ -175,7 +175,7 @@ def check_baseline_name(card: Submission, findings: Findings) -> None:
     # Baselines stand apart on the boards, as what any score is worth: none may be made up.
     words = fold_loosely(card.name).replace("/", " ").replace("-", " ").replace(":", " ").split()
     if words and words[0] in _BASELINES and not is_baseline(card):
-        what = f"{shown(card.name)} calls itself a baseline, and its model is "
+        what = f"{shown(card.name)} calls itself a baseline, but its model is "
         what += f"{shown(card.system.model)}"
         findings.serious("baseline", "name", what, RENAME)
 
@@ -199,7 +199,7 @@ def check_reference_names(card: Submission, findings: Findings) -> None:
         if fold_loosely(card.name) != fold_loosely(row):
             findings.serious("name", "name", what, _OTHER_NAME)
         elif own[0] not in letters(card.system.model)[0]:
-            what = f"{shown(card.name)} is the name of a reference row, and the model is "
+            what = f"{shown(card.name)} is the name of a reference row, but the model is "
             what += shown(card.system.model)
             findings.warn("name", "name", what)
 
@@ -268,7 +268,7 @@ def check_review(
         return None
     if in_change and not reviewed:
         mend = "remove it (maintainers: reviewed=yes)"
-        findings.serious("review", REVIEW, "only maintainers write it", mend)
+        findings.serious("review", REVIEW, "only maintainers write this file", mend)
         return None
     review = _read_review(path, findings)
     if review is None:
@@ -280,7 +280,7 @@ def check_review(
     if reviewed:
         return review
     # A review that lies in a clone is anybody's word: only who asks as a maintainer applies it.
-    what = f"a maintainer's review, not applied here: {review.status} on {review.date}"
+    what = f"this maintainer's review is not applied here: {review.status} on {review.date}"
     findings.note("review", REVIEW, what)
     return None
 
@@ -302,10 +302,10 @@ def check_refuted(card: Submission | None, review: Review | None, findings: Find
         return
     refuted = contradictions(card, review)
     for contradiction in refuted:
-        mend = "a maintainer must review its verdicts; not ranked"
+        mend = "it is not ranked until a maintainer has reviewed the verdicts"
         findings.serious("refuted", REVIEW, str(contradiction), mend)
     if review.status == REFUTED and not refuted:
-        what = f"a maintainer refuted it on {review.date}"
+        what = f"a maintainer refuted this submission on {review.date}"
         findings.serious("refuted", REVIEW, what, "it is not ranked")
 
 
@@ -315,7 +315,7 @@ def check_judges(card: Submission, findings: Findings) -> None:
         parts = run.fingerprint
         printed, actual = run.judge.get("id"), fingerprint_id(parts)
         if printed != actual:
-            what = f"printed {shown(str(printed), 20)}, but its parts give {actual}"
+            what = f"printed {shown(str(printed), 20)}, but the parts give {actual}"
             findings.serious("fingerprint", f"runs.{n}.judge.id", what, PACK_AGAIN)
         if not isinstance(parts.get("rubrics", {}), dict):
             where = f"runs.{n}.judge.rubrics"
@@ -328,7 +328,7 @@ def check_identity(
     """Compare a track's conditions and judge with the rest of the card."""
     judge = judge_of(track, run)
     if isinstance(judge, LexicalJudge) and run.fingerprint != judge.fingerprint:
-        what = f"is named {judge.name}, but its fingerprint differs from that of this version"
+        what = f"is named {judge.name}, but the fingerprint differs from that of this version"
         mend = "run it again with this version, or with a judge of another name"
         findings.serious("identity", f"runs.{track.run}.judge", what, mend)
     # These decide the board that the track stands on.
@@ -351,7 +351,7 @@ def _check_judge_names(name: str, track: PublishedTrack, run: RunCard, findings:
         names[f"runs.{track.run}.settings.judge"] = asked
     for where, called in names.items():
         if called != kind and not (kind == "recorded" and called.startswith("recorded:")):
-            what = f"{shown(called)}, but its fingerprint is of {shown(kind)}"
+            what = f"{shown(called)}, but the fingerprint is of {shown(kind)}"
             findings.serious("identity", where, what, PACK_AGAIN)
 
 
@@ -378,9 +378,9 @@ def check_served(card: Submission, findings: Findings) -> None:
             where = f"runs.{indexes[0]}." if len(indexes) == 1 else "runs."
             for kind, names in _served_by(card, indexes, purpose).items():
                 if len(names) > 1:
-                    what = f"{role} asked of {shown(asked, 60)} are of {len(names)} {kind}: "
+                    what = f"{role} by {shown(asked, 60)} come from {len(names)} {kind}: "
                     what += _listed(sorted(names))
-                    mend = "name a dated snapshot in model=, and run it again"
+                    mend = "name a dated snapshot in model=, then repeat the run"
                     findings.warn("served", f"{where}served.{purpose}", what, mend)
 
 
@@ -423,12 +423,12 @@ def check_judge_check(
         return
     lacking = [one.name for one in task.rubrics if one.name not in run.judge_check]
     if lacking:
-        what = f"{name} is judged by {', '.join(lacking)}, not checked on known items"
+        what = f"{name} uses rubrics without known-item checks: {', '.join(lacking)}"
         findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
     check_shares(run.judge_check, where, findings)
     for metric in refused_metrics(task, judge_of(track, run)):
         if metric in track.scores and track.scores[metric].value is not None:
-            what = "its judge got too few known items right, so no score"
+            what = "the judge got too few known items right to give scores"
             findings.serious(JUDGE_CHECK, f"tracks.{name}.scores.{metric}", what, PACK_AGAIN)
 
 

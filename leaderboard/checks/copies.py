@@ -96,8 +96,8 @@ def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
             if rival is not None and rival.data_sha256 == track.data_sha256:
                 rivals.append(entry)
         if rivals and (same := _copied_by(mine, rivals, name)):
-            what = f"the answers of {some_of(same)}, identical or nearly so"
-            mend = "explain in notes whose answers they are; "
+            what = f"the answers are identical or nearly identical to those of {some_of(same)}"
+            mend = "explain in notes where the answers come from; "
             mend += "copies count as one system in ranks and tests"
             findings.warn("copy", f"{name}/predictions.jsonl", what, mend)
 
@@ -287,8 +287,8 @@ def check_gold_overlap(
         compared = [_without_given(public.overlap(sample, answer)) for sample, answer in pairs]
         what = _copied(public.unit, compared) or _verbatim(compared) or _close(compared)
     if what:
-        mend = "explain in notes how the answers were made"
-        findings.warn("near_gold", where, f"{what}: was the gold seen?", mend)
+        mend = "explain in notes how the answers were generated"
+        findings.warn("near_gold", where, f"{what}: did the system see the gold?", mend)
 
 
 def visible(text: str) -> str:
@@ -323,8 +323,8 @@ def _best_reported(track: str, metric: str) -> float:
     """Return the best score that the paper reports of any model on a track; 1 where of none."""
     best = 0.0
     for row in read_references().on(track):
-        # What we recomputed is of few systems, and no bound of what others may reach.
-        if metric in row.scores and not row.table.recomputed:
+        # What we scored or ran is of few systems, and no bound of what others may reach.
+        if metric in row.scores and row.table.kind == "reported":
             best = max(best, float(row.scores[metric]["value"].value))
     return best or 1.0
 

@@ -204,7 +204,7 @@ def _check_file(path: Path, where: str, printed: File | None, findings: Findings
             findings.serious("stray", where, what, "remove it, or pack again")
         return False
     if not there:
-        what = "it is on the card, but missing"
+        what = "the card lists this file, but it is missing"
         findings.serious("missing_file", where, what, "pack again")
         return False
     _check_hash(path, where, printed, findings)
@@ -235,8 +235,8 @@ def _check_hash(path: Path, where: str, printed: File, findings: Findings) -> No
     for name in ("bytes", "rows", "sha256"):
         before, now = getattr(printed, name), getattr(actual, name)
         if before != now:
-            what = f"printed {_short(before)}, found {_short(now)}: the file or the card was "
-            what += "changed after packing"
+            what = f"printed {_short(before)}, found {_short(now)}: the file or the card has "
+            what += "changed since packing"
             findings.serious("hash", f"{where}: {name}", what, PACK_AGAIN)
 
 
@@ -288,7 +288,7 @@ def check_changes(
     touched = [shown(path) for path in inside if not (reviewed and path == review)]
     if change.in_base and touched and continues != slug:
         what = f"{some_of(touched)}: part of a submission that is already in the base"
-        mend = "only its submitter may change it: a maintainer confirms with "
+        mend = "only the submitter may change it: a maintainer confirms the submitter with "
         mend += f"continues={shown(slug)}"
         findings.serious("changes", "the change", what, mend)
     _check_taken_away(folder, review in inside and not reviewed, findings)
@@ -300,7 +300,7 @@ def check_changes(
 def _check_taken_away(folder: Path, changed: bool, findings: Findings) -> None:
     # A submission that a maintainer refuted would be self-reported again without its review.
     if changed and not os.path.lexists(folder / REVIEW):
-        findings.serious("changes", REVIEW, "only maintainers remove it", "leave it unchanged")
+        findings.serious("changes", REVIEW, "only maintainers remove reviews", "leave it unchanged")
 
 
 def _change(

@@ -219,7 +219,7 @@ def check_ids(name: str, rows: TrackRows, expected: Iterable[Key], findings: Fin
             what += some_of(missing)
             findings.serious("missing_ids", where, what, "submit a run of the whole split")
         if extra := _without(of_stage, wanted):
-            what = f"ids that are not in the split ({len(extra):,}): {some_of(extra)}"
+            what = f"ids outside the split ({len(extra):,}): {some_of(extra)}"
             findings.serious("extra_ids", where, what, "submit a run of this split only")
 
 
@@ -243,7 +243,7 @@ def check_verdicts(
         what = f"{len(stray):,} verdicts without an answer: {some_of(stray)}"
         findings.serious("extra_ids", where, what, PACK_AGAIN)
     if others := [named(key) for key, row in verdicts.items() if row["judge"] not in allowed]:
-        what = f"{len(others):,} verdicts by another judge than the card names: {some_of(others)}"
+        what = f"{len(others):,} verdicts by a judge other than the card's: {some_of(others)}"
         findings.serious("judge", where, what, PACK_AGAIN)
     for key, row in verdicts.items():
         if fault := _fault_of_verdict(row, task):
@@ -351,7 +351,7 @@ def _fault_of_marks(rating: Mapping[str, Any], task: Task) -> str:
         wrong = [name for name, mark in marks.items() if not task.public.is_mark(name, mark)]
         return f"marks.{wrong[0]} is {marks[wrong[0]]}, which no rubric gives" if wrong else ""
     if not marks:
-        return "no marks in it"
+        return "the verdict has no marks"
     if set(marks) == {"met"}:
         return "" if marks["met"] in (0, 1) else f"marks.met is {marks['met']}, neither 0 nor 1"
     for by in map(rubric, GRADED):
@@ -410,7 +410,7 @@ def _fault_of_support(support: Mapping[str, Any], n_predicted: int) -> str:
     numbers = [int(item["id"][1:]) for item in support["items"]]
     # One that stands twice would count twice.
     if len(numbers) != len(set(numbers)) or max(numbers, default=0) > n_predicted:
-        return f"support for {len(numbers):,} memories, but there are {n_predicted} predicted ones"
+        return f"support for {len(numbers):,} memories, but only {n_predicted} were predicted"
     return ""
 
 

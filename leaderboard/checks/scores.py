@@ -128,7 +128,7 @@ def compare_verdicts(name: str, printed: Rows, again: Rows, findings: Findings) 
             wrong.append(key)
     if wrong:
         first = shown(min(wrong)[0], 40)
-        what = f"{len(wrong):,} verdicts differ from the embedded judge's, the first on {first}"
+        what = f"{len(wrong):,} verdicts differ from the embedded judge's; the first is on {first}"
         mend = "submit the verdicts unchanged"
         findings.serious("verdict", f"{name}/verdicts.jsonl", what, mend)
 
@@ -166,7 +166,7 @@ def _compare_corrected(
 ) -> None:
     calibrations = set(corrected["calibration"].values())
     if again is None or set(again.calibration.values()) != calibrations:
-        findings.warn("corrected", where, "not recomputed: its calibration is not known here")
+        findings.warn("corrected", where, "not recomputed: the calibration is unknown here")
         return
     to_compare = needed(CORRECTED).to_compare
     _report(where, to_compare(corrected), to_compare(again.row()), findings)

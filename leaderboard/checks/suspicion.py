@@ -88,7 +88,7 @@ def _check_leaks(where: str, rows: Rows, findings: Findings) -> None:
         if leak := leak_in_answer(_text(row)):
             leaks.append((named(key), leak))
     if leaks:
-        what = f"{len(leaks):,} rows contain {leaks[0][1]}, the first is {leaks[0][0]}"
+        what = f"{len(leaks):,} rows contain {leaks[0][1]}; the first is {leaks[0][0]}"
         findings.warn("leak", where, what, "remove it and pack again")
 
 
@@ -116,7 +116,7 @@ def _check_constant(
     counts = Counter(_gist(task, answer) for answer in answers)
     gist, count = counts.most_common(1)[0]
     if count > CONSTANT * len(answers):
-        what = f"{count:,} of {len(answers):,} answers are the same, digits aside: "
+        what = f"{count:,} of {len(answers):,} answers are the same apart from digits: "
         what += f"{shown(gist) or 'nothing'}"
         findings.warn("constant", where, what)
 
@@ -147,7 +147,7 @@ def _check_texts(where: str, task: Task, texts: Mapping[str, str], findings: Fin
             what = f"{len(hits):,} answers {fault}: {some_of(hits)}; the first says «{words}»"
             findings.warn(code, where, what)
     if markup := _hits(_MARKUP, texts):
-        what = f"{len(markup):,} answers contain markup, which is shown as text: {some_of(markup)}"
+        what = f"{len(markup):,} answers contain markup, shown as text: {some_of(markup)}"
         findings.note("markup", where, what)
 
 
@@ -187,7 +187,9 @@ def check_baseline(
         return
     if other:
         add = findings.serious if is_baseline(card) else findings.warn
-        what = f"{len(other):,} answers differ from those of {shown(model)} in this version: "
+        what = (
+            f"{len(other):,} answers differ from those of {shown(model)} in this version of alps: "
+        )
         what += f"{some_of(other)}"
         add("baseline", f"{name}/predictions.jsonl", what, RENAME)
 

@@ -275,7 +275,7 @@ def noted(board: Board, row: RankedSystem, cell: Markup) -> Markup:
     metric = board.metric.name
     counted = row.counted(metric)
     if counted.pointer != row.lead(metric)["value"].pointer:
-        note = '{} <small class="of">counted as {}: no response counts as wrong</small>'
+        note = '{} <small class="of">counted as {}, with missing responses as wrong</small>'
         cell = Markup(note).format(cell, figure(counted))
     if (below := below_baseline(board, row)) is not None:
         name, apart = below
@@ -381,7 +381,7 @@ def corrected(
     """
     by_audits, row = audit["scores"][metric.name], score["corrected"]
     if by_audits and not drawn:
-        return Markup('<span class="nothing">audit not shown: not drawn by a maintainer</span>')
+        return Markup('<span class="nothing">audit hidden: not drawn by a maintainer</span>')
     if by_audits["value"]:
         by, judge = '{} <small class="of">{} audits by {}{}</small>', str(audit["judge"].value)
         known = "" if judge == PEOPLE else _known_items(judge, audit["judge_check"], task)
@@ -446,18 +446,25 @@ def _reported(
             if row.table.id == table.id:
                 cells = _reported_cells(board, row, shown)
                 rows.append(filled(cells, {"search": row.name.lower()}, width))
+        title = f"{_how(table)}: {table.title}"
+        yield BoardSection("reported", title, reference_note(table, root), rows)
+
+
+def _how(table: ReferenceTable) -> str:
+    """Return how the figures of a table came to be."""
+    if table.kind == "reported":
         by = "the paper" if table.ran_by.startswith("the authors") else "others"
-        how = "Recomputed from public answers" if table.recomputed else f"Reported by {by}"
-        yield BoardSection("reported", f"{how}: {table.title}", reference_note(table, root), rows)
+        return f"Reported by {by}"
+    return "Recomputed from public answers" if table.recomputed else "Run by alps"
 
 
 def reference_note(table: ReferenceTable, root: str) -> Markup:
     """Return who ran the rows of a table, on what, judged by whom, with a link to how."""
-    judged = table.judge.name if table.judge is not None else "no judge"
+    judged = f"judge {table.judge.name}" if table.judge is not None else "no judge"
     words = (table.ran_by, table.data.name, judged, table.note)
-    note = Markup("not ranked here; run by {}; on {}; judge: {}. {} ").format(*map(foreign, words))
+    note = Markup("not ranked here; run by {} on {}, with {}. {} ").format(*map(foreign, words))
     link = Markup('<a href="{}references.html#{}">{}</a>')
-    asked = "how to recompute it" if table.recomputed else "source"
+    asked = {"recomputed": "how to recompute", "run": "how to run"}.get(table.kind, "source")
     return note + link.format(root, table.id, asked)
 
 
@@ -492,7 +499,7 @@ def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -
     for metric in shown:
         score = row.scores.get(metric.name)
         cells.append(NOTHING if score is None else pair(score))
-    note = "one annotator against another's gold, other data, never ranked"
+    note = "one annotator scored against another's gold on other data; never ranked"
     note += f". Matched by: {visible(row.rule)}" if row.rule else ""
     facts = {"search": visible(" ".join(row.names)).lower()}
     return BoardSection("reported", "People", note, [filled(cells, facts, width)])

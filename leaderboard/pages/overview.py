@@ -104,11 +104,11 @@ class MatrixSection:
 OTHERS: Mapping[JudgedBy, tuple[str, str]] = {
     "llm": (
         "Judged by another LLM",
-        "Not ranked with the official judge: each judge has its own boards.",
+        "Each judge has its own boards, so these systems have no rank under the official judge.",
     ),
     "embedded": (
         "Judged by lexical or another embedded judge",
-        "For debugging: such a judge compares words, so style changes its scores.",
+        "Use these scores only for debugging: style alone changes scores of embedded judges.",
     ),
 }
 """The heading and the note of systems that no official judge has judged."""
@@ -284,7 +284,9 @@ def _reported(renderer: Renderer, columns: Sequence[TaskColumn]) -> Iterator[Mat
 
 def _note(table: ReferenceTable) -> Markup:
     judged = "no judge" if table.judge is None else f"judge: {table.judge.name}"
-    note = Markup('{}; other data, never ranked with ours. <a href="references.html#{}">{}</a>')
+    note = Markup(
+        '{}, other data; never ranked with submissions. <a href="references.html#{}">{}</a>'
+    )
     return note.format(foreign(judged), table.id, "Source")
 
 
@@ -420,7 +422,7 @@ def _reference_rows(
         first, name = here["figures"][0], reference_name(row)
         if row.anchored is not None:
             shares = here["anchored"]["verbatim"]
-            told = "<small>{} and {} of their items are the draft's</small>"
+            told = "<small>{} and {} of their items come from the draft</small>"
             name += Markup(told).format(figure(shares[0]), figure(shares[1]))
         drawn = score_whisker(first, axis_of(lead), "reported") if first else Markup()
         cells = [name, figure(first["value"]), bounds(first), drawn, figure(first["n"], whole)]

@@ -288,7 +288,7 @@ def _choice(
     text = record.values.get(chosen, "not in the pool") if record.values else chosen
     right = '<small class="muted">not the gold</small>'
     if chosen == record.sample.gold:
-        right = '<small class="good">the right one</small>'
+        right = '<small class="good">correct choice</small>'
     body = f"<p>{shown_text(text)} {right}</p>"
     if prediction.get("answer"):
         body += _paragraph(prediction["answer"])
@@ -312,7 +312,7 @@ def _response(
         return body
     marks = verdict.row.get("marks")
     if not isinstance(marks, dict):
-        return f'{body}<p class="note">Not rated: its judge cannot rate answers by a rubric.</p>'
+        return f'{body}<p class="note">Not rated: this judge cannot rate answers by a rubric.</p>'
     root = FilePlace(f"{system.slug}/{task.track}/verdicts.jsonl", f"/{verdict.line}", verdict.row)
     for name in marks:
         mark = root["marks"][name]

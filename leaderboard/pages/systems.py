@@ -126,13 +126,15 @@ class NamedJudge:
     def trust(self) -> str:
         """How far its scores can be trusted, in a sentence."""
         if self.fit:
-            return "It passed a calibration against human labels for the rubrics named here."
+            return (
+                "This judge passed a calibration against human labels for the rubrics on its page."
+            )
         if self.calibrations or self.agreement:
-            return "Use it for debugging: it agrees with people too little to rank systems."
-        unknown = "Not compared with human labels yet"
+            return "Use this judge for debugging: it agrees with people too little to rank systems."
+        unknown = "This judge has not been compared with human labels"
         if self.comparable:
-            return f"{unknown}: its accuracy is unknown."
-        alone = "only submitters have used it, so its scores cannot be compared with others."
+            return f"{unknown}, so its accuracy is unknown."
+        alone = "only submitters have used it, so no maintainer has confirmed its scores."
         return f"{unknown}, and {alone}"
 
 

@@ -291,8 +291,8 @@ def sample_set(size: str) -> Path:
     folder = cache_folder()
     if folder is None or not can_be_kept(folder / "personamem"):
         raise UsageError(
-            "data=samples: PersonaMem's questions are generated into the cache folder, but there "
-            "is none; set ALPS_CACHE to a folder, or run alps data personas out=FOLDER and give "
+            "data=samples: alps generates PersonaMem's questions into the cache folder, but has "
+            "none; set ALPS_CACHE to a folder, or run alps data personas out=FOLDER and give "
             "data=FOLDER"
         )
     kept = folder / "personamem" / f"samples-{size}-{VERSION}"

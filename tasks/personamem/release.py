@@ -198,7 +198,7 @@ class PersonaMem:
         for histories in self.histories:
             if name in histories:
                 return histories.read(name, histories.length(name))
-        raise DataError(f"no history '{name}' next to it", path=self.questions)
+        raise DataError(f"no history '{name}' next to this file", path=self.questions)
 
     def history(self, question: PersonaQuestion) -> tuple[Turn, ...]:
         """Return what the user and the assistant said before the question.

@@ -83,7 +83,7 @@ def check_results(path: Path, questions: Sequence[PersonaQuestion]) -> tuple[str
             raise DataError(f"{which} ({count}; another size=?)", path=path, line=line, field=_ID)
         _check_row(row, known[row[_ID]], path, line)
     missing = len(known) - len({row[_ID] for _, row in table.rows})
-    lacking = f"no row for {missing:,} of {len(known):,} questions: they have no response and are "
+    lacking = f"{missing:,} of {len(known):,} questions have no row and no response, so they are "
     lines = (f"{lacking}unscored, as in the published figures",) if missing else ()
     return table.oddities + lines
 
@@ -104,7 +104,7 @@ def _check_row(row: dict[str, str], question: PersonaQuestion, path: Path, line:
 
 
 def _contradiction(said: str, known: str, path: Path, line: int, field: str) -> DataError:
-    what = f"'{said[:_SHOWN]}', but '{known[:_SHOWN]}' in the data; other questions?"
+    what = f"'{said[:_SHOWN]}', but the data has '{known[:_SHOWN]}'; are the results of other data?"
     return DataError(what, path=path, line=line, field=field)
 
 

@@ -53,7 +53,7 @@ ERRORS = {
     "two_answers": "invalid: several options",
     "not_an_option": "none of the options",
     "cut_off": "invalid: cut off before the answer",
-    "too_long": "invalid: longer than the model, or its server, takes",
+    "too_long": "invalid: longer than the limit of the model or its server",
     "format": "invalid: not in the requested form",
     "unknown": "reason unknown in the data",
 }

@@ -144,7 +144,7 @@ def test_records_of_a_session_that_resemble_each_other_widen_the_interval():
 def test_one_session_has_a_value_but_no_interval():
     found = clustered_mean(numbers(0.25, 0.75), ["a", "a"])
     assert found == Estimate(0.5, None, None, 2)
-    assert found.reason == "all records are of one session"
+    assert found.reason == "all records belong to one session"
 
 
 def test_nothing_has_no_value():
@@ -160,7 +160,7 @@ def test_a_ratio_to_nothing_has_no_value():
 def test_sessions_without_weight_do_not_count():
     assert (
         clustered_ratio(numbers(1, 0), numbers(2, 0), ["a", "b"]).reason
-        == "all records are of one session"
+        == "all records belong to one session"
     )
     above, below = numbers(1, 1, 0, 2, 0), numbers(2, 1, 0, 2, 3)
     found = clustered_ratio(above, below, list("abcde"))

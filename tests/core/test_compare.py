@@ -220,7 +220,7 @@ def test_the_headline_is_tested_by_itself_and_diagnostics_are_corrected_together
     assert [c.corrected for c in tested] == pytest.approx(holm([c.p for c in tested]))
     assert len(tested) == found.diagnostics == 2
     assert found.tests("A", "B") == len(columns)
-    assert "The p-values of 2 diagnostics are corrected together (Holm)" in folded(shown(found))
+    assert "Holm's method corrects the p-values of 2 diagnostics together" in folded(shown(found))
 
 
 def sessions_alike(generator: np.random.Generator) -> list[float]:
@@ -333,7 +333,7 @@ def test_many_runs_still_fit_the_terminal() -> None:
 def test_tracks_that_not_all_have_are_named() -> None:
     found = compared("samples", "retrieval")
     assert [track.track for track in found.tracks] == ["task3_d100"]
-    assert "left out of A: task1" in found.notes[0]
+    assert "Left out of A, because other runs lack them: task1" in found.notes[0]
     assert re.search(r"left out of A: (extraction|\d tasks)", folded(shown(found, whole=False)))
     assert "(not measured in A): recall@5" in folded(shown(found))
     assert contrast(found, "recall_at_1").scores[0].value == 1.0

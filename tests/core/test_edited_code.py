@@ -146,13 +146,13 @@ def test_edited_code_is_refused_by_its_name_and_answers_anew_where_that_is_asked
     there = files_of(tmp_path / "out")
     edit(tmp_path, file)
     refused = one_line(alps_run(tmp_path, *words))
-    ways = "fresh=yes answers again in the same folder, out=NEW in a new one"
+    ways = "fresh=yes answers again in the same folder, out=NEW in a new folder"
     assert refused == f"alps: out: {file} changed since this run; {ways}\n"
     assert files_of(tmp_path / "out") == there
     fresh = alps_run(tmp_path, "fresh=yes", *words)
     assert fresh.returncode == 0, fresh.stderr
     assert "reused" not in fresh.stdout
-    assert "The run before it is kept in out.old until the next fresh=yes" in fresh.stdout
+    assert "The previous run is kept in out.old until the next run with fresh=yes" in fresh.stdout
     assert files_of(tmp_path / "out.old") == {**there, ".lock": b""}
 
 
@@ -220,7 +220,7 @@ def test_a_killed_fresh_run_loses_neither_run_and_goes_on(tmp_path):
     (tmp_path / "own.py").write_text(SLOW)
     done = alps_run(tmp_path, "fresh=yes", *words)
     assert re.search(r"\d+ answers? reused", done.stdout)
-    assert "The run before it is kept in out.old" in done.stdout
+    assert "The previous run is kept in out.old" in done.stdout
     assert files_of(tmp_path / "out.old") == kept
     assert len(rows(answers)) == 26
 
@@ -240,7 +240,7 @@ def test_rows_beside_a_run_are_of_the_same_code(tmp_path):
     assert alps_run(tmp_path, *words).returncode == 0
     edit(tmp_path, "own.py")
     refused = one_line(run(tmp_path, "memory", "compare", "out", "rows=none", "model=python:own:S"))
-    assert "out: own.py changed since this run; answer it again first" in refused
+    assert "out: own.py changed since this run; first repeat the same alps run" in refused
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_sweeps_and_engines_refuse_edited_code_and_answer_anew(words, tmp_path):
     assert "own.py changed since this run; fresh=yes" in done.stderr
     done = alps_run(tmp_path, *TASK, *words, "fresh=yes")
     assert done.returncode == 0, done.stderr
-    assert "The run before it is kept in out" in done.stdout
+    assert "The previous run is kept in out" in done.stdout
 
 
 def test_shards_of_other_code_are_not_merged(tmp_path):
@@ -269,7 +269,7 @@ def test_shards_of_other_code_are_not_merged(tmp_path):
         assert run(tmp_path, "run", *words, f"out=s{number}", "max_failures=100%").returncode == 0
         edit(tmp_path, "own.py")
     refused = one_line(run(tmp_path, "merge", "whole", "s1", "s2"))
-    assert refused == "alps: s2: no shard of the same run as s1: own.py changed\n"
+    assert refused == "alps: s2: not from the same run as s1: own.py changed\n"
 
 
 def test_the_api_answers_with_the_code_that_is_there(tmp_path, monkeypatch):

@@ -119,7 +119,9 @@ def test_a_signal_ends_the_run_and_the_whole_family_of_its_program(tmp_path, num
     assert first.returncode == ENDINGS[number], first
     if number != signal.SIGKILL:
         assert first.stdout == ""
-        assert "interrupted; finished records are kept, the same command resumes" in first.stderr
+        assert (
+            "interrupted; finished records are kept, and the same command resumes" in first.stderr
+        )
         assert "Traceback" not in first.stderr
     assert len(rows(predictions)) == 1
     (tmp_path / "stuck").unlink()

@@ -514,7 +514,7 @@ def test_a_run_scores_a_memory_system_and_shows_its_records(alps, tmp_path):
 @pytest.mark.parametrize("memory", ["full", "none", "last:3", "oracle"])
 def test_without_a_memory_system_it_is_one_line(alps, memory):
     said = one_line(alps("run", "task=forgetting", "model=rules", f"memory={memory}"))
-    assert "task=forgetting: only memory systems can be asked" in said
+    assert "task=forgetting: only for memory systems" in said
 
 
 def test_all_tasks_have_it_where_a_memory_system_is_named(alps, tmp_path):

@@ -127,7 +127,7 @@ def test_an_object_on_several_lines_is_named(tmp_path):
 def test_bytes_that_are_no_text_are_named(tmp_path):
     path, words = predictions(tmp_path)
     path.write_bytes('{"benchmark_id": "é"}\n'.encode("latin-1"))
-    assert "mine.jsonl, line 1: is not UTF-8; save it as that" in alps_here(*words).one_line
+    assert "mine.jsonl, line 1: is not UTF-8; save the file as UTF-8" in alps_here(*words).one_line
 
 
 def done(words: tuple[str, ...]) -> Ran:

@@ -281,7 +281,9 @@ def test_a_track_that_the_hub_fails_to_give_is_an_error_and_one_that_is_not_ther
     assert "task4_ability3" not in left_out
     moved(hub)
     hub.refuse = lambda path: Refusal(503) if "task4_ability3" in path else None
-    with pytest.raises(HubError, match=r"dev/task4_ability3: the hub answered HTTP 503"):
+    with pytest.raises(
+        HubError, match=r"dev/task4_ability3: not in the cache, and the hub answered HTTP 503"
+    ):
         open_data(settings("task=all"))
 
 
@@ -296,17 +298,23 @@ def test_gold_that_everybody_can_see_and_that_is_missing_is_an_error(hub):
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        pytest.param("hub@nosuch", "no such revision of Cosineyx/Alpsbench", id="a branch"),
-        pytest.param("hub@" + "a" * 40, "no such revision of Cosineyx/Alpsbench", id="a commit"),
-        pytest.param("hub:no/such", f"it is private: log in with {LOG_IN}", id="a data set"),
+        pytest.param("hub@nosuch", "Cosineyx/Alpsbench has no such revision", id="a branch"),
+        pytest.param("hub@" + "a" * 40, "Cosineyx/Alpsbench has no such revision", id="a commit"),
+        pytest.param("hub:no/such", f"or is private: log in with {LOG_IN}", id="a data set"),
         pytest.param(
-            "hub:such", "is written hub, hub@REVISION or hub:OWNER/NAME@REVISION", id="no owner"
+            "hub:such",
+            "write a hub data set as hub, hub@REVISION or hub:OWNER/NAME@REVISION",
+            id="no owner",
         ),
         pytest.param(
-            "hub:", "is written hub, hub@REVISION or hub:OWNER/NAME@REVISION", id="no name"
+            "hub:",
+            "write a hub data set as hub, hub@REVISION or hub:OWNER/NAME@REVISION",
+            id="no name",
         ),
         pytest.param(
-            "hub@", "is written hub, hub@REVISION or hub:OWNER/NAME@REVISION", id="no revision"
+            "hub@",
+            "write a hub data set as hub, hub@REVISION or hub:OWNER/NAME@REVISION",
+            id="no revision",
         ),
     ],
 )
@@ -322,7 +330,7 @@ def test_who_is_not_let_in_is_told_to_log_in(hub, monkeypatch, token):
         monkeypatch.setenv("HF_TOKEN", token)
     with pytest.raises(
         HubError,
-        match=f"it is gated: ask for access at http.*/datasets/.*, then log in with {LOG_IN}",
+        match=f"access is restricted: request it at http.*/datasets/.*, then log in with {LOG_IN}",
     ):
         open_data(settings())
     monkeypatch.setenv("HF_TOKEN", "sesame")

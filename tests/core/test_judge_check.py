@@ -169,7 +169,7 @@ def test_the_documentation_says_how_often_a_judge_is_admitted(accuracy, admitted
     assert f"{100 * share:.1f} %" == admitted
     page = (ROOT / "docs" / "judges.md").read_text(encoding="utf-8")
     figure = f"{accuracy:.2f}".removeprefix("0")
-    assert re.search(rf"{re.escape(figure)}( passes)? {admitted}", " ".join(page.split()))
+    assert f"{admitted} at {figure}" in " ".join(page.split())
 
 
 @pytest.mark.parametrize(
@@ -194,11 +194,14 @@ def test_a_judge_that_cannot_tell_known_items_apart_is_paid_for_no_verdict(run, 
 def test_one_line_says_which_rubric_how_many_and_the_way_on(run, tmp_path):
     ran = run(Judge(lambda item: True))
     said_once = " ".join(ran.out.split())
-    assert f"no score, {ONE_LINE}, so scores by it are withheld (judge_check=no" in said_once
+    assert f"no score, {ONE_LINE}, so alps withholds its scores (judge_check=no" in said_once
     assert "judged by openai/x (known items 6/12)" in ran.out
     shown = alps_here("show", "out").out
-    assert f"– {ONE_LINE}, so scores by it are withheld" in " ".join(shown.split())
-    assert "Known items that judge openai/x got right: pa 6/12 (not admitted)." in shown
+    means = f"A score of – means: {ONE_LINE}, so alps withholds its scores"
+    assert means in " ".join(shown.split())
+    assert (
+        "Items with known answers that judge openai/x got right: pa 6/12 (not admitted)." in shown
+    )
 
 
 def test_a_log_says_how_far_the_check_is(run, monkeypatch):
@@ -232,7 +235,7 @@ def test_a_judge_that_tells_them_apart_judges_and_its_share_is_next_to_its_score
     assert alps_here("report", "out", "out=page.html").code == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "openai/x (known items 12/12)" in page
-    assert "Known items that judge openai/x got right: pa 12/12." in page
+    assert "Items with known answers that judge openai/x got right: pa 12/12." in page
 
 
 def test_one_rubric_of_two_leaves_the_other_its_scores(run, tmp_path):
@@ -276,7 +279,7 @@ def test_unchecked_scores_are_marked_wherever_they_are_shown(run, tmp_path):
     for text in (*marked, (tmp_path / "page.html").read_text(encoding="utf-8")):
         assert "openai/x (not checked)" in text
     for text in marked[1:]:
-        assert "Judge openai/x was not checked on known items" in text
+        assert "Judge openai/x was not checked on items with known answers" in text
 
 
 def test_a_refused_judge_is_asked_after_all_in_the_same_folder_without_the_check(run, tmp_path):
@@ -390,7 +393,9 @@ def test_an_audit_judge_is_checked_too(tmp_path, knows):
             "matching": 12,
             "support": 12,
         }
-        line = "Known items that judge openai/x got right: matching 12/12, support 12/12."
+        line = (
+            "Items with known answers that judge openai/x got right: matching 12/12, support 12/12."
+        )
         alps_here("report", "out", "out=page.html")
         page = (tmp_path / "page.html").read_text(encoding="utf-8")
         shown = alps_here("show", "out").out
@@ -458,8 +463,8 @@ def too_many(card):
     ("change", "severity", "words"),
     [
         (without_check, "warning", "was not checked on known items"),
-        (of_another_rubric, "serious", "judged by matching, support, not checked on known items"),
-        (too_few, "serious", "got too few known items right, so no score"),
+        (of_another_rubric, "serious", "uses rubrics without known-item checks: matching, support"),
+        (too_few, "serious", "got too few known items right to give scores"),
         (too_many, "serious", "13 right of 12; a judge gets 12"),
     ],
 )

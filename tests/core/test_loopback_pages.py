@@ -108,9 +108,7 @@ def test_strangers_who_send_no_request_stop_no_page_and_fill_no_terminal(words):
         said = page.end()
     lines = said.splitlines()
     assert len(lines) <= 1, said
-    assert all(
-        line.startswith("alps: connections that send no request are closed") for line in lines
-    )
+    assert all(line.startswith("alps: closing connections without a request") for line in lines)
 
 
 def test_a_long_error_is_cut_on_a_page(tmp_path):

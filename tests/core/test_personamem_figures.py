@@ -102,7 +102,7 @@ def test_rag_and_mem0_differ_by_the_published_sign_test_and_by_an_interval_of_ou
     run_published(alps, "rag", "mem0")
     printed = " ".join(alps("compare", "rag", "mem0", "metrics=all").stdout.split())
     assert "89 only in A, 59 only in B; exact sign test of single records" in printed
-    assert "uncorrected: p .017" in printed
+    assert "(uncorrected): p .017" in printed
     found = json.loads(alps("compare", "rag", "mem0", "format=json").stdout)
     contrast = found["tracks"]["personamem"]["metrics"]["accuracy"]["differences"][0]
     assert contrast["mcnemar"]["p"] == pytest.approx(0.017, abs=0.0005)
@@ -199,7 +199,7 @@ def test_breakdowns_are_printed_with_both_names_of_each_type_and_drawn(alps, tmp
     drawn = [chart for chart in page.all("svg") if "bins" in (chart.get("class") or "")]
     assert len(drawn) == 3
     assert "1: .829 [.606, .944], standardised .819" in drawn[0]["aria-label"]
-    assert "No records for some types" in page.text
+    assert "The mix differs in rows without records of some types" in page.text
 
 
 def test_generated_data_say_what_is_wrong_with_each_wrong_answer(alps, tmp_path):

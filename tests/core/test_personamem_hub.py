@@ -85,8 +85,8 @@ def test_any_data_set_with_these_files_is_read_at_any_revision(hub, tmp_path, fi
     [
         (("data=hub",), "name a size with size= (32k, 128k, 1M)"),
         (("data=hub", "size=1M"), "no questions_1M.csv in it"),
-        (("data=hub@nosuch", "size=32k"), f"no such revision of {NAME}"),
-        (("data=hub:no/such", "size=32k"), "there is no such data set, or it is private"),
+        (("data=hub@nosuch", "size=32k"), f"{NAME} has no such revision"),
+        (("data=hub:no/such", "size=32k"), "the data set does not exist or is private"),
     ],
 )
 def test_what_is_not_there_is_one_line(hub, tmp_path, words, said):

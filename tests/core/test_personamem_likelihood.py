@@ -134,13 +134,13 @@ def another_text(body):
     ("answer", "why"),
     [
         (without_logprobs, "it returns no log-probabilities of the prompt's tokens"),
-        (only_what_it_wrote, "its tokens don't match the prompt, and its offsets don't either"),
+        (only_what_it_wrote, "neither its tokens nor its offsets match the prompt"),
         (nothing_but_null, "it returns no log-probability of some tokens"),
         (
             lambda body: completed(body, {"tokens": [7], "token_logprobs": "x"}),
             "it returns no log-p",
         ),
-        (another_text, "its tokens don't match the prompt, and its offsets don't either"),
+        (another_text, "neither its tokens nor its offsets match the prompt"),
         (lambda body: Answer(status=400, error="Only no echo is supported"), "Only no echo"),
         (lambda body: Answer(status=404), "the endpoint has no such model"),
     ],
@@ -166,8 +166,8 @@ def test_a_record_whose_tokens_are_not_told_is_unscored(alps, tmp_path):
     ("words", "why"),
     [
         (("model=floor/longest",), "answer=logprob: model=floor/longest: it returns no log-prob"),
-        (("model=openai/gpt-4.1",), "model 'openai/gpt-4.1': it has a chat endpoint only"),
-        (("model=anthropic/claude-sonnet-4-5",), "it has a chat endpoint only"),
+        (("model=openai/gpt-4.1",), "model 'openai/gpt-4.1': it has only a chat endpoint"),
+        (("model=anthropic/claude-sonnet-4-5",), "it has only a chat endpoint"),
         (("model=openai/davinci-002", "temperature=0"), "temperature=0.0 would change nothing"),
         (("model=openai/davinci-002", "orders=4"), "orders=4 would change nothing"),
         (("model=openai/davinci-002", "task=extraction"), "answer=logprob: only personamem uses"),

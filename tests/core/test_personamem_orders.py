@@ -61,7 +61,7 @@ def test_a_letter_chosen_for_its_place_is_seen(alps, tmp_path):
     assert (values["accuracy"], values["consistency"], values["letter_pull"]) == (0.25, 0.0, 0.75)
     assert found["counts"]["letter_b"] == found["counts"]["letters"] == 4 * QUESTIONS
     assert (
-        "Choices by letter, over all orders: a 0%, b 100%, c 0%, d 0%."
+        "Share of choices per letter, over all orders of the options: a 0%, b 100%, c 0%, d 0%."
         in alps("show", "run").stdout
     )
     assert found["floors"]["floor/frequent-letter"]["scores"]["accuracy"]["value"] == 0.25
@@ -175,8 +175,8 @@ def test_a_dry_run_counts_every_order(alps):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("model=oracle", "orders=3"), "orders=3: it takes 1, 4 or 24"),
-        (("model=predictions:known", "orders=4"), "recorded answers are for plain records"),
+        (("model=oracle", "orders=3"), "orders=3: must be 1, 4 or 24"),
+        (("model=predictions:known", "orders=4"), "recorded answers fit plain records"),
         (("model=rules", "task=extraction", "orders=4"), "orders=4: only personamem uses it"),
         (("model=oracle", "answer=free", "orders=4"), "would change nothing: answer=free"),
     ],

@@ -135,7 +135,7 @@ def test_doubled_columns_and_headers_are_named_and_marks_of_windows_are_read(
 
 def test_questions_without_a_row_are_named_and_unscored(score, tmp_path, questions):
     done = score(letters_of(questions)[3:])
-    assert "no row for 3 of 70 questions: they have no response and are unscored" in done.stderr
+    assert "3 of 70 questions have no row and no response, so they are unscored" in done.stderr
     found = summary(tmp_path / "run")
     assert (found["n"], found["scored"]) == (70, 67)
     assert accuracy(tmp_path) == 1.0
@@ -197,7 +197,7 @@ def test_a_file_with_another_gold_is_refused(score, questions, rows_of, name):
     right = letter(questions[4])
     other = "b" if right == "a" else "a"
     error = said_in_one_line(score(changed(rows_of(questions), **{name: other})))
-    assert f"{name}: '{other}', but '({right})' in the data" in error
+    assert f"{name}: '{other}', but the data has '({right})'" in error
 
 
 BROKEN = {
@@ -301,7 +301,7 @@ def test_a_run_is_read_as_recorded_answers_and_one_on_other_users_is_refused(
     done = alps("run", "task=personamem", "data=others", "model=floor/longest", "out=theirs")
     assert done.returncode == 0, done.stderr
     error = said_in_one_line(score("theirs"))
-    assert "theirs/predictions.jsonl, benchmark_id: none of its 35 ids is in" in error
+    assert "theirs/predictions.jsonl, benchmark_id: the data has none of these 35 ids" in error
 
 
 @published

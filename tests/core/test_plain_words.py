@@ -72,18 +72,18 @@ def test_an_empty_model_in_a_config_file_names_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("limit=many", "it takes a whole number"),
-        ("limit=2.5", "it takes a whole number"),
-        ("limit=0", "it must be 1 or more"),
-        ("top_p=1.5", "it must be 1 or less"),
-        ("timeout=0", "it must be more than 0"),
-        ("temperature=hot", "it takes a number"),
-        ("temperature=inf", "it takes a finite number"),
-        ("seed=-1", "it must be 0 or more"),
-        ("max_failures=150%", "it must be 1 or less"),
-        ("max_failures=few%", "it takes a number"),
-        ("dry_run=maybe", "it takes yes or no"),
-        ("persona=memory", "it takes 'shown' or 'hidden'"),
+        ("limit=many", "must be a whole number"),
+        ("limit=2.5", "must be a whole number"),
+        ("limit=0", "must be 1 or more"),
+        ("top_p=1.5", "must be 1 or less"),
+        ("timeout=0", "must be more than 0"),
+        ("temperature=hot", "must be a number"),
+        ("temperature=inf", "must be a finite number"),
+        ("seed=-1", "must be 0 or more"),
+        ("max_failures=150%", "must be 1 or less"),
+        ("max_failures=few%", "must be a number"),
+        ("dry_run=maybe", "must be yes or no"),
+        ("persona=memory", "must be 'shown' or 'hidden'"),
         ("api_base=localhost:1", "an address starts with http:// or https://"),
     ],
 )
@@ -225,7 +225,7 @@ def test_a_terminal_without_our_signs_gets_others(tmp_path, monkeypatch):
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"- judge lexical cannot tell 'narrower' from 'same'." in done.stdout
+    assert b"A score of - means: judge lexical cannot tell 'narrower' from 'same'." in done.stdout
 
 
 def test_tables_keep_to_a_narrow_terminal_and_leave_no_blanks_in_a_pipe(tmp_path, monkeypatch):
@@ -260,11 +260,11 @@ def test_answers_that_were_cut_off_are_told_in_the_table_for_the_record_and_on_t
         "out=cut",
     )
     told(*words)
-    assert "\n1 answer was cut off (max_tokens).\n" in told("show", "cut")
-    assert "the answer was cut off (max_tokens)" in told("show", "cut", "1")
+    assert "\n1 answer was cut off at max_tokens.\n" in told("show", "cut")
+    assert "the answer was cut off at max_tokens" in told("show", "cut", "1")
     assert "cut off" not in told("show", "cut", "2")
     told("report", "cut", "out=cut.html")
-    assert "1 answer was cut off (max_tokens)." in (tmp_path / "cut.html").read_text(
+    assert "1 answer was cut off at max_tokens." in (tmp_path / "cut.html").read_text(
         encoding="utf-8"
     )
 
@@ -276,7 +276,7 @@ def test_answers_that_were_cut_off_are_told_in_the_table_for_the_record_and_on_t
         (
             "oracle",
             "utilization",
-            "not a system for utilization, it answers only extraction, update, retrieval",
+            "not a system for utilization, only for extraction, update, retrieval",
         ),
         ("python:os:getcwd", "extraction", "getcwd has no method 'predict' (it gives a str)"),
     ],
@@ -301,9 +301,7 @@ def test_a_calibration_is_no_run_for_any_command(calibrated):
         ("compare", "cal", "cal"),
         ("score", "cal"),
     ):
-        assert "a calibration, not a run; its page is" in str(
-            CliRunner().invoke(cli, words).exception
-        )
+        assert "a calibration, not a run; see" in str(CliRunner().invoke(cli, words).exception)
     assert "No run in: cal (a calibration)" in told("ls")
 
 
@@ -312,7 +310,7 @@ def test_the_page_of_a_calibration_by_derived_labels_names_no_people_who_gave_th
     assert "77 known answers" in page
     assert "The labels are known answers, not human labels;" in page
     assert "that people labelled" not in page
-    assert "is valid for this fingerprint only" in page
+    assert "is valid only for this fingerprint" in page
     assert not re.search("[0-9a-f]{64}", page.partition("<body>")[2])
 
 
@@ -322,7 +320,7 @@ def test_the_page_of_recorded_verdicts_binds_no_judge(calibrated):
         del row[name]
     page = write_calibration_page(row, calibrated / "recorded.html").read_text(encoding="utf-8")
     assert "the fingerprint of the recorded verdicts" in page
-    assert "for this fingerprint only" not in page
+    assert "only for this fingerprint" not in page
 
 
 def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, monkeypatch):
@@ -351,12 +349,12 @@ def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, mon
         (("show", "", "1"), "name a run, not ''"),
         (
             ("show", "runs", "1"),
-            "no run here (manifest.json is missing); name one of those in it, such as runs/a",
+            "no run here (manifest.json is missing); name a run in it, such as runs/a",
         ),
         (("calibrate", "judge=lexical", "labels=runs"), "labels=runs: no label folder"),
         (
             ("leaderboard", "submit", "runs/a", "name=x", "date=tomorrow"),
-            "date=tomorrow: it takes a day, such as",
+            "date=tomorrow: must be a date, such as",
         ),
     ],
 )
@@ -374,7 +372,7 @@ def test_a_home_that_is_not_known_is_one_line(capsys):
         raise RuntimeError("Could not determine home directory.")
 
     assert guarded(ask) == 2
-    assert "your home folder is not known; set HOME" in capsys.readouterr().err
+    assert "your home folder is unknown; set HOME" in capsys.readouterr().err
 
 
 def test_gold_that_is_marked_as_rejected_is_counted_once_however_often_it_was_answered():

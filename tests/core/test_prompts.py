@@ -142,7 +142,7 @@ def test_a_dry_run_counts_the_prompt_that_would_be_sent(monkeypatch, tmp_path):
         ),
         pytest.param(
             ("task=extraction", f"model={MODEL}", "prompt=both"),
-            "prompt=both: it takes 'precision' or 'recall'",
+            "prompt=both: must be 'precision' or 'recall'",
             id="no such prompt",
         ),
     ],

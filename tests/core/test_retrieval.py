@@ -498,7 +498,7 @@ def test_a_failed_verdict_on_the_use_leaves_the_record_scored_and_is_asked_again
     assert (first.code, second.code, third.code) == (0, 0, 0)
     assert (track["scored"], track["unscored"], track["unchecked"]) == (2, 0, 1)
     assert (track["scores"]["recall_at_1"]["n"], track["scores"]["memory_used"]["n"]) == (2, 1)
-    assert "Not checked whether the memory was used, as the judge failed: 1." in shown
+    assert "Not checked whether the memory was used, because the judge failed: 1 answer." in shown
     assert [payload_of(body)["query"] for body in again] == ["Query 1?"]
     assert len(server.requests) == asked + 1
     track = track_of(tmp_path / "out", "task3_d100")

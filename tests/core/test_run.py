@@ -299,7 +299,7 @@ def test_scoring_again_makes_a_new_folder_beside_the_run(alps, finished_run, tmp
 def test_scoring_again_into_the_same_folder_is_refused(alps, finished_run):
     before = contents(finished_run)
     for out in ("out", "./out/../out"):
-        assert "folder of its own" in one_line(alps("score", "out", "judge=lexical", f"out={out}"))
+        assert "needs a new folder" in one_line(alps("score", "out", "judge=lexical", f"out={out}"))
     assert contents(finished_run) == before
 
 

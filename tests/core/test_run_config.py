@@ -101,7 +101,7 @@ def test_a_run_that_was_judged_again_says_whose_predictions_it_has(made, monkeyp
     given = {**SAID, "scoring": "authors-v1", "out": "again"}
     del given["max_failures"]  # how a run is carried out is no part of what it measured
     assert settings_in(made / "again") == given
-    assert "predictions are those of first" in (made / "again" / "config.toml").read_text()
+    assert "judged the predictions of first" in (made / "again" / "config.toml").read_text()
 
 
 def test_the_file_is_no_part_of_a_submission(made, monkeypatch):
@@ -134,7 +134,7 @@ def test_a_secret_does_not_get_into_the_file(tmp_path, monkeypatch):
     write_config(tmp_path, given, told=["alps run canary-0123456789"])
     text = (tmp_path / "config.toml").read_text()
     assert "canary" not in text
-    assert "A secret was left out" in text
+    assert "alps left out a secret" in text
     assert settings_in(tmp_path)["model"].startswith("program:serve --key [")
 
 

@@ -117,7 +117,7 @@ def test_a_typo_in_a_config_file_names_the_file_and_the_closest_key(config):
 
 def test_a_value_in_a_config_file_that_does_not_fit_is_named_with_its_key(config):
     config.write_text("limit = 0\n", encoding="utf-8")
-    assert refused(*NEEDED, f"config={config}") == f"{config}, limit=0: it must be 1 or more"
+    assert refused(*NEEDED, f"config={config}") == f"{config}, limit=0: must be 1 or more"
 
 
 def test_a_config_file_that_is_no_toml_is_named(config):

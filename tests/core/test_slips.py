@@ -209,7 +209,7 @@ def test_an_item_that_a_judge_can_not_be_asked_about_is_named_and_left_out(tmp_p
     (folder / "scale.json").write_text(json.dumps(scale))
     done = alps_here("calibrate", "judge=lexical", f"labels={folder}", f"out={tmp_path / 'out'}")
     assert "items.jsonl, line 7: item i6: payload.gold must be a memory" in done.err
-    assert "1 of 40 rows wrong (2.5%); the rest is used" in done.err
+    assert "1 of 40 rows wrong (2.5%); alps uses the rest" in done.err
     verdicts = (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines()
     assert len(verdicts) == SESSIONS - 1
 

@@ -364,7 +364,7 @@ def test_a_last_line_without_a_line_end_is_named(tmp_path):
     model = recorded(tmp_path, row_of("b1", "v"))
     path = tmp_path / "predictions.jsonl"
     path.write_bytes(path.read_bytes() + b'{"benchmark_id": "b2", "memory_it')
-    with pytest.raises(DataError, match="line 2: the last line has no line end"):
+    with pytest.raises(DataError, match="line 2: the last line has no line break"):
         resolve_system(model, TASK)
 
 

@@ -59,7 +59,9 @@ def test_the_authors_scores_say_what_they_are_for_and_nothing_of_a_judge_that_wa
     authors,
 ):
     printed = " ".join(authors[0].out.split())
-    assert "authors-v1: for comparison with published first-version scores only." in printed
+    assert (
+        "authors-v1: compare these scores only with the authors' first published scores." in printed
+    )
     assert "kappa" not in printed
 
 
@@ -77,7 +79,7 @@ def test_a_run_on_other_data_is_not_scored_again(everything, tmp_path):
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "manifest.json").write_text(json.dumps(manifest))
     said = alps_here("score", tmp_path / "old", *V1, f"out={tmp_path / 'out'}").one_line
-    assert "not the data that" in said
+    assert "not the data of" in said
 
 
 def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
@@ -114,7 +116,7 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
         ),
         (
             ("task=all", "model=oracle"),
-            "not a system for utilization, it answers only extraction, update, "
+            "not a system for utilization, only for extraction, update, "
             "retrieval, personamem "
             "(embedded there",
         ),
@@ -217,7 +219,7 @@ def test_what_the_reply_cache_holds_is_told_beside_what_would_be_asked(tmp_path)
         assert run(tmp_path, *words, "out=first", OPENAI_API_KEY="none").returncode == 0
         told = run(tmp_path, *words, "out=second", "dry_run=true", OPENAI_API_KEY="none").stdout
     assert calls_of(told)["generate"] == 0
-    kept = re.search(r"^(\d+) answers in the reply cache", told, re.MULTILINE)
+    kept = re.search(r"^Free, from the reply cache: (\d+) answers", told, re.MULTILINE)
     assert kept is not None
     assert int(kept[1]) >= 3
 
@@ -251,6 +253,6 @@ def test_the_agreement_is_that_of_the_draws(asked):
 def test_predictions_of_a_run_with_repeats_are_refused_with_the_way_to_judge_them(asked):
     finished = asked[3]
     assert finished.returncode == 2
-    assert "repeat: one of several answers to a sample" in finished.stderr
+    assert "repeat: a prediction file can hold only one answer per record" in finished.stderr
     assert "use alps score" in finished.stderr
     assert len(finished.stderr.splitlines()) == 1

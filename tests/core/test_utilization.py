@@ -377,7 +377,7 @@ def test_a_bound_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_w
         track["counts"]["turns_left_out"],
     ) == (200, 1, 4)
     shown = alps_here("show", tmp_path / "out").out
-    assert "1 history was cut to fit into the context" in shown
+    assert "1 history was truncated to fit the context" in shown
     assert "context 200" in ran.out
     ran = run(
         tmp_path,
@@ -389,7 +389,7 @@ def test_a_bound_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_w
     )
     assert "histories_cut" not in track_of(tmp_path / "wide", "task4_ability1")["counts"]
     assert ran.code == 0
-    assert "cut to fit" not in alps_here("show", tmp_path / "wide").out
+    assert "truncated to fit" not in alps_here("show", tmp_path / "wide").out
 
 
 @pytest.mark.parametrize(

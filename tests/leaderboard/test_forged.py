@@ -156,7 +156,7 @@ def test_a_forged_card_is_refused(shelf, folder, path, value, code, words):
 
 WARNED = [
     ("name", "ОpenAI GРТ", "look_alike", "name: ОpenAI mixes letters"),
-    ("name", "Mem0", "name", "is the name of a reference row, and the model is rules"),
+    ("name", "Mem0", "name", "is the name of a reference row, but the model is rules"),
     ("system.settings", {"weights": f"{HOME}/w"}, "leak", "system.settings.weights: holds an abso"),
     ("system.settings", {"at": "gpu.local"}, "leak", "system.settings.at: holds the address"),
     ("runs.0.prompts.extraction/2", "0" * 64, "prompt", "extraction/2 differs from the bundled"),
@@ -380,7 +380,7 @@ ROWS = [
     (VERDICTS, "0.pairs", [PAIR, PAIR], "verdict", "paired twice"),
     (VERDICTS, "0.support", ENDLESS, "verdict", "support for 900"),
     (VERDICTS, "0.pairs", DROPPED, "verdict", "no pairs in it"),
-    (VERDICTS, "0.judge", "0" * 12, "judge", "by another judge than the card names"),
+    (VERDICTS, "0.judge", "0" * 12, "judge", "by a judge other than the card's"),
     (VERDICTS, "0.pairs", lambda old: [] if old else [PAIR], "verdict", "differ from the embedded"),
     (RATED, "0.marks", {"met": 5}, "verdict", "marks.met is 5"),
     (RATED, "0.marks", {"met": 1, "resonation": 5}, "verdict", "belong to no rubric"),
@@ -406,7 +406,7 @@ def test_missing_extra_and_duplicate_ids_are_counted_and_a_few_are_named(shelf, 
     missing = "7 of 12 ids of the split are missing: visitor_00, visitor_01"
     assert said(found, "missing_ids").what.startswith(missing)
     assert said(found, "missing_ids").what.endswith("and 2 more")
-    refused(found, "extra_ids", "ids that are not in the split (1): visitor_99")
+    refused(found, "extra_ids", "ids outside the split (1): visitor_99")
     assert "visitor_07" in said(found, "duplicate_ids").what
     assert any(line.startswith("task1: the scores") for line in found.unchecked)
 

@@ -140,7 +140,7 @@ def test_a_change_that_joins_itself_is_refused(both: Path, tmp_path: Path) -> No
 def test_joining_one_that_is_not_there_is_a_mistake(both: Path) -> None:
     from alps.errors import UsageError
 
-    with pytest.raises(UsageError, match=r"continues=nobody: no submission of that name next to"):
+    with pytest.raises(UsageError, match=r"continues=nobody: no submission with this name next to"):
         verify_command([str(both / LATER), "continues=nobody"])
 
 

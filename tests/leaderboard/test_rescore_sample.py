@@ -68,7 +68,7 @@ def test_the_budget_stops_a_sample_and_the_same_command_goes_on(folder):
 def test_a_sample_that_is_too_small_is_refused_before_anybody_is_asked(folder):
     with serve(strict) as server:
         words = words_for(folder, server.url, "sample=10%", "max_total_tokens=1000000")
-        with pytest.raises(UsageError, match=r"at least 20 are needed: sample=\d+%"):
+        with pytest.raises(UsageError, match=r"at least 20 are needed: set sample=\d+%"):
             rescore_command(words)
         assert server.requests == []
         # Nor does it stand in the way of judging everything.

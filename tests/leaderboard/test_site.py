@@ -319,7 +319,7 @@ def test_data_that_are_not_here_are_shown_as_figures_alone(site):
     text = "".join(path.read_text("utf-8") for path in (site / "records").rglob("*.html"))
     assert "systems/system-001.html" in text
     assert "systems/hidden-test.html" not in text
-    assert "figures only" in (site / "changes.html").read_text("utf-8")
+    assert "scores only" in (site / "changes.html").read_text("utf-8")
 
 
 def test_a_system_page_tells_what_is_not_known_and_what_was_judged_again(site):
@@ -498,7 +498,7 @@ def test_a_site_is_served_on_loopback_file_by_file(site):
             connection.request("GET", path)
             assert connection.getresponse().status == status, path
             connection.close()
-    with pytest.raises(UsageError, match="no site there"):
+    with pytest.raises(UsageError, match="no site in this folder"):
         check_site(site / "data")
 
 

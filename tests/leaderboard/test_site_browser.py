@@ -272,7 +272,7 @@ ON_SCREEN = """words => {
         pytest.param(("Boards", "Update"), "the best", id="which system is best at update"),
         pytest.param(
             ("can the judges be trusted", "openai/judge-2026-01-01"),
-            "Not compared with human labels yet",
+            "This judge has not been compared with human labels",
             id="how far is the judge to be trusted",
         ),
         pytest.param(("Model 2", "alps_upd_021"), "matches no gold", id="why did this one fail"),

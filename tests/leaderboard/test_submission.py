@@ -179,7 +179,7 @@ def test_a_part_of_a_split_is_refused(part, shelf, tmp_path):
         pack([run], WHO, out=tmp_path / SLUG)
 
 
-CHANGED = "changed since the summary; run the same alps run again"
+CHANGED = "changed since the summary; repeat the same alps run"
 ITEMS, SCORE = "0.prediction.memory_items", "0.scores.f1"
 JOURNALS = [
     ("predictions", changed(ITEMS, []), CHANGED),

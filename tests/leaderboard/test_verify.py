@@ -255,13 +255,13 @@ def test_a_review_is_for_maintainers_alone(
         {"changed": (f"leaderboard/submissions/{SLUG}/review.json",)},
     ):
         finding = said(shelf.verify(folder, **change), "review")
-        assert (finding.severity, finding.what) == ("serious", "only maintainers write it")
+        assert (finding.severity, finding.what) == ("serious", "only maintainers write this file")
     assert not shelf.verify(folder, changed=()).serious
     (folder / "review.json").unlink()
     gone = said(
         shelf.verify(folder, changed=(f"leaderboard/submissions/{SLUG}/review.json",)), "changes"
     )
-    assert (gone.severity, gone.what) == ("serious", "only maintainers remove it")
+    assert (gone.severity, gone.what) == ("serious", "only maintainers remove reviews")
 
 
 def test_a_maintainer_notes_that_a_submission_is_in_order(shelf: Shelf, folder: Path) -> None:
@@ -321,7 +321,7 @@ def test_predictions_on_other_records_are_not_judged_again(shelf: Shelf, tmp_pat
     run = make_run(tmp_path / "run", "task=extraction", "model=rules", f"data={shelf.data}")
     packed = pack([run], WHO, out=tmp_path / "alone" / SLUG)
     with pytest.raises(
-        UsageError, match="not the records of the submission: 1 of its records are missing"
+        UsageError, match="not the records of the submission: task1 lacks 1 of these records"
     ):
         rescore_command(
             [str(packed.folder), "judge=lexical", f"data={other}", f"out={tmp_path / 'work'}"]

@@ -174,7 +174,7 @@ def test_a_run_sends_budgets_writes_them_down_and_resumes_none_begun_without(tmp
         assert asked["max_tokens"] == 2_048 + shown // 2
         assert run(tmp_path, *words[:-1], "max_tokens=70", "out=given", *address).returncode == 0
         assert [body for body in server.requests if body["max_tokens"] == 70]
-        assert "ran wild" in run(tmp_path, "show", "here").stdout
+        assert "repeated text until the cut-off" in run(tmp_path, "show", "here").stdout
         manifest = json.loads((tmp_path / "here" / "manifest.json").read_text())
         assert manifest["system"]["output_budget"] == {"task1": {"fixed": 2_048, "a_byte": 0.5}}
         assert manifest["judge"]["output_budget"]["list"] == {"fixed": 512, "an_item": 128}

@@ -316,7 +316,7 @@ REFUSED_OPTIONS: list[tuple[list[str], str]] = [
     (["request.a=1", "request.a.b=2"], "request.a.b: a is a value, not a table"),
     (["request.seed="], "request.seed=: empty"),
     (['request={"a": 1}', "request.b=2"], "request: given twice, as a table and as request.b="),
-    (["request=7"], "request: it takes single options, as request.seed=7"),
+    (["request=7"], "request: write options such as request.seed=7"),
     (["request.temperature=1"], "temperature has its own setting; write temperature="),
     (["request.max_completion_tokens=9"], "write max_tokens="),
     (["request.top_p=0.5"], "write top_p="),

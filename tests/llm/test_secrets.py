@@ -333,8 +333,8 @@ def test_a_program_gets_what_it_needs_of_the_environment_and_what_is_passed_by_n
     ("words", "complaint"),
     [
         (("env=NOT_AT_ALL",), "env=NOT_AT_ALL: NOT_AT_ALL is not set in the environment"),
-        (("env=SOMETHING=canary-told-9",), "env=…: it takes names of environment variables"),
-        (("env=two words",), "env=…: it takes names of environment variables"),
+        (("env=SOMETHING=canary-told-9",), "env=…: must be names of environment variables"),
+        (("env=two words",), "env=…: must be names of environment variables"),
         (("env=HOME", "model=rules"), "env=HOME would change nothing: only program:CMD uses it"),
     ],
 )

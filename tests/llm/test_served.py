@@ -130,12 +130,12 @@ def test_a_change_of_what_answers_is_named_in_the_run_its_page_and_its_submissio
     with serve(Provider(changing)) as server:
         said = carried_out(tmp_path, server, "out=out", "concurrency=1")
     models = f"{changing}-2025-04-14, {changing}-2025-06-14"
-    assert f"Warning: {role} are from more than one model: {models}." in said
+    assert f"Warning: {role} come from more than one model: {models}." in said
     assert f"Warning: {role} are from 2 model builds: fp_one, fp_two." in said
     assert said.count("Warning") == 2
     assert run(tmp_path, "report", "out", "out=page.html").returncode == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert f"Warning: {role} are from more than one model" in page
+    assert f"Warning: {role} come from more than one model" in page
     if changing == "scripted":
         assert "Served model of the verdicts: scripted-judge-2025-04-14, build fp_one." in page
         return

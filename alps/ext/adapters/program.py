@@ -264,7 +264,7 @@ class ProgramSystem:
         ignored, self._ignored = self._ignored, []
         outcome = outcome or ("unparsable" if ignored else "empty")
         if outcome == "unparsable":
-            error = f"{error}; its output has no answer to this row"
+            error = f"{error}; the program's output has no answer to this row"
         names: dict[str, Any] = {"benchmark_id": row.name, "track": row.task.track}
         raw = "\n".join(ignored) or None
         self._settle(row, Prediction(**names, outcome=outcome, raw=raw, error=error))
@@ -296,7 +296,7 @@ class ProgramSystem:
         words = _after_colon(process.last_words())
         times = f"{self._fruitless} times"
         if stuck:
-            words = words or ": does it flush its output after every line?"
+            words = words or ": does the program flush its output after every line?"
             raise UsageError(f"{self._key}: no answer within {self._timeout:g} s, {times}{words}")
         when = "in a row" if self._ever_answered else "before its first answer"
         raise UsageError(f"{self._key}: died {times} {when} ({process.how()}){words}")

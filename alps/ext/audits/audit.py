@@ -107,20 +107,20 @@ def refuse_half_an_audit(settings: AuditKeys) -> None:
     judge, share, labels = settings.audit_judge, settings.audit, settings.audit_labels
     if labels is not None and judge is not None:
         raise UsageError(
-            f"audit_judge={judge}: audit_labels= audits by people; leave out one of the two"
+            f"audit_judge={judge}: audit_labels= gives audits by people; remove one of the two"
         )
     if labels is not None and share is not None:
-        raise UsageError(f"audit={100 * share:g}%: the labels decide which records; leave it out")
+        raise UsageError(f"audit={100 * share:g}%: audit_labels= selects records; remove audit=")
     if judge is None and share is not None:
-        raise UsageError(f"audit={100 * share:g}%: no judge audits; name audit_judge=, too")
+        raise UsageError(f"audit={100 * share:g}%: no audit judge; add audit_judge=")
     if judge is None and settings.audit_seed is not None:
-        raise UsageError("audit_seed= would change nothing: name audit_judge=, too")
+        raise UsageError("audit_seed= would change nothing; add audit_judge=")
     if judge is None and settings.audit_judge_api_base is not None:
-        raise UsageError("audit_judge_api_base= would change nothing: name audit_judge=, too")
+        raise UsageError("audit_judge_api_base= would change nothing; add audit_judge=")
     if judge is not None and not share:
-        raise UsageError(f"audit_judge={judge}: give a share, too, such as audit=10%")
+        raise UsageError(f"audit_judge={judge}: the share is missing; add one, such as audit=10%")
     if judge is not None and judge == settings.judge:
-        raise UsageError(f"audit_judge={judge}: it judges the run already; name a better one")
+        raise UsageError(f"audit_judge={judge}: this is already the run's judge; name a better one")
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ def _claim(folder: Path, data: RunData, draws: Draws, judge: Judge, checks: Chec
     # Of another draw the verdicts are kept, as those of a larger share are: each is of an answer.
     if there is not None and there.fingerprint != json.loads(json.dumps(about.fingerprint)):
         raise RunFolderError(
-            f"{folder} holds the audits of {there.judge} (another fingerprint); move it away, "
+            f"{folder} holds audits by {there.judge} (another fingerprint); move the folder, "
             "or audit with that judge"
         )
     write_json(folder / ABOUT, about.row())
@@ -295,4 +295,4 @@ def read_audit(folder: Path) -> AuditManifest | None:
         return AuditManifest.model_validate(parse_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         mend = f"move {folder} away and audit again"
-        raise RunFolderError(f"{path}: not the description of an audit; {mend}") from error
+        raise RunFolderError(f"{path}: not an audit manifest; {mend}") from error

@@ -47,7 +47,7 @@ def check_audit(check: TrackCheck, gold: GoldTrack, rows: TrackRows) -> None:
     if audit is None:
         return
     if audit.fingerprint.get("id") != fingerprint_id(without(audit.fingerprint, "id")):
-        what = "the id is not that of the other parts"
+        what = "the id does not match the other parts"
         findings.serious("audit", f"tracks.{name}.audit.fingerprint", what, PACK_AGAIN)
         return
     settings = {**run.settings, "judge": audit.judge, "extras": "none"}
@@ -78,18 +78,18 @@ def check_audit_draw(check: TrackCheck, rows: TrackRows, findings: Findings) -> 
     where, own = f"tracks.{name}.audit.seed", f"drawn by seed {track.audit.seed}"
     given = None if review is None else review.audit_draw
     if given is not None and given.seed == track.audit.seed:
-        what = f"{own}, which a maintainer drew for other answers, verdicts or scores"
+        what = f"{own}, but a maintainer drew that seed for other answers, verdicts or scores"
         findings.warn(
-            "audit", where, f"{what}: boards leave it out", "ask a maintainer for a new draw"
+            "audit", where, f"{what}: boards omit the audit", "ask a maintainer for a new draw"
         )
         return
     seed = answer_seed(task_of(name, track), track.data_sha256, rows.predictions, rows.scores)
     if track.audit.seed == seed:
-        what = "drawn by its answers, which its submitter could vary: boards leave it out"
-        findings.note("audit", where, f"{what} until it uses a draw by a maintainer")
+        what = "drawn from the answers, which the submitter could vary: boards omit the audit"
+        findings.note("audit", where, f"{what} until a maintainer draws the records")
         return
-    mend = "audit with the seed in a maintainer's review (audit_seed=), and pack it again"
-    what = f"{own}, which its submitter may have chosen: boards leave it out"
+    mend = "audit with the seed of a maintainer's review (audit_seed=), then pack again"
+    what = f"{own}, which the submitter may have chosen: boards omit the audit"
     findings.warn("audit", where, what, mend)
 
 
@@ -104,14 +104,14 @@ def _check_judge(name: str, audit: PublishedAudit, task: Task, findings: Finding
     if not audit.judge_check:
         what = f"audit judge {shown(audit.judge)} was not checked on known items; boards show that"
         findings.warn(
-            JUDGE_CHECK, where, what, "audit without judge_check=no, and pack the run again"
+            JUDGE_CHECK, where, what, "audit without judge_check=no, then pack the run again"
         )
         return
     check_shares(audit.judge_check, where, findings)
     shares = [audit.judge_check.get(one.name) for one in task.rubrics]
     if task.rubrics and not any(share is not None and is_admitted(share) for share in shares):
         names = ", ".join(one.name for one in task.rubrics)
-        what = f"its judge got too few known items of {names} right to audit {name}"
+        what = f"the audit judge got too few known items of {names} right to audit {name}"
         findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
 
 

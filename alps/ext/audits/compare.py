@@ -73,7 +73,7 @@ def compare_audits(
     try:
         _, data = open_again(first.folder, first.manifest)
     except (AlpsError, OSError) as error:
-        return _corrected([], [f"Not corrected: the data was not found: {error}"])
+        return _corrected([], [f"Not corrected, because the data was not found: {error}"])
     judges = {audit.fingerprint for audit in known.values() if not audit.by_people}
 
     def trusted(_track: str, metric: Metric) -> bool:
@@ -91,8 +91,8 @@ def _corrected(tracks: Sequence[TrackComparison], notes: Sequence[str]) -> Corre
         key="corrected_by_audits",
         by="corrected by audits",
         unit="audited session",
-        method="PPI++ on the differences of records.",
-        untested=f"No p is given where audits differ in fewer than {ENOUGH} sessions.",
+        method="PPI++ on per-record differences.",
+        untested=f"p is omitted if the audited scores differ in fewer than {ENOUGH} sessions.",
         tracks=tracks,
         notes=notes,
     )
@@ -228,7 +228,7 @@ def _why_not(columns: Sequence[Pairs]) -> str | None:
     reason = columns[0].why_not()
     if reason is None:
         return None
-    return f"too few audits in common ({reason}); audit_seed=0 draws the same sessions in each run"
+    return f"too few shared audits ({reason}); audit_seed=0 draws the same sessions in each run"
 
 
 def _compare_metric(metric: Metric, columns: Mapping[str, Pairs]) -> MetricComparison:

@@ -471,11 +471,11 @@ def _check(
     interval: Interval,
 ) -> None:
     if len(people) != len(judge):
-        raise ValueError(f"lengths differ: {len(people)} labels, {len(judge)} verdicts on them")
+        raise ValueError(f"lengths differ: {len(people)} labels, {len(judge)} verdicts")
     if clusters is not None and (len(clusters[0]), len(clusters[1])) != (len(people), len(others)):
         raise ValueError("lengths differ: name one cluster for each labelled and each other item")
     if not all(np.isfinite(part).all() for part in (people, judge, others)):
-        raise ValueError("labels and verdicts must be finite: leave out what was not given")
+        raise ValueError("labels and verdicts must be finite: leave out missing ones")
     if interval == "score" and not np.isin(people, (0, 1)).all():
         raise ValueError("a score interval needs labels of 0 and 1: use interval='normal'")
 

@@ -134,8 +134,8 @@ def _too_few(track: str, sessions: int, n: int, share: float, setting: str) -> s
     records = ceil(share * sessions) * n // max(1, sessions)
     said = f"{setting}={100 * share:g}%: {records} of {n} records of {track_title(track)}"
     if n < LEAST:
-        return f"{said}; at least {LEAST} are needed, and it has fewer: leave the task out"
-    return f"{said}; at least {LEAST} are needed: {setting}={_needed(sessions, n)}%"
+        return f"{said}; at least {LEAST} are needed, so leave the task out"
+    return f"{said}; at least {LEAST} are needed: set {setting}={_needed(sessions, n)}%"
 
 
 def least_share(track: TrackData) -> int | None:
@@ -171,10 +171,10 @@ def _labelled(judged: Sequence[TrackData], folder: Path) -> Draws:
         records, n = sum(counts[session] for session in sessions), sum(counts.values())
         if records < LEAST:
             said = f"audit_labels={folder}: {records} of {n} records of {name} are labelled"
-            raise UsageError(f"{said}; at least {LEAST} are needed, {LEAST - records} more")
+            raise UsageError(f"{said}; at least {LEAST} are needed: label {LEAST - records} more")
         draws[name] = Draw(sessions, records, n, sample.seeds.get(name, sample.seed))
     if not draws:
-        raise UsageError(f"audit_labels={folder}: its labels belong to no task of this run")
+        raise UsageError(f"audit_labels={folder}: the labels belong to no task of this run")
     return Draws(sample.share, draws)
 
 
@@ -184,7 +184,7 @@ def _read_sample(folder: Path) -> Labelled:
         row = parse_json(path.read_bytes())
         return Labelled.model_validate(row["audit"] if isinstance(row, dict) else row)
     except (OSError, ValueError, LookupError) as error:
-        drawn = "alps annotate FOLDER job=… from=RUN audit=20% draws them"
+        drawn = "draw them with alps annotate FOLDER job=… from=RUN audit=20%"
         raise UsageError(
-            f"audit_labels={folder}: holds no labels of whole sessions; {drawn}"
+            f"audit_labels={folder}: the folder has no labels of whole sessions; {drawn}"
         ) from error

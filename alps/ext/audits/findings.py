@@ -54,9 +54,9 @@ def audit_fault(audit: AuditSummary | None) -> str | None:
         reasons = [score.reason for score in track.scores.values() if score.value is None]
         if not track.scores or len(reasons) == len(track.scores):
             why = reasons[0] if reasons else "no audit score on any record"
-            mend = "the same command asks again"
+            mend = "the same command retries"
             if audit.by_people:
-                mend = "let people decide them"
+                mend = "let annotators decide these items"
             return f"{track_title(name)} is not corrected: {why}; {mend}"
     return None
 

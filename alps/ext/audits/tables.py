@@ -110,12 +110,12 @@ def bent_table(bent: Sequence[BentRow], lead: Metric) -> Iterator[Table]:
     for one in bent:
         style = "bold" if one.p_holm <= SIGNIFICANT else ""
         rows.append(row_of(one.by, *change(one), Cell(p_value(one.p), one.p), style=style))
-    how = "least squares, clustered by session; bold: p at most .05, Holm."
+    how = "Least squares, standard errors clustered by session; bold: p ≤ .05 (Holm)."
     yield Table(
-        "What biases the judge: audit minus judge, per s.d.",
+        "Judge bias: audit minus judge, per standard deviation",
         [named(), *figures("change", "95 % interval", "p")],
         rows,
-        [Line(f"Of {lead.title.strip()}; {how}")],
+        [Line(f"Metric: {lead.title.strip()}. {how}")],
     )
 
 
@@ -166,12 +166,12 @@ def slice_tables(slices: Sequence[SliceContrast], lead: Metric) -> Iterator[Part
                 short[f"{one.name}, {one.audited}"] = None
             else:
                 rows.append(_slice_row(one, one.difference))
-        few = [dim(f"Slices by {by} with too few shared audits: {'; '.join(short)}.")]
+        few = [dim(f"Slices by {by} left out, with too few shared audits: {'; '.join(short)}.")]
         notes = few if short else []
         title = f"{lead.title.strip()} by {by}, corrected by audits"
         yield from [Table(title, columns, rows, notes)] if rows else notes
     if any(one.corrected is not None for one in slices):
-        yield Line("Slices are one family; bold: p at most .05 by Holm's method over all of them.")
+        yield Line("Bold: p ≤ .05 (Holm, over all slices).")
 
 
 def _slice_row(one: SliceContrast, difference: Difference) -> Row:
@@ -195,7 +195,7 @@ def audit_lines(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> l
     if score is not None and score.low is not None:
         lines.append(f"{lead.title.strip()}: {_needed(score)}.")
     if any(score.outside for score in scores.values()):
-        lines.append("! The interval reaches beyond the scale.")
+        lines.append("! The interval of a corrected score extends beyond the scale.")
     return lines
 
 
@@ -204,16 +204,16 @@ def _coverage(audit: AuditSummary, scores: Mapping[str, AuditedScore]) -> str:
     calls = audit.calls
     said = f"{most.audited:,} of {counted(most.n, 'record')} audited"
     if audit.by_people:
-        return f"{said} by people. PPI++ over sessions."
+        return f"{said} by people. Method: PPI++ over sessions."
     cost = "cost unknown" if calls.cost is None else f"${calls.cost:.4f}"
     asked = f"{counted(calls.http, 'call')}, {calls.cached:,} cached, {cost}"
-    return f"{said}: {asked}. PPI++ over sessions."
+    return f"{said}: {asked}. Method: PPI++ over sessions."
 
 
 def _needed(score: AuditedScore) -> str:
     goal = f"±{number(HALF)[:-1]}"
     if score.needed is None:
-        return f"these records are too few for {goal}, however many are audited"
+        return f"even a full audit of these records would not give {goal}"
     if score.needed <= score.audited:
         return f"{goal} is reached"
     return f"{score.needed - score.audited:,} more audits would give {goal}"

@@ -151,7 +151,7 @@ class Batches:
             await self._tried(interface.listed)
         except TransportError as error:
             if error.status in _NOT_THERE:
-                what = f"the endpoint takes no batches ({error}); leave batch= out"
+                what = f"the endpoint does not accept batches ({error}); remove batch="
                 raise UsageError(f"model '{request.model}': {what}") from error
             raise _fatal(request.model, "its batches can't be listed", error) from error
 
@@ -204,8 +204,8 @@ class Batches:
         kept = self._kept.values()
         unbilled = [one for one in kept if not self.journal.is_billed(one.result.key, one.batch)]
         if unbilled:
-            what = f"{len(unbilled):,} answers of earlier batches were not asked for again"
-            self._notice(f"{what}: they are on the bill, and not in the ledger")
+            what = f"this run did not use {len(unbilled):,} answers from earlier batches"
+            self._notice(f"{what}: the provider billed them, but the ledger does not count them")
         self.journal.close()
 
     def _add(self, endpoint: Endpoint, line: BatchLine) -> None:
@@ -260,7 +260,7 @@ class Batches:
                 await self._drop(entry)
                 return
             entry = await self.journal.step(entry, "ordered", id=name)
-        self._notice(f"batch {entry.id} of {len(entry.keys):,} requests is resumed")
+        self._notice(f"resumed batch {entry.id} with {len(entry.keys):,} requests")
         await self._carry(endpoint, entry)
 
     async def _ordered(self, endpoint: Endpoint, entry: BatchEntry, spool: Spool) -> BatchEntry:
@@ -293,7 +293,7 @@ class Batches:
                 name = taken
                 break
         entry = await self.journal.step(entry, "ordered", id=name)
-        about = f"batch {name} of {len(spool.keys):,} requests to {entry.model} is submitted"
+        about = f"submitted batch {name} with {len(spool.keys):,} requests to {entry.model}"
         self._notice(f"{about}; if the run ends first, the same command resumes it")
         return entry
 
@@ -311,8 +311,8 @@ class Batches:
             state = await self._ended(interface, entry)
             if state.failed is not None:
                 await self.journal.step(entry, "dropped")
-                what = f"the provider refused batch {entry.id} ({state.failed}), and billed nothing"
-                instead = "without batch=, the same command sends single requests"
+                what = f"the provider refused batch {entry.id} ({state.failed}) and billed nothing"
+                instead = "remove batch= to send single requests"
                 raise UsageError(f"model '{entry.model}': {what}; {instead}")
             fetch = partial(interface.results, entry.id, state, entry.keys)
             results = await self._tried(fetch)
@@ -326,11 +326,11 @@ class Batches:
     async def _lost(self, entry: BatchEntry) -> None:
         """Do without a batch that is not there any more."""
         if time.time() - entry.at > DAY:  # results are kept for a month
-            self._notice(f"batch {entry.id} is gone; its requests are sent again")
+            self._notice(f"batch {entry.id} no longer exists; alps sends its requests again")
             await self._drop(entry)
             return
         # Another batch may be lost alike, and each may be on the bill.
-        self._notice(f"batch {entry.id} is gone; its requests are sent one by one")
+        self._notice(f"batch {entry.id} no longer exists; alps sends its requests one by one")
         await self.journal.step(entry, "dropped")
         self._hand_out(entry, State(ended=True, done=len(entry.keys)), Results())
 
@@ -346,8 +346,8 @@ class Batches:
                 await self._cancel(interface, entry, state)
             if time.monotonic() - cancelled_at > _ENDING:
                 raise UsageError(
-                    f"model '{entry.model}': batch {entry.id} does not end, though it was "
-                    "cancelled; the same command waits for it again"
+                    f"model '{entry.model}': batch {entry.id} was cancelled but has not ended; "
+                    "run the same command to wait again"
                 )
             age = time.monotonic() - began
             await asyncio.sleep(min(max(_SOONEST, _SHARE * age), _LATEST))
@@ -357,10 +357,10 @@ class Batches:
         left = len(entry.keys) - state.done
         try:
             await self._tried(partial(interface.cancel, str(entry.id)))
-            then = "the rest is sent as single requests"
+            then = "alps sends the rest as single requests"
         except TransportError as error:
             then = f"it can't be cancelled ({error}), so alps waits for it to end"
-        passed = f"batch {entry.id} has passed batch_deadline= with {left:,} requests left"
+        passed = f"batch {entry.id} passed batch_deadline= with {left:,} unanswered requests"
         self._notice(f"{passed}: {then}")
 
     async def _found(self, interface: Interface, entry: BatchEntry) -> str | None:
@@ -381,9 +381,9 @@ class Batches:
             after = page.after
         if (name := await self._among(interface, alike, entry)) is not None:
             return name
-        lost = f"a batch of {len(entry.keys):,} requests may have been submitted, and is not among"
+        lost = f"a batch of {len(entry.keys):,} requests may have been submitted but is not among"
         raise UsageError(
-            f"model '{entry.model}': {lost} the latest {len(seen):,}; another out= submits it again"
+            f"model '{entry.model}': {lost} the latest {len(seen):,}; to submit again, change out="
         )
 
     async def _among(
@@ -409,8 +409,8 @@ class Batches:
                 if time.time() - entry.at > DAY + _ENDING:
                     raise UsageError(
                         f"model '{entry.model}': a batch of {len(entry.keys):,} requests may have "
-                        f"been ordered as {', '.join(left[:3])}, which does not end; another out= "
-                        "submits a new one"
+                        f"been submitted as {', '.join(left[:3])}, which has not ended; change "
+                        "out= to submit it again"
                     )
                 await asyncio.sleep(waits)
                 waits = min(max(_SOONEST, _SHARE * (time.monotonic() - began)), _LATEST)
@@ -440,7 +440,7 @@ class Batches:
         # what ended and is in no line that can be read was answered, and is on the bill
         billed = None if state.done > len(results.by_key) else False
         for key in entry.keys:
-            lost = BatchResult(key, lost="its batch ended without an answer to it", billed=billed)
+            lost = BatchResult(key, lost="its batch ended without an answer", billed=billed)
             answered = BatchAnswer(results.by_key.get(key, lost), str(entry.id))
             if (future := self._waiting.pop(key, None)) is not None:
                 future.set_result(answered)

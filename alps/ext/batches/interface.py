@@ -201,7 +201,7 @@ def check_batched(key: str, model: str) -> None:
     if provider not in BATCHED:
         known = ", ".join(BATCHED)
         raise UsageError(
-            f"batch=yes: {key}={model}: no batches are sent to {provider} ({known} take them); "
+            f"batch=yes: {key}={model}: alps sends no batches to {provider} (only to {known}); "
             "leave batch= out"
         )
 
@@ -214,7 +214,7 @@ def largest_results(requests: int) -> int:
 def odd(what: str, error: Exception | None = None) -> TransportError:
     """Return the error for an answer of a batch interface that can't be read."""
     why = f" ({type(error).__name__})" if error is not None else ""
-    told = f"its batch interface answers with {what}{why}"
+    told = f"its batch interface returned {what}{why}"
     return TransportError(told, transient=True, billed=True)
 
 

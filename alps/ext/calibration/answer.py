@@ -19,26 +19,27 @@ def answer_of(
     """Return the answer, why, and what to do next; without `today` it never has expired."""
     row, expires = calibration.rubrics[rubric], calibration.expires
     if today is not None and expires is not None and expires < today.isoformat():
-        return NO, (f"it expired on {expires}",), "Calibrate it again, into another folder: out=DIR"
+        again = "Calibrate the judge again in another folder: out=DIR"
+        return NO, (f"the calibration expired on {expires}",), again
     reasons = row.reasons
     if row.verdict == "pass" and not reasons:
-        reasons = ("every gate is passed",)
+        reasons = ("the judge passes every gate",)
     if row.acceptance is not None:
         job = "match" if rubric == MATCHING else "rate"
-        todo = f"Measure it on human labels: alps annotate work job={job} from=RUN"
+        todo = f"Measure the judge on human labels: alps annotate work job={job} from=RUN"
         return NO, (*reasons, _MADE), todo
     if calibration.judge_fingerprint is None:
-        reasons = (*reasons, "its verdicts were recorded, so the model may have changed since")
+        reasons = (*reasons, "the verdicts were recorded, so the model may have changed since")
     more = _labels_needed(row)
     if row.verdict == "fail" and not (more and _may_pass(row)):
-        other = "Take another judge, or audit this one: audit_judge=MODEL or audit_labels=DIR"
+        other = "Use another judge, or audit this one: audit_judge=MODEL or audit_labels=DIR"
         return NO, reasons, other
     if more:
         todo = f"Label about {more:,} more items, two people each: alps annotate work as=NAME"
         return FEW, reasons, todo
     if row.verdict == "pass" and calibration.judge_fingerprint is not None:
-        return YES, reasons, "Use it: runs are corrected by this calibration."
-    return CAVEATS, reasons, "Use it where these caveats do not affect your comparison."
+        return YES, reasons, "Use this judge: alps corrects its scores with this calibration."
+    return CAVEATS, reasons, "Use this judge if these caveats do not affect your comparison."
 
 
 def _may_pass(row: RubricRow) -> bool:

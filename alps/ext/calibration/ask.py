@@ -166,18 +166,18 @@ def _check_scale(name: str, labels: LabelSet) -> None:
         # One label could not say which of the three marks it is.
         dimensions = ", ".join(rubric(name).labels)
         raise UsageError(
-            f"rubric {name}: has three marks; label each as a rubric of its own: {dimensions}"
+            f"rubric {name} has three marks; label each mark as a rubric: {dimensions}"
         )
     by, scale = labels.rubric_of(name), labels.scales[name]
     values = ", ".join(map(str, scale.values))
     if len(scale.values) == 2 and by.kind == "nominal" and _is_backwards(by, scale):
         raise UsageError(
-            f"rubric {name}: its scale ({values}) begins with the accepted value; write that last"
+            f"rubric {name}: the scale ({values}) begins with the accepted value; put it last"
         )
     for answer in by.scale:
         if _on_scale(by, scale, answer) is None:
             raise UsageError(
-                f"rubric {name}: a judge can say {answer}, which its scale ({values}) does not have"
+                f"rubric {name}: a judge can return {answer}, which the scale ({values}) lacks"
             )
 
 

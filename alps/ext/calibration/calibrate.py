@@ -65,7 +65,7 @@ CALIBRATION = "calibration.json"
 COMPANIONS = 4
 # Time zones reach from UTC-12 to UTC+14: for two hours of a day, three dates are in use.
 _FURTHEST_AHEAD = timedelta(days=2)
-_OTHERWISE = "so sensitivity and base rates differ from those of a run"
+_OTHERWISE = "so sensitivity and base rates may differ from those of a run"
 _NOT_RANDOM = f"items were not drawn at random, {_OTHERWISE}"
 _CHOSEN = f"pairs were chosen by a judge's verdicts and by similarity, {_OTHERWISE}"
 
@@ -206,7 +206,7 @@ def _refuse_another(folder: Path, row: Mapping[str, Any]) -> None:
     # The figures by which scores were corrected must not become those of another judge.
     if (folder / MANIFEST).exists():
         raise RunFolderError(
-            f"{folder} holds a run, or a calibration whose judge was asked; choose another out="
+            f"{folder} holds a run or a calibration with judge calls; choose another out="
         )
     path = folder / CALIBRATION
     if not path.exists():
@@ -242,8 +242,8 @@ def _labels(name: str) -> LabelSet:
             # A judge is bound to its instructions by the ids: of two that are the same one would
             # be lost.
             raise UsageError(
-                f"{path.with_stem(other.name)} and {path}: have the same id {rubric.id}; "
-                "give each an id of its own"
+                f"{path.with_stem(other.name)} and {path}: both have the id {rubric.id}; "
+                "give each a unique id"
             )
     return replace(labels, own=tuple(own.values()))
 
@@ -256,7 +256,7 @@ def _sample(name: str) -> Mapping[str, Any]:
     rubrics = read_object(path).values.get("rubrics")
     if not isinstance(rubrics, dict) or not all(isinstance(one, dict) for one in rubrics.values()):
         raise UsageError(
-            f"{path}: not what alps annotate draw wrote; remove it, or draw again next to {ITEMS}"
+            f"{path}: not written by alps annotate draw; remove it, or draw again next to {ITEMS}"
         )
     return rubrics
 

@@ -101,7 +101,7 @@ def confusion_map(values: Sequence[str], counts: Sequence[Sequence[int]]) -> Mar
     right = frozenset((n, n) for n in range(len(values)))
     return heat_map(
         HeatMap(names, names, counts, right, down="people", across="judge"),
-        label="Labels by the judge and by people.",
+        label="Number of items by people's label and the judge's label.",
     )
 
 

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 def calibrate(settings: "CalibrateSettings") -> None:
     """Measure a judge against human labels.
 
-    May the judge be trusted? The judge rates the labelled items, unless its verdicts are recorded.
-    labels=stress are bundled items with known answers.
+    The judge rates the labelled items, unless you give recorded verdicts. labels=stress names
+    bundled items with known answers.
 
     \b
       alps calibrate judge=lexical labels=stress
       alps calibrate judge=openai/gpt-4.1 labels=DIR
       alps calibrate judge=gpt-4 labels=DIR verdicts=FILE out=calibrated
 
-    With fit=yes a cheap judge learns from the verdicts of a run:
+    With fit=yes, a cheap judge learns from the verdicts of a run:
 
     \b
       alps calibrate fit=yes labels=RUN out=cheap.json
@@ -73,8 +73,8 @@ def calibrate(settings: "CalibrateSettings") -> None:
 def calibrate_list(folders: list[str], settings: "TrustSettings") -> None:
     """Write a page that compares calibrated judges.
 
-    DIR are folders that alps calibrate wrote, or a folder of them; by default, those that runs use.
-    The page ranks judges; with labels= it shows where they differ from people.
+    Each DIR is a calibration or a folder of calibrations; by default, alps takes those that runs
+    use. The page ranks judges; with labels=, the page also shows where they differ from people.
 
     \b
       alps calibrate list known labels=labels out=trust.html

@@ -217,7 +217,7 @@ def _served_otherwise(summary: Summary, chosen: Chosen) -> list[str]:
     for path, calibration in sorted(used.items()):
         then = sorted({row.model for row in calibration.row.served.get("judge", ()) if row.model})
         if then and now and then != now:
-            models = f"was {', '.join(then)} in {path}, and is {', '.join(now)} now"
+            models = f"was {', '.join(then)} in {path} and is now {', '.join(now)}"
             changes.append(f"{summary.judge} {models}")
     return changes
 
@@ -354,7 +354,7 @@ def _doubts(calibrations: Mapping[str, Calibration], chosen: Chosen, method: str
         if calibration.rubrics[rubric].verdict == "fail":
             notes.append(f"the judge failed its calibration under {rubric}")
         if method == "rogan_gladen" and calibration.rubrics[rubric].uneven:
-            notes.append(f"under {rubric} the judge is not equally good on every system")
+            notes.append(f"under {rubric}, the judge is not equally good on every system")
         if calibration.row.api_base != chosen.api_base:
             notes.append(OTHER_ENDPOINT)
     return notes
@@ -414,9 +414,7 @@ def by_rates(metric: Metric, rows: Rows, answers: JudgedAnswers) -> CorrectedEst
     judged = [n for n, mark in enumerate(answers.marks) if mark is not None]
     clusters = [answers.clusters[n] for n in judged]
     if more or row.scale is None or len(row.scale.values) != 2:
-        reason = (
-            "error rates carry over on scales of two values only: label a random sample of this run"
-        )
+        reason = "error rates apply only to two-value scales: label a random sample of this run"
         return _not_correctable(metric, "rogan_gladen", reason, answers, clusters=clusters)
     positive = row.scale.values[-1]
     people, verdicts, label_clusters = [], [], []
@@ -453,16 +451,16 @@ def _why_no_sample(
     """Return why labels on a sample of the answers can't carry a score; None if they can."""
     for name, row in rows.items():
         if row.ends != (metric.lowest, metric.highest):
-            return f"the scale of the labels under {name} is not that of the score"
+            return f"the labels under {name} and the score have different scales"
         labelled, drawn = len(_labels(name, row)), _drawn(row, answers.track)
         if labelled < WHOLE * drawn:
             missing = f"{drawn - labelled} of {drawn} drawn answers have no label under {name}"
-            return f"{missing}, and they may differ: label them"
+            return f"{missing}, and these answers may differ: label them"
     if not known:
         under = f" under each of {', '.join(rows)}" if len(rows) > 1 else ""
         return f"no answer has a label{under}"
     if len(known) < LEAST:
-        return f"labels on {len(known)} answers, fewer than {LEAST}: label more"
+        return f"only {len(known)} labelled answers (at least {LEAST} are needed): label more"
     return None
 
 

@@ -84,13 +84,13 @@ def fit_judge(settings: CalibrateSettings) -> Fit:
         AlpsError: If a run can't be used, holds too few verdicts, or the file is there already.
     """
     if settings.judge or settings.verdicts:
-        raise UsageError("fit=yes: learns from the verdicts of labels=RUN; leave judge= out")
+        raise UsageError("fit=yes learns from the verdicts of labels=RUN; leave judge= out")
     if not settings.out:
         raise UsageError("fit=yes: name the file to write, such as out=cheap.json")
     file = Path(settings.out)
     if file.exists():
         # Scores are bound to what a judge's file holds.
-        raise RunFolderError(f"out={file}: already exists; name another file")
+        raise RunFolderError(f"out={file}: the file already exists; name another file")
     examples = read_examples([find_run(name) for name in settings.labels.split(",")])
     _check(examples)
     kappas = cross_validated(examples, settings.seed)
@@ -110,7 +110,7 @@ def read_examples(runs: Sequence[Path]) -> Examples:
     for folder in runs:
         run = open_run(folder)
         if is_embedded_judge(run.judge) and not run.judge.startswith(RECORDED):
-            raise UsageError(f"{folder}: judged by {run.judge}, from which nothing can be learned")
+            raise UsageError(f"{folder}: the verdicts of judge {run.judge} cannot train a judge")
         judges.append(run.finished.judge)
         verdicts = read_rows(folder / "verdicts.jsonl")
         rows_by_answer = {(k.track, k.id, k.repeat): row for k, row in verdicts.items()}
@@ -280,6 +280,6 @@ def print_fit(fit: Fit, console: "Console") -> None:
     rows = []
     for where, found in fit.kappas.items():
         rows.append(row_of(where, thousands(found["fitted"].n), *map(figure, found.values())))
-    title = "Kappa on sessions it had not seen, no values identical"
+    title = "Kappa on held-out sessions, without identical values"
     console.print(*printed([Table(title, columns, rows, layout="plain")]))
     console.print(f"Use it: alps run … judge={FITTED}{fit.file} audit_judge=… audit=10%")

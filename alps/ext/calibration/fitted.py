@@ -96,7 +96,9 @@ def read_fitted(path: Path) -> Fitted:
         DataError: If it is not what `alps calibrate fit=yes` wrote.
     """
     if not path.is_file():
-        raise UsageError(f"judge={FITTED}{path}: no such file; alps calibrate fit=yes writes it")
+        raise UsageError(
+            f"judge={FITTED}{path}: no such file; create it with alps calibrate fit=yes"
+        )
     try:
         fitted = Fitted.model_validate_json(path.read_bytes())
     except ValidationError as error:

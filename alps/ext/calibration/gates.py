@@ -90,7 +90,7 @@ def _people(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator
     replaces = test is not None and test.omega is not None and test.omega >= gates.omega
     below = kappa is None or kappa < people.value - gates.below_people
     if below and not replaces and len(set(at(matrix.truth, matrix.parsed))) > 1:
-        yield True, f"kappa more than {gates.below_people:g} below that between people"
+        yield True, f"kappa is more than {gates.below_people:g} below the kappa between people"
 
 
 def _by_chance(kappa: float, low: float | None) -> Iterator[Reason]:
@@ -138,7 +138,7 @@ def _unsettled(matrix: LabelMatrix) -> Iterator[Reason]:
     tied, items = len(matrix.tied), len(matrix.items)
     if tied > UNSETTLED * items:
         share = f"{tied} of {items} items ({tied / items:.0%})"
-        yield False, f"people tie on {share}; these are left out"
+        yield False, f"people tie on {share}, which are left out"
 
 
 def _groups(report: RubricReport, gates: Gates) -> Iterator[Reason]:

@@ -261,13 +261,13 @@ def read_verdicts(path: Path, judge: str | None = None, *, labels: LabelSet) -> 
     names = ", ".join(judges)
     if judge is None and len(judges) > 1:
         raise UsageError(
-            f"verdicts={path}: several judges are in it, name one with judge= (found: {names})"
+            f"verdicts={path}: the file has several judges; name one with judge= (found: {names})"
         )
     chosen = next(iter(judges)) if judge is None else judge
     if chosen not in judges:
         hint = closest(chosen, judges)
         raise UsageError(
-            f"judge={chosen}: no verdicts of this judge in {path}{hint} (found: {names})"
+            f"judge={chosen}: {path} has no verdicts of this judge{hint} (found: {names})"
         )
     return Verdicts(chosen, judges[chosen], _hash(path))
 
@@ -383,7 +383,7 @@ def _read_items(
         with slips.leaving_out():
             item = _item(row, scales, slips)
             if item.item_id in items:
-                message = f"{shown(item.item_id)} appears twice: give each item an id of its own"
+                message = f"{shown(item.item_id)} appears twice: give each item a unique id"
                 raise row.wrong("item_id", message)
             items[item.item_id] = item
     return items, frozenset(named - items.keys())

@@ -19,12 +19,12 @@ from alps.tasks import Task
 if TYPE_CHECKING:
     from alps.ext.calibration.judge_of_run import JudgeOfRun
 
-_RATES = "These labels measure the judge of {run}, and correct its scores."
+_RATES = "alps uses these labels to calibrate the judge of {run} and to correct the run's scores."
 _RELATES = (
-    "These labels measure the judge of {run}. They can't correct F1, precision or recall: an audit "
-    "does."
+    "alps uses these labels to calibrate the judge of {run}. To correct F1, precision or recall, "
+    "audit the run instead."
 )
-_AUDITS = "These labels audit {run}: they correct its scores, F1 among them."
+_AUDITS = "alps uses these labels to audit {run} and to correct its scores, including F1."
 
 
 def purpose_of(source: str, *, pairs: bool, audit: bool) -> str:
@@ -78,7 +78,7 @@ def how_to_correct_f1(source: str, person: str = "") -> str:
         shares = [least_share(track) for track in data.tracks if track.task.judged]
         share = None if None in shares else max((one for one in shares if one), default=None)
     if share is None:
-        return f"An audit would correct F1; it needs {source} with {LEAST} records or more."
+        return f"To correct F1, audit at least {LEAST} records of {source}."
     folder = free_folder(Path(f"audit-{run.resolve().name}"))
     words = f"job=match from={_word(source)} audit={share}%"
     return f"To correct F1: alps annotate {_word(folder)} {words}{person and f' as={person}'}"

@@ -58,7 +58,7 @@ class PeopleJudge(EmbeddedJudge):
                 pairs.append(Pair(row, column, relation, PEOPLE))
         if open_pairs:
             of = len(question.gold) * len(question.predicted)
-            return Judgement("empty", error=f"{open_pairs} of {of} pairs are undecided by people")
+            return Judgement("empty", error=f"{open_pairs} of {of} pairs lack a human decision")
         return Judgement("ok", tuple(pairs))
 
     def _rate(self, question: RubricQuestion) -> Rating:

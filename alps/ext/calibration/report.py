@@ -144,7 +144,7 @@ class Selective:
     @property
     def reason(self) -> str:
         """Why there is no threshold."""
-        return f"no confidence keeps disagreements at or under {self.risk:g}"
+        return f"at no confidence is the share of disagreements surely at most {self.risk:g}"
 
     @property
     def row(self) -> dict[str, Any]:

@@ -393,24 +393,25 @@ def _how_many(counts: DrawCounts) -> str:
     return f"{counts.drawn:,} of {counts.population:,}"
 
 
-_BINARY = "Label 1 is what the text below calls `met`, 0 what it calls `not_met`."
-_GRADED = "Each dimension of an answer is an item of its own, with a mark from 1 to 5."
+_BINARY = "Label 1 means `met` in the text below, and label 0 means `not_met`."
+_GRADED = "Each dimension of an answer is a separate item, rated from 1 to 5."
 _PAIRS = (
-    "An item is one pair: label how `predicted` relates to `gold`, "
-    "`unrelated` where no other word fits."
+    "An item is one pair. Label how `predicted` relates to `gold`; "
+    "if no other label fits, use `unrelated`."
 )
 _README = """# Items to label
 
-`items.jsonl` holds what a judge was asked in a run, one item per line, without its answers. Its
-instructions are quoted below; they apply to people, too, and refer to the fields of `payload`.
+`items.jsonl` contains the items that a run's judge rated, one per line, without verdicts.
+The judge's instructions below also apply to annotators. The fields named there are in `payload`.
 
-- Two or more people label all items, each alone, before seeing a judge's verdicts, the run \
-or other labels.
-- A label is one line of `labels.jsonl`, a new file in this folder:
+- Two or more people label all items independently, before they see a judge's verdicts, the \
+run or other labels.
+- Write each label as one line of `labels.jsonl`, a new file in this folder:
   `{row}`
 - Do not skip hard items: they are the most informative. If unsure, give your best guess.
-- `annotator` is the same name for a person on all lines; it need not be the real one.
-- Then `alps calibrate labels={folder} judge=…` compares a judge with the labels.
+- Each person uses one name as `annotator` on all lines; a pseudonym is fine.
+- When all items are labelled, `alps calibrate labels={folder} judge=…` compares a judge with \
+the labels.
 
 | rubric | items | labels |
 |---|---|---|

@@ -61,7 +61,7 @@ class CalibrateSettings(AskSettings):
     )
     fit: bool = Field(False, description="fit a cheap judge to the verdicts of runs; out=FILE")
     verdicts: str | None = Field(
-        None, description="file of recorded verdicts, used instead of asking"
+        None, description="file of recorded verdicts, used instead of judge calls"
     )
     # Recorded verdicts of one judge name it themselves.
     judge: str = Field(
@@ -70,35 +70,36 @@ class CalibrateSettings(AskSettings):
     details: bool = Field(False, description="yes: print all metrics, not only the verdict")
     valid_days: int = Field(180, ge=1, le=3650, description="days until the calibration expires")
     gate_items: int = Field(
-        Gates.items, ge=0, description="gate: labelled items of each class, at least"
+        Gates.items, ge=0, description="gate: minimum of labelled items per class"
     )
     gate_rate: Share = Field(
         Gates.rate,
-        description="gate: sensitivity and specificity, at least; passes with caveats if only the "
+        description="gate: minimum sensitivity and specificity; passes with caveats if only the "
         "interval is below",
     )
     gate_below_people: float = Field(
         Gates.below_people,
         ge=0,
-        description="gate: kappa may be this far below that between people",
+        description="gate: how far kappa may be below the kappa between people",
     )
     gate_omega: Share = Field(
-        Gates.omega, description="gate: share of people that the judge can replace, at least"
+        Gates.omega, description="gate: minimum share of people that the judge can replace"
     )
     gate_unparsed: Share = Field(
-        Gates.unparsed, description="gate: verdicts that can't be parsed, at most"
+        Gates.unparsed, description="gate: maximum share of unparsed verdicts"
     )
     gate_heterogeneity: Share = Field(
-        Gates.heterogeneity, description="gate: p of being equally good for every group, at least"
+        Gates.heterogeneity,
+        description="gate: minimum p of equal agreement in all groups",
     )
     gate_epsilon: Share = Field(
         Gates.epsilon, description="margin of the alternative-annotator test"
     )
     gate_known_wrong: Share = Field(
-        Gates.known_wrong, description="gate: known-wrong items accepted, at most"
+        Gates.known_wrong, description="gate: maximum share of known-wrong items accepted"
     )
     gate_self_flip: Share = Field(
-        Gates.self_flip, description="gate: repeated verdicts that differ, at most"
+        Gates.self_flip, description="gate: maximum share of repeated verdicts that differ"
     )
 
     def gates(self) -> Gates:
@@ -109,7 +110,5 @@ class CalibrateSettings(AskSettings):
 class TrustSettings(FrozenSettings):
     """Settings of `alps calibrate list`."""
 
-    labels: HomePath | None = Field(
-        None, description="label folder to take examples of disagreements from"
-    )
+    labels: HomePath | None = Field(None, description="label folder for examples of disagreements")
     out: HomePath = Field("calibrations.html", description="page to write")

@@ -85,7 +85,7 @@ _VALUES, _GROUPS = 7, 4
 
 _UNDATED = "; the model name is undated, so the provider may change the model"
 _RECORDED = (
-    "Recorded verdicts: agreement is reported, scores are not corrected. To correct scores, "
+    "With recorded verdicts, alps reports agreement but corrects no scores. To correct scores, "
     "calibrate again without recorded verdicts."
 )
 # What a line is about, and the line.
@@ -112,7 +112,7 @@ def print_account(done: Calibrated, console: Console) -> None:
 def short_account(done: Calibrated) -> Iterator[str]:
     """Yield the lines of the short form on missing items, cost and validity."""
     if done.left_out:
-        yield f"Not rated by {done.judge}: {counted(len(done.left_out), 'other rubric')}."
+        yield f"{done.judge} cannot rate {counted(len(done.left_out), 'labelled rubric')}."
     if done.unheard:
         yield _missing(done.unheard)
     if done.calls is not None and (done.calls.http or done.calls.cached):
@@ -121,7 +121,7 @@ def short_account(done: Calibrated) -> Iterator[str]:
 
 
 def _missing(count: int) -> str:
-    return f"No response for {counted(count, 'item')}; they are left out."
+    return f"Left out: {counted(count, 'item')} without a response from the judge."
 
 
 def _holds(done: Calibrated, valid: str) -> Iterator[str]:
@@ -134,8 +134,8 @@ def _holds(done: Calibrated, valid: str) -> Iterator[str]:
     undated = "" if done.row["pinned"] else _UNDATED
     # A folder that was resumed may hold verdicts that are too old to count.
     if expires < date.today().isoformat():
-        old = f"Expired on {expires}: its oldest verdict is from {done.row['made']}"
-        yield f"{old}; calibrate into another folder{undated}."
+        old = f"Expired on {expires}: the oldest verdict is from {done.row['made']}"
+        yield f"{old}; calibrate again in another folder{undated}."
     else:
         yield f"{valid} until {expires}{undated}."
 
@@ -143,7 +143,7 @@ def _holds(done: Calibrated, valid: str) -> Iterator[str]:
 def account_of(done: Calibrated) -> Iterator[str]:
     """Yield what `print_account` prints, in sentences."""
     if done.left_out:
-        yield f"Not rated by {done.judge}: {', '.join(done.left_out)}."
+        yield f"{done.judge} cannot rate these labelled rubrics: {', '.join(done.left_out)}."
     if done.unheard:
         yield _missing(done.unheard)
     if done.calls is not None and (done.calls.http or done.calls.cached):
@@ -360,7 +360,7 @@ def _length(details: ReportDetails) -> Iterator[Fact]:
     else:
         sides = f"long {signed(values['longer'])}, short {signed(values['shorter'])}"
     net = f"{signed(part.net.value)} {interval(vars(part.net))}"
-    yield "likes longer", f"{net}, net of people ({sides})"
+    yield "length preference", f"{net}, net of people ({sides})"
 
 
 def _certainty(details: ReportDetails) -> Iterator[Fact]:
@@ -372,17 +372,17 @@ def _certainty(details: ReportDetails) -> Iterator[Fact]:
         return
     best = part.threshold
     if best is None:
-        yield "believe it", f"never: {part.reason}"
+        yield "trust the judge", part.reason
         return
-    kept = f"{best.kept:,} of {best.n:,} items, {best.disagreements:,} of them disagree"
-    promised = f"at most {number(best.bound)} with {1 - part.failure:.0%} certainty"
-    yield "believe it", f"from confidence {number(best.confidence)}: {kept}, {promised}"
+    kept = f"{best.kept:,} of {best.n:,} items, {best.disagreements:,} disagreements"
+    promised = f"with {1 - part.failure:.0%} certainty, a share of at most {number(best.bound)}"
+    yield "trust the judge", f"from confidence {number(best.confidence)}: {kept} ({promised})"
 
 
 _METHODS = {
-    "ppi": "PPI++: the labelled answers are a random sample of these.",
-    "rogan_gladen": "Rogan–Gladen: assumes that the judge errs here as often as on the labelled "
-    "items.",
+    "ppi": "alps corrects scores with PPI++, using labels of a random sample of answers.",
+    "rogan_gladen": "alps corrects scores with the Rogan–Gladen estimator, which assumes that "
+    "the judge errs as often on these answers as on the labelled items.",
 }
 
 
@@ -428,9 +428,9 @@ def correction_lines(rows: Mapping[str, Corrected]) -> list[str]:
     lines = list(dict.fromkeys(_METHODS[row.method] for row in corrected))
     # Cut off at the ends of the scale, a correction would hide that it does not fit the run.
     if any(row.impossible for row in corrected):
-        lines.append("! Off the scale: the calibration probably does not fit this run.")
+        lines.append("! A corrected score is off the scale: the calibration may not fit this run.")
     elif any(row.outside for row in corrected):
-        lines.append("! The interval reaches beyond the scale.")
+        lines.append("! The interval of a corrected score extends beyond the scale.")
     notes: dict[str, None] = {}
     calibrations: dict[str, None] = {}
     for name, row in rows.items():

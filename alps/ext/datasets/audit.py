@@ -338,7 +338,10 @@ class PoolAudit:
                 examples.append(FoundPlace(BANK, shorten(f"{count} times «{value}»")))
         if not spare:
             return None
-        code, detail = "duplicate-candidate", f"{BANK} has equal values, of which a pool gets one"
+        code, detail = (
+            "duplicate-candidate",
+            f"{BANK} has equal values; a pool gets only one of them",
+        )
         return self._tally.finding(code, "note", (spare, len(bank)), "bank rows", detail, *examples)
 
 
@@ -434,13 +437,13 @@ def audit(data: str, split: str | None) -> AuditReport:
     overlap = None
     if isinstance(opened, HubSplit):
         unchecked.append(
-            "split-overlap: the other splits of the hub are not fetched; audit a local copy of "
-            "them all"
+            "split-overlap: alps does not fetch the other splits from the hub; audit a local "
+            "copy of all splits"
         )
     else:
         overlap = SplitOverlap(opened)
         if not overlap.splits:
-            unchecked.append("split-overlap: there is no other split")
+            unchecked.append("split-overlap: the data has no other split")
     looked: list[TrackLooked] = []
     findings: list[DataFinding] = []
     # What the other tracks say of a user is known before the pools are looked at, and to nobody
@@ -454,7 +457,7 @@ def audit(data: str, split: str | None) -> AuditReport:
         findings += of_track
         looked.append(rows)
         if not rows.with_gold:
-            unchecked.append(f"{track}: its gold is withheld, so gold was not checked")
+            unchecked.append(f"{track}: gold is withheld and was not checked")
     looked.sort(key=lambda rows: order_of(rows.track))
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), order_of(f.track), f.code, -f.count))
     return AuditReport(data, opened.name, tuple(looked), tuple(findings), tuple(unchecked))

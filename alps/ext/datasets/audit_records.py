@@ -449,7 +449,7 @@ class UpdateAudit:
         (new, gone), hits = self._changes.most_common(1)[0]
         if hits / n >= USUAL:
             changes = f"{_memories(new)} new and {_memories(gone)} gone"
-            detail = f"{changes}: a system can know how many to look for"
+            detail = f"{changes}: a system can guess how many changes to look for"
             yield self._tally.finding("update-count-cue", "warning", (hits, n), "rows", detail)
 
 

@@ -64,9 +64,9 @@ def _verdict(report: AuditReport) -> Text:
     parts = []
     for severity in SEVERITIES:
         if counts[severity]:
-            parts.append(f"{counts[severity]} {_PLURALS[severity]}")
+            parts.append(counted(counts[severity], severity, _PLURALS[severity]))
     shown = f" ({', '.join(parts)})" if parts else ""
     if report.serious:
-        serious = f"Serious findings: do not trust scores on this data{shown}."
+        serious = f"Do not trust scores on this data: the audit has serious findings{shown}."
         return Text(serious, style="bold red")
     return Text(f"Nothing serious{shown}.", style="bold green")

@@ -26,7 +26,7 @@ def data() -> None:
 def data_audit(settings: "AuditSettings") -> None:
     """Find leaks, duplicates and broken rows without a model.
 
-    Exit 1 when something serious is found.
+    The exit code is 1 if a finding is serious.
 
     \b
       alps data audit data=samples

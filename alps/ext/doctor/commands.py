@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def doctor(settings: "DoctorSettings") -> None:
     """Check installation, keys and samples, or a memory system.
 
-    The settings of a memory system are those of alps run.
+    A memory system takes the same settings as in alps run.
 
     \b
       alps doctor

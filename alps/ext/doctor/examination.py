@@ -47,8 +47,8 @@ KEYS = (
 """The environment variables in which litellm looks for the keys of the commonest providers."""
 
 _REASONS = {
-    "litellm": "in 1.106 every tool call fails in a base install",
-    "instructor": "before 1.16 it retries in another way, so calls are miscounted",
+    "litellm": "with 1.106, every tool call fails in a base install",
+    "instructor": "versions before 1.16 retry differently, so alps miscounts calls",
     "rich": "instructor needs rich below 15",
 }
 """What is known to go wrong with releases that do not fit."""
@@ -140,26 +140,26 @@ def _keys(environment: Mapping[str, str]) -> Iterator[DoctorLine]:
         value = environment[name]
         # Pasted with its quotes, a key is refused by its provider, whose message names no reason.
         if value != value.strip() or value.strip("\"'") != value:
-            text = f"{name} has white space or quotes around it"
+            text = f"{name} begins or ends with white space or quotes"
             yield DoctorLine("note", text, f"export {name} again without them")
     if not present:
-        text = f"no provider's key is in the environment (looked for {missing})"
+        text = f"the environment has no provider key (looked for {missing})"
         fix = "export the key of your provider, or use model=rules, api_base= or another system"
         yield DoctorLine("note", text, f"{fix} without a key")
         return
     yield DoctorLine("ok", f"keys in the environment: {', '.join(present)}")
     if missing:
-        yield DoctorLine("ok", f"not set, and needed only for these providers: {missing}")
+        yield DoctorLine("ok", f"not set (needed only for these providers): {missing}")
 
 
 def _folders() -> Iterator[DoctorLine]:
     """Check the folder of the reply cache, and the one where run folders go."""
     cache = default_path()
     if cache is None and os.environ.get("ALPS_CACHE") == "off":
-        text = "the reply cache is off (ALPS_CACHE=off): every call is paid for again"
+        text = "the reply cache is off (ALPS_CACHE=off): you pay for every repeated call"
         yield DoctorLine("note", text, "unset ALPS_CACHE")
     elif cache is None:
-        text = "your home folder is not known, so there is no reply cache"
+        text = "your home folder is unknown, so alps keeps no reply cache"
         yield DoctorLine("note", text, "set HOME, or ALPS_CACHE to a folder, or to off")
     else:
         yield _cache(cache)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def export(runs: list[Path], settings: "ExportSettings") -> None:
     """Export runs to CSV, Parquet, Inspect, MLflow or W&B.
 
-    One row for each answer, and one for each score with its interval.
+    The export has one row per answer and one row per score, with its interval.
 
     \b
       alps export runs/extraction-rules-samples format=parquet out=tables

@@ -24,7 +24,7 @@ try:
     from distributed import Client, KilledWorker
     from distributed.client import FutureCancelledError
 except ImportError as error:
-    raise UsageError(f"engine=dask: {error}; pip install 'alps-eval[dask]' brings it") from error
+    raise UsageError(f"engine=dask: {error}; run pip install 'alps-eval[dask]'") from error
 
 # Seconds: for a connection, between two looks for a scheduler that is gone, and until a file that
 # another machine wrote is seen here
@@ -44,7 +44,7 @@ async def count_workers(scheduler: str) -> int:
         raise UsageError(f"scheduler={scheduler}: no response ({error})") from error
     if not threads:
         raise UsageError(
-            f"scheduler={scheduler}: it has no worker yet; set their number, such as workers=8"
+            f"scheduler={scheduler}: no workers yet; set the number of workers, such as workers=8"
         )
     return sum(threads.values())
 
@@ -119,7 +119,7 @@ def _refuse_secrets(run: Divided) -> None:
         text = json.dumps(value)
         if redact(text) != text:
             raise UsageError(
-                f"{name}=: it holds a secret, which would go through the scheduler; put it into "
+                f"{name}=: the value is a secret and would pass through the scheduler; put it into "
                 "the environment of the workers"
             )
 

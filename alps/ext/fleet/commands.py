@@ -9,7 +9,7 @@ from alps.commands.common import allow_typed, command, show_finished
 def merge(words: tuple[str, ...]) -> None:
     """Merge the shards of a run.
 
-    No request is sent.
+    Merging sends no requests.
 
     \b
       alps run task=extraction model=rules shard=1/2 out=first

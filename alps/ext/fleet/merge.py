@@ -118,7 +118,7 @@ def _open(folder: Path) -> _Shard:
     run = open_run(folder)
     shard = run.manifest.settings.get("shard")
     if shard is None:
-        raise UsageError(f"{folder}: not a shard, because it was run without shard=")
+        raise UsageError(f"{folder}: not a shard; this run was made without shard=")
     _ = run.finished  # one that was killed is refused
     try:
         number, count = shard_of(str(shard))
@@ -136,11 +136,11 @@ def _complete(shards: Sequence[_Shard]) -> list[_Shard]:
     for shard in shards:
         if difference := difference_between(first.whole(), shard.whole()):
             raise RunFolderError(
-                f"{shard.folder}: no shard of the same run as {first.folder}: {difference}"
+                f"{shard.folder}: not from the same run as {first.folder}: {difference}"
             )
         if shard.count != first.count:
             raise RunFolderError(
-                f"{shard.folder}: one of {shard.count} shards, and {first.folder} of {first.count}"
+                f"{shard.folder}: 1 of {shard.count} shards, but {first.folder}: 1 of {first.count}"
             )
         twin = by_number.setdefault(shard.number, shard)
         if twin is not shard:
@@ -150,7 +150,7 @@ def _complete(shards: Sequence[_Shard]) -> list[_Shard]:
             )
     missing = [str(n) for n in range(1, first.count + 1) if n not in by_number]
     if missing:
-        raise UsageError(f"these of the {first.count} shards are missing: {', '.join(missing)}")
+        raise UsageError(f"{first.count} shards are needed; add these: {', '.join(missing)}")
     return [by_number[number] for number in sorted(by_number)]
 
 
@@ -168,7 +168,7 @@ def _refuse_strangers(shard: _Shard, data: RunData, inside: Sequence[Path]) -> N
             seen |= {(key.track, key.id) for key in keys}
     strange = sorted(key for key in seen if key[1] not in own.get(key[0], ()))
     if strange:
-        what = f"{counted(len(strange), 'answer')} to records that are not of shard"
+        what = f"{counted(len(strange), 'answer')} to records outside shard"
         which = f"{shard.number}/{shard.count} ({'/'.join(strange[0])})"
         raise RunFolderError(f"{shard.folder}: {what} {which}; run that shard again")
 

@@ -124,7 +124,9 @@ def divide(settings: RunSettings, *, workers: int | None = None, keys: bool = Tr
     """
     fleet = FleetKeys.of(settings)
     if fleet.shard is not None:
-        raise UsageError(f"shard={fleet.shard}: engine={fleet.engine} divides the run itself")
+        raise UsageError(
+            f"shard={fleet.shard}: engine={fleet.engine} makes the shards; leave it out"
+        )
     for key in ("audit_judge", "audit_labels"):
         if (value := getattr(settings, key, None)) is not None:
             why = f"engine={fleet.engine} cannot audit; audit the finished run with alps score"
@@ -134,7 +136,7 @@ def divide(settings: RunSettings, *, workers: int | None = None, keys: bool = Tr
     _check_code(session)
     if folder.exists() and any(folder.iterdir()):
         raise RunFolderError(
-            f"{folder}: holds a run by one process; resume it without engine=, or choose "
+            f"{folder}: this run used one process; resume it without engine=, or choose "
             "another out="
         )
     at_once = fleet.workers or workers or os.cpu_count() or 1
@@ -178,7 +180,7 @@ def merged(run: Divided) -> Finished:
     whole = is_whole(run.folder)
     if run.left():
         raise BudgetError(
-            "the budget is used up; the same command with a larger budget resumes it, and "
+            "the budget is used up; the same command with a larger budget resumes the run, and "
             f"alps merge OUT {run.place}/* scores the finished records"
         )
     given = run.settings
@@ -276,8 +278,8 @@ class Endings:
         self._endings[number] = 1 if grown else self._endings.get(number, 0) + 1
         if self._endings[number] >= _MOST_ENDINGS:
             raise AlpsError(
-                f"{shard}: {how}, {_MOST_ENDINGS} times without another answer; the same command "
-                "resumes from there"
+                f"{shard}: {how}, {_MOST_ENDINGS} times without a new answer; the same command "
+                "resumes the run"
             )
 
 

@@ -136,11 +136,11 @@ def find(cited: CitedSet, data: str, choice: SetChoice) -> Path:
         return Path(str(files("alps.ext.histories") / "samples" / cited.name))
     if is_hub(data):
         if not cited.hub:
-            raise UsageError(f"data={data}: {cited.title} is missing; it is in {cited.source}")
+            raise UsageError(f"data={data}: {cited.title} is not there; get it from {cited.source}")
         return fetch_files(data, cited.wanted(choice))
     path = Path(data).expanduser()
     if not path.exists():
-        raise UsageError(f"data={data}: no such file or folder; {cited.title}: {cited.source}")
+        raise UsageError(f"data={data}: no such path; get {cited.title} from {cited.source}")
     return path
 
 

@@ -22,8 +22,8 @@ class SetSettings(FrozenSettings):
     task: str = Field(description="the set")
     data: str = Field("samples", description=DATA)
     out: HomePath = Field(description="folder to write")
-    set: str | None = Field(None, description="which of the files of the set")
-    size: str | None = Field(None, description="which sizes of the set")
+    set: str | None = Field(None, description="file of the set, if it has several")
+    size: str | None = Field(None, description="size of the set, if it has several")
 
 
 class ConvertSettings(SetSettings):
@@ -38,7 +38,7 @@ def set_of(name: str) -> CitedSet:
     """
     if name not in SETS:
         known = ", ".join(SETS)
-        raise UsageError(f"task={name}: no set of histories{closest(name, SETS)} (known: {known})")
+        raise UsageError(f"task={name}: unknown set{closest(name, SETS)} (known: {known})")
     cited: CitedSet = load(f"{READERS}.{name}:SET")
     return cited
 

@@ -78,13 +78,12 @@ def _turn(turn: int) -> str:
 
 
 def _explained(even: Even) -> str:
-    cached = (
-        "its cached price" if even.cached else "the full price, because no cached price is known"
-    )
+    cached = "the cached price" if even.cached else "the full price (the cached price is unknown)"
     return (
-        f"turn: a question about one history. Memory: {dollars(even.ingested)} to ingest it, then "
-        f"{dollars(even.each)} a turn. Reading all {even.tokens:,.0f} tokens: "
-        f"{dollars(even.first)}, then {dollars(even.again)} a turn at {cached}."
+        "A turn is a question about one history. With memory, ingesting the history costs "
+        f"{dollars(even.ingested)} and each turn {dollars(even.each)}. Without memory, sending all "
+        f"{even.tokens:,.0f} tokens costs {dollars(even.first)} for the first turn and "
+        f"{dollars(even.again)} for each later turn at {cached}."
     )
 
 
@@ -102,7 +101,7 @@ def compared(runs: "Mapping[str, RunFolder]", track: str) -> tuple[dict[str, Any
         turn = ("–", "–") if took.even is None else _turn_cells(took.even)
         each = Cell(seconds(took.seconds.value), took.seconds.value)
         rows.append(row_of(letter, *_cells(took.dollars, dollars), each, *turn))
-    title = f"{track_title(track)}: cost per right answer, and turn from which memory costs less"
+    title = f"{track_title(track)}: cost per right answer, and turn at which memory is cheaper"
     heads = figures("cost", "95 % interval", "seconds", "turn", "95 % interval")
     parts: list[Part] = [BLANK, Table(title, [named("run"), *heads], rows)]
     evens = {letter: took.even for letter, took in found.items() if took.even is not None}
@@ -122,8 +121,8 @@ def _curve_table(track: str, evens: Mapping[str, Even]) -> Table:
 
 
 EXPLANATION = (
-    "turn: a question about one history; from that turn on the memory costs less than the whole "
-    "history in every prompt, at the price of cached prompts."
+    "A turn is a question about one history. Starting at the turn shown, memory costs less in "
+    "total than sending the whole history in every prompt at the cached price."
 )
 
 
@@ -158,9 +157,9 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Even]]") -> Chart:
     heights = [figure.high or figure.value or 0.0 for line in lines for _, figure in line.points]
     name = f"US dollars of {EACH:,} turns over the number of turns"
     about = (
-        f"US dollars of {EACH:,} turns, on average over the first turns; a turn is a question "
-        "about one history, and the axis is log₂ of their number. The bands are 95 % intervals, "
-        "resampled by history."
+        f"Mean cost of the first n turns, in US dollars per {EACH:,} turns. A turn is a question "
+        "about one history; the x-axis is log₂ n. Bands are 95 % bootstrap "
+        "intervals over histories."
     )
     axis = Axis(0.0, max(heights) or 1.0)
     drawing = context_curve(lines, axis, name=name, across="turns")

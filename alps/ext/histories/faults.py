@@ -65,7 +65,7 @@ def _of_sessions(story: Story) -> Iterator[Fault]:
             yield Fault("doubled-session", "warning", detail, "", f"{name}: as {said[texts]}")
         said.setdefault(texts, session.id)
         if (session.written or dated) and not EARLIEST <= session.at < LATEST:
-            detail = "a session has an invalid time or none"
+            detail = "a session has no valid time"
             yield Fault("impossible-date", "serious", detail, "", f"{name}: {session.written}")
         elif session.at and session.at < before:
             detail = "sessions are not in chronological order"
@@ -96,7 +96,7 @@ def _of_question(question: SetQuestion, named: set[str], story: Story) -> Iterat
         detail = "evidence points to missing messages or sessions"
         yield Fault("missing-evidence", "warning", detail, question.id, ", ".join(missing))
     elif not question.evidence and not question.abstains:
-        detail = "there is no evidence, so retrieval and diagnosis skip these"
+        detail = "the question has no evidence, so retrieval and diagnosis skip it"
         yield Fault("no-evidence", "note", detail, question.id, question.text)
     written = question.at or question.more.get("written", "")
     if written and not EARLIEST <= question.at < LATEST:

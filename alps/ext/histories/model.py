@@ -177,8 +177,8 @@ class CitedSet:
             value = getattr(given, key)
             known = self.chosen.get(key, ())
             if value is not None and value not in known:
-                has = f"it takes {', '.join(known)}" if known else f"it has no {key}s; leave it out"
-                raise UsageError(f"{key}={value}: not of {self.name}; {has}")
+                has = f"use {', '.join(known)}" if known else f"it has no {key}s; leave it out"
+                raise UsageError(f"{key}={value}: not a {key} of {self.name}; {has}")
         return given
 
 

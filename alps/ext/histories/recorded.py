@@ -58,14 +58,14 @@ def write_answers(settings: AnswersSettings) -> str:
             if row.get("score") in (0, 1) or row.get("outcome"):
                 judged += 1
                 verdicts.write(dump(_verdict(name, row)))
-    some = f"{len(found):,} of {counted(len(book.entries), 'question')}, {judged:,} of them judged"
+    some = f"{len(found):,} of {counted(len(book.entries), 'answer')} ({judged:,} judged)"
     split = sum(row.get("score") not in (0, 1, None) for row in found.values())
     # A recorded verdict is a mark: shares of draws, and half marks, are none.
-    shares = f", {split:,} with a share and no verdict" if split else ""
+    shares = f", {split:,} with a fractional score and no verdict" if split else ""
     lacking = len(book.entries) - len(found)
-    none = f", {lacking:,} without an answer, which count as wrong" if lacking else ""
+    none = f"; {lacking:,} missing answers count as wrong" if lacking else ""
     return (
-        f"wrote {some}{shares}{none}; {len(rows) - len(found):,} answers left out. Score them: "
+        f"wrote {some}{shares}{none}; left out {len(rows) - len(found):,} other answers. To score: "
         f"model=predictions:{out / ANSWERS} judge=recorded:{out / VERDICTS}"
     )
 
@@ -80,7 +80,7 @@ def _rows(path: Path, system: str | None) -> list[Row]:
         rows.append(row)
     systems = list(dict.fromkeys(str(row["system"]) for row in rows))
     if system is None and len(systems) > 1:
-        raise UsageError(f"imported={path.parent}: name one with system= ({', '.join(systems)})")
+        raise UsageError(f"imported={path.parent}: set system= ({', '.join(systems)})")
     return [row for row in rows if row["system"] == (system or systems[0]) and not row["repeat"]]
 
 

@@ -89,7 +89,7 @@ def read_beam(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
     if not any(row.is_cut for rows in judged.values() for row in rows):
         return answers, []
     why = "BEAM's script counts half marks as 0, except for event ordering"
-    return answers, [f"{beside.stem}: scores are lower than those from the judge's marks: {why}"]
+    return answers, [f"{beside.stem}: scores are below the judge's marks: {why}"]
 
 
 def _gold(asked: _Asked | None) -> str | None:

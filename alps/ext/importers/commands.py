@@ -27,7 +27,7 @@ def import_results(form: Any, folders: list[str], settings: "ImportSettings") ->
     """Import results of other benchmarks; recompute and check them.
 
     FORMAT is one of amb, beam, halumem, inspect, locomo, longmemeval, mem0, omnimemeval,
-    personamem_v3, or rows: objects with a question, an answer and a verdict, of any project.
+    personamem_v3 or rows; rows are objects of any project with question, answer and verdict.
 
     \b
       alps import mem0 evaluation_metrics.json out=imported

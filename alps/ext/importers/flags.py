@@ -65,7 +65,7 @@ def _duplicates(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
         # A whole file of LoCoMo has its own: they say nothing of whoever answered them.
         if twice and LOCOMO_REPEATED.get(asked.total()) != len(twice):
             more = f", and {len(twice) - _NAMED:,} more" if len(twice) > _NAMED else ""
-            yield f"{system}: asked twice or more: {'; '.join(twice[:_NAMED])}{more}"
+            yield f"{system}: repeated questions: {'; '.join(twice[:_NAMED])}{more}"
 
 
 def _not_shared(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _not_shared(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
     everything = set().union(*ids.values())
     for system, own in ids.items():
         if lacking := len(everything - own):
-            yield f"{system}: lacks {lacking:,} of the questions that others answered"
+            yield f"{system}: {lacking:,} questions that other systems answered are missing"
 
 
 def _missing(
@@ -85,7 +85,7 @@ def _missing(
     counts = Counter(answer.category for answer in answers)
     for category, about in known.items():
         if category in counts and counts[category] != about.n:
-            yield f"{system}: {counts[category]:,} questions on {category}; there are {about.n:,}"
+            yield f"{system}: {counts[category]:,} of {about.n:,} questions on {category}"
     absent = [name for name, about in known.items() if name not in counts and not about.optional]
     if absent:
         yield f"{system}: no question on {', '.join(absent)}"
@@ -108,7 +108,7 @@ def _missing_in_all(
         others = [name for name, count in counts.items() if count != BEAM_QUESTIONS]
         if others:
             shown = ", ".join(others[:_NAMED])
-            yield f"{system}: not {BEAM_QUESTIONS} questions on {len(others):,} chats: {shown}"
+            yield f"{system}: {len(others):,} chats without {BEAM_QUESTIONS} questions: {shown}"
 
 
 def _above_ceiling(
@@ -126,7 +126,7 @@ def _above_ceiling(
             credited = math.ceil((value - about.ceiling) * about.n - 1e-6)
             yield (
                 f"{system}: {value:.2%} on {figure.category} is above the ceiling of "
-                f"{about.ceiling:.2%}: {credited} or more of the {about.wrong} wrong golds "
+                f"{about.ceiling:.2%}: at least {credited} of the {about.wrong} wrong golds "
                 "were matched"
             )
     own, total = _audited_answers(answers, known), audited(known)
@@ -190,7 +190,7 @@ def parse_share(reported: str) -> tuple[float, int]:
     """
     match = _REPORTED.match(reported.strip())
     if match is None:
-        raise UsageError(f"reported={reported}: it takes a share, such as 74.3% or 0.743")
+        raise UsageError(f"reported={reported}: must be a share, such as 74.3% or 0.743")
     percent = bool(match[3])
     value = float(match[1]) / (100 if percent else 1)
     if value > 1:

@@ -74,7 +74,7 @@ def _check_unpacked(path: Path) -> None:
 
 def _doubts(path: Path, log: EvalLog, scored: _Place | None) -> Iterator[str]:
     if scored is None and any(sample.scores for sample in log.samples or []):
-        yield f"{path.name}: no score that is from 0 to 1 in all answers; they are unscored"
+        yield f"{path.name}: no score is from 0 to 1 in all answers, so all are unscored"
     if log.status != "success":
         yield f"{path.name}: its evaluation did not succeed ({log.status})"
     samples = log.samples or []
@@ -82,7 +82,7 @@ def _doubts(path: Path, log: EvalLog, scored: _Place | None) -> Iterator[str]:
     if log.results is not None:
         planned = log.results.total_samples
     if planned > len(samples):
-        yield f"{path.name}: {len(samples):,} answers of {planned:,} that were planned"
+        yield f"{path.name}: {len(samples):,} of {planned:,} planned answers"
     failed = 0
     for sample in samples:
         failed += sample.error is not None and _score(sample, scored) is None

@@ -143,7 +143,7 @@ def as_systems(answers: Sequence[ImportedAnswer]) -> tuple[list[ImportedAnswer],
         held = Counter(one for name in own for one in files[name])
         if len(own) > 1 and max(held.values()) == 1:
             names |= dict.fromkeys(own, stem)
-            doubts.append(f"{stem}: {len(own)} files without a common question, read as one system")
+            doubts.append(f"{stem}: {len(own)} files share no question and were read as one system")
     joined = [one.model_copy(update={"system": names[one.system]}) for one in answers]
     return _with_authors_names(joined, doubts), doubts
 
@@ -158,7 +158,7 @@ def _with_authors_names(
     # The most questions are about one message: those that Mem0 calls open-domain.
     if counts["open-domain"] > max(counts["single-hop"], counts["multi-hop"]):
         plain = {given: _OF_MEM0.get(name, name) for given, name in plain.items()}
-        doubts.append("categories have the names of Mem0; the table has those of LoCoMo's authors")
+        doubts.append("the file has Mem0's category names; the table has the LoCoMo authors'")
     renamed = []
     for one in answers:
         name = plain[one.category]
@@ -184,9 +184,9 @@ def _found(path: Path, system: str) -> list[tuple[str, Mapping[str, Any]]]:
         if seen.setdefault(written, where) == where:
             kept.append((conversation, node))
     if not kept:
-        why = "no rows with a question and an answer in it"
+        why = "the file has no rows with a question and an answer"
         if unclear:
-            why = "answer may be the gold or the system's; call it golden_answer or response"
+            why = "`answer` is ambiguous (gold or system); rename it golden_answer or response"
         raise DataError(why, path=path)
     return kept
 
@@ -241,7 +241,7 @@ def _one_of(row: Mapping[str, Any], names: Sequence[str], path: Path) -> str | N
     found = {name: text for name in names if (text := _text(row.get(name))) is not None}
     if len(set(found.values())) > 1:
         listed = " and ".join(found)
-        raise DataError(f"{listed} may be the same thing, and differ; keep one", path=path)
+        raise DataError(f"{listed} have the same role but differ; keep one", path=path)
     return next(iter(found.values()), None)
 
 

@@ -42,6 +42,6 @@ class ImportSettings(FrozenSettings):
     data: HomePath | None = Field(None, description="file of the questions (longmemeval)")
     verdict: str | None = Field(
         None,
-        description="field that holds the verdicts; none: there is none",
+        description="field with the verdicts; none: the file has none",
     )
     reported: str | None = Field(None, description="published accuracy to check: 74.3% or 0.743")

@@ -99,7 +99,7 @@ def _refuse_unread(path: Path, answers: Sequence[ImportedAnswer]) -> Iterator[st
     named = " or ".join(f"verdict={name}" for name in looks)
     first = "; ".join(f"{name}: {first_values(given)}" for name, given in looks.items())
     raise UsageError(
-        f"{path}: no verdict was found for {counted(len(unscored), 'answer')}, but {fields} like "
+        f"{path}: {counted(len(unscored), 'answer')} without a verdict, but {fields} like "
         f"one; add {named}, or verdict={NONE} (first values of {first})"
     )
 
@@ -114,9 +114,9 @@ def _contradicted(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
         differ = sum(own != other for own, other in known)
         if differ and len(known) >= MOST * len(scored):
             yield (
-                f"{answers[0].system}: the field {name} looks like a verdict, too, and differs "
-                f"from the score on {differ:,} of {counted(len(known), 'answer')}; "
-                f"verdict={name} reads it"
+                f"{answers[0].system}: the field {name} also looks like a verdict but differs "
+                f"from the score on {differ:,} of {counted(len(known), 'answer')}; to read "
+                f"this field, add verdict={name}"
             )
 
 
@@ -130,7 +130,7 @@ def _read_verdicts(
         looks = looking_like_verdicts([answer.unread for answer in answers])
         hint = f"; these look like one: {', '.join(looks)}" if looks else ""
         raise UsageError(
-            f"verdict={verdict}: {path} has no such field, or it is already read{hint}"
+            f"verdict={verdict}: {path} has no such field, or alps already reads it{hint}"
         )
     if any(verdict in own for own in fields):
         scale = MarkScale(verdict, {})
@@ -150,8 +150,8 @@ def _read_verdicts(
         more = f" ({len(unreadable):,} such: {others})" if len(unreadable) > 1 else ""
         hint = how_to_map(name, values)
         raise UsageError(
-            f"verdict={verdict}: {path}, answer {number}: {shown(value)} is no verdict{more}: true "
-            f"or false, a number from 0 to 1, or a word such as correct or wrong{hint}"
+            f"verdict={verdict}: {path}, answer {number}: {shown(value)} is no verdict{more}: use "
+            f"true or false, a number from 0 to 1, or a word such as correct or wrong{hint}"
         )
     return judged, [f"{path.name}: {how}"] if how else []
 
@@ -171,8 +171,8 @@ def _without_errors(
     for system, reasons in errors.items():
         said = " ".join(reasons[0].split())
         said = said if len(said) <= 80 else f"{said[:79]}…"
-        are = "is an error" if len(reasons) == 1 else "are errors"
-        count = f"{counted(len(reasons), 'judgement')} {are} of the judge, and unscored"
+        are = "is unscored" if len(reasons) == 1 else "are unscored"
+        count = f"{counted(len(reasons), 'judgement')} {are} because the judge failed"
         doubts.append(f"{system}: {count}: {said}")
     return kept, doubts
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 def judges(runs: list[Path], settings: "JudgesSettings") -> None:
     """Compare judges, prompts and draws on the same answers.
 
-    Shows how far they agree, whether judge, prompt or noise moves a score, and how often two runs
-    swap places. Also shown: lexical and two constant judges.
+    The output shows how far judges agree, whether judge, prompt or noise changes a score, and how
+    often two runs swap ranks. Lexical and two constant judges are included for comparison.
 
-    With one judge and prompts=DIR: how far each prompt variant moves the scores of the runs. DIR
-    holds a folder per variant with a file RUBRIC.md for each rubric that it rewrites; the prompts
-    of alps are always compared, too.
+    With one judge and prompts=DIR, the output shows how far each prompt variant changes scores.
+    DIR has one folder per variant, with a file RUBRIC.md for each rubric to rewrite; the built-in
+    prompts are always included.
 
-    With anchors=DIR the answers of OLD are judged once more into DIR, without the cache, and the
-    change from OLD to NEW is split into that of the judge and that of the system.
+    With anchors=DIR, alps judges the answers of OLD again into DIR, without the cache, and splits
+    the change from OLD to NEW into a change of the judge and a change of the system.
 
     \b
       alps judges runs/extraction-rules-samples judge=openai/gpt-4.1,openai/gpt-4o

@@ -21,7 +21,7 @@ from alps.run.opened import PREDICTIONS, RunFolder, open_run
 from alps.run.services import AskedAs
 from alps.run.session import OF_THE_JUDGE
 from alps.run.start import score_again
-from alps.show.formatting import p_value
+from alps.show.formatting import counted, p_value
 from alps.show.shared_records import (
     SharedRecords,
     metric_values,
@@ -114,8 +114,8 @@ def judge_anchors(old: Path, new: Path, folder: Path, given: Mapping[str, Any]) 
     for name in ("judge", "judge_structured", *OF_THE_JUDGE):
         if then.get(name) is not None and name not in judging:
             judging[name] = then[name]
-    told = f"are judged once more by {judging['judge']}, without the cache"
-    click.echo(f"No answers are generated: those of {old} {told}.", err=True)
+    told = f"the answers of {old} again, without the cache"
+    click.echo(f"alps generates no answers; {judging['judge']} judges {told}.", err=True)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / MARK, {"cache": "off"})
     own = {**judging, "out": str(folder), "extras": "none"}
@@ -130,17 +130,19 @@ def check_anchors(old: RunFolder, anchors: RunFolder) -> None:
     """
     name = f"anchors={anchors.folder}"
     if (old.folder / PREDICTIONS).read_bytes() != (anchors.folder / PREDICTIONS).read_bytes():
-        raise UsageError(f"{name}: not the answers of {old.folder}, byte for byte")
+        raise UsageError(
+            f"{name}: the answers differ from those of {old.folder}; name another folder"
+        )
     if anchors.folder.resolve() == old.folder.resolve() or anchors.manifest.predictions is None:
         raise UsageError(
-            f"{name}: a run with answers of its own; name a folder that is not there, and the "
-            f"answers of {old.folder} are judged once more"
+            f"{name}: a run with answers of its own; name a new folder to judge the answers "
+            f"of {old.folder} again"
         )
     kept = anchors.finished.calls.cached
     if kept and not (anchors.folder / MARK).is_file():
         raise UsageError(
             f"{name}: {kept:,} replies came from the cache, which hides drift; name a new "
-            "folder, so that they are judged without the cache"
+            "folder to judge the answers without the cache"
         )
 
 
@@ -181,11 +183,11 @@ def find_drift(folders: Sequence[Path], anchors: Path, level: float) -> DriftOfR
             if drift is not None:
                 tracks[track] = drift
     if not tracks:
-        raise UsageError("no record is scored by a judge in all three runs")
+        raise UsageError("the three runs share no record with a judged score")
     first = next(iter(tracks))
     if new.judge_fingerprint(first) != now.judge_fingerprint(first):
         raise UsageError(
-            f"{anchors}: judged by another judge than {folders[1]}; judge both with the same one"
+            f"{anchors} and {folders[1]} have different judges; judge both with the same judge"
         )
     same = old.judge_fingerprint(first) == now.judge_fingerprint(first)
     cached = new.finished.calls.cached
@@ -227,10 +229,11 @@ def _parts(found: DriftOfRuns) -> Iterator[Part]:
         alarm = "Alarm: judge drift detected" if drift.alarm else "No judge drift detected"
         columns = [named("of"), *figures("change", "95 % interval")]
         yield Table(title, columns, rows, [Line(f"{alarm} ({p}).")])
-    same = "the same" if found.fingerprints_equal else "another"
-    yield Line(f"Judge: {found.judges[0]} then, {found.judges[1]} now; {same} fingerprint.")
+    first, second = found.judges
+    same = "the same fingerprint" if found.fingerprints_equal else "different fingerprints"
+    yield Line(f"Judge of the first run: {first}; judge of the second run: {second}; {same}.")
     if found.cached:
         yield Line(
-            f"{found.cached:,} replies of the second run came from the cache; verdicts "
-            "among them repeat earlier ones and cannot show drift."
+            f"{counted(found.cached, 'reply', 'replies')} of the second run came from the cache; "
+            "cached verdicts repeat earlier ones and cannot show drift."
         )

@@ -326,13 +326,15 @@ def observe(done: JudgedCells) -> Observatory:
         one = _any(next(iter(having.values())))
         metric = judged_metric(one, track)
         if metric is None:
-            notes.append(f"Left out (scored without a judge): {track_title(track)}")
+            notes.append(f"Left out, because no judge scores this task: {track_title(track)}")
             continue
         own = {name: cell for name, cell in cells.items() if _speaks(cell, one, track)}
         found, lacking = _on_track(track, metric, having, own)
         tracks.append(found)
         if lacking:
-            notes.append(f"Left out on {track_title(track)} (no score there): {', '.join(lacking)}")
+            notes.append(
+                f"Left out on {track_title(track)}, without a score there: {', '.join(lacking)}"
+            )
     notes += _known_of(next(iter(runs.values())), cells)
     return Observatory(folders, tuple(tracks), tuple(notes), done.calls)
 
@@ -343,8 +345,7 @@ def _known_of(row: Mapping[str, RunFolder], cells: Mapping[str, JudgingCell]) ->
     for name, cell in cells.items():
         fingerprint = row[name].finished.judge_fingerprint
         said += [
-            f"{cell.judge}, by a calibration: {told}"
-            for told in people_say(cell.judge, fingerprint)
+            f"calibration of {cell.judge}: {told}" for told in people_say(cell.judge, fingerprint)
         ]
     return said
 

@@ -76,12 +76,9 @@ def read_wordings(
         elif path.suffix == ".md":
             found.append(_read_single(path, used))
     if not found:
-        raise UsageError(f"prompts={folder}: no .md file in it, and no folder of them")
+        raise UsageError(f"prompts={folder}: no .md files, and no folders with .md files")
     _check_different(folder, found)
-    notes = (
-        "Prompts left out, because these runs do not use their rubrics: "
-        f"{', '.join(sorted(unused))}",
-    )
+    notes = (f"Left out prompts whose rubrics these runs do not use: {', '.join(sorted(unused))}",)
     return tuple(sorted(found, key=lambda wording: wording.name)), notes if unused else ()
 
 
@@ -96,7 +93,7 @@ def _read_folder(folder: Path, used: Sequence[str]) -> tuple[RubricWording, list
                 f"{path}: no rubric has the name '{name}'{closest(name, used)} ({they_use})"
             )
     if not any(name in used for name in prompts):
-        raise UsageError(f"{folder}: none of its rubrics is asked here ({they_use})")
+        raise UsageError(f"{folder}: the runs use none of these rubrics ({they_use})")
     said = {name: _read(path, name) for name, path in prompts.items() if name in used}
     return RubricWording(folder.name, said), [name for name in prompts if name not in used]
 
@@ -104,8 +101,8 @@ def _read_folder(folder: Path, used: Sequence[str]) -> tuple[RubricWording, list
 def _read_single(path: Path, used: Sequence[str]) -> RubricWording:
     if len(used) > 1:
         raise UsageError(
-            f"{path}: these runs use {len(used)} rubrics; say which it is: {path.stem}/RUBRIC.md "
-            "with RUBRIC one of "
+            f"{path}: these runs use {len(used)} rubrics; name the file {path.stem}/RUBRIC.md, "
+            "where RUBRIC is one of "
             f"{', '.join(used)}"
         )
     return RubricWording(path.stem, {used[0]: _read(path, used[0])})
@@ -122,7 +119,7 @@ def _read(path: Path, name: str) -> Prompt:
         raise DataError("no text below the id line", path=path)
     if prompt.sha256 == rubric(name).sha256:
         raise UsageError(
-            f"{path}: equals our {name} byte for byte; leave it out, ours is always included"
+            f"{path}: identical to the built-in {name}, which is always included; leave it out"
         )
     return prompt
 
@@ -133,16 +130,16 @@ def _check_different(folder: Path, wordings: Sequence[RubricWording]) -> None:
     for number, wording in enumerate(wordings):
         if wording.name == OURS:
             raise UsageError(
-                f"{folder}: '{OURS}' is the name of our own prompt; rename the one in this folder"
+                f"{folder}: '{OURS}' is the name of the built-in prompt; rename your prompt"
             )
         if any(wording.name == other.name for other in wordings[:number]):
             raise UsageError(
-                f"{folder}: two prompts have the name '{wording.name}', a folder and a file"
+                f"{folder}: a folder and a file are both named '{wording.name}'; rename one"
             )
         texts = frozenset((name, prompt.sha256) for name, prompt in wording.rubrics.items())
         if texts in seen:
             raise UsageError(
-                f"{folder}: '{seen[texts]}' and '{wording.name}' are the same, byte for byte"
+                f"{folder}: '{seen[texts]}' and '{wording.name}' are identical; remove one"
             )
         seen[texts] = wording.name
 
@@ -223,8 +220,8 @@ class CellPlan:
         names = ", ".join(wording.name for wording in self.wordings)
         runs = str(self.sources[0]) if len(self.sources) == 1 else f"{len(self.sources)} runs"
         return (
-            f"No answers are generated: those of {runs} are judged by "
-            f"{', '.join(self.judges)} with the prompts {names}."
+            f"alps generates no answers: {', '.join(self.judges)} will judge the answers of "
+            f"{runs} with the prompts {names}."
         )
 
 
@@ -347,7 +344,7 @@ def _check_same_data(sources: Sequence[Path], manifests: Sequence[Manifest]) -> 
             raise UsageError(f"{source}: no task in common with {sources[0]}")
         if other := [track for track in shared if first[track].sha256 != tracks[track].sha256]:
             raise UsageError(
-                f"{source}: not on the data of {sources[0]}: {other[0]} has another sha256"
+                f"{source} and {sources[0]} have different data: {other[0]} differs in its sha256"
             )
 
 
@@ -369,7 +366,7 @@ def plan_judges(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan:
         AlpsError: What can't be used, and why, in one line.
     """
     if not settings.judge:
-        raise UsageError("name the judges, judge=a,b, or anchors=RUN for a drift between two runs")
+        raise UsageError("name judges with judge=a,b; to measure drift, name anchors=RUN instead")
     if "level" in settings.model_fields_set:
         raise UsageError(f"level={settings.level} would change nothing without anchors=RUN")
     judges = [name.strip() for name in settings.judge.split(",")]
@@ -407,7 +404,7 @@ def _crossed(judge: str, wordings: Iterable[RubricWording], draws: int) -> list[
 def _check_names(judges: Sequence[str]) -> None:
     for judge in judges:
         if not judge:
-            raise UsageError("judge=: no name between two commas")
+            raise UsageError("judge=: a name is missing between two commas")
         if judges.count(judge) > 1:
             raise UsageError(f"judge={judge}: named twice")
 
@@ -418,7 +415,9 @@ def _check_cells(cells: Sequence[JudgingCell]) -> None:
         other = folders.setdefault(same_file(cell.name), cell)
         if other is not cell:
             about = "" if other.judge != cell.judge else f" with the prompt {other.wording.name}"
-            raise UsageError(f"judge={cell.judge}: would have the folder of {other.judge}{about}")
+            raise UsageError(
+                f"judge={cell.judge}: same folder name as {other.judge}{about}; judge them apart"
+            )
 
 
 def plan_wordings(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan:

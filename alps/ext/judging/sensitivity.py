@@ -238,7 +238,7 @@ def _compare_tracks(
             same = [wording.name for wording in wordings[1:] if wording.name not in names]
             if same:
                 notes.append(
-                    f"On {track_title(track)} as ours, and left out there: {', '.join(same)}"
+                    f"Left out on {track_title(track)}, as identical to ours: {', '.join(same)}"
                 )
             tracks.append(_on_track(track, metric, having, [OURS, *names]))
     for reason, left in left_out.items():
@@ -455,7 +455,7 @@ def print_sensitivity(sensitivity: Sensitivity, console: Console) -> None:
             parts += [BLANK, *_ranking_parts(track, track.ranking)]
         elif len(track.spreads) > 1:
             unranked = (
-                f"{track_title(track.track)}: no record is scored in all runs under every variant."
+                f"{track_title(track.track)}: no record has a score in every run and variant."
             )
             parts += [BLANK, Line(unranked)]
     lines = [*(f"{note}." for note in sensitivity.notes), *_explanations(sensitivity)]
@@ -468,10 +468,10 @@ def _spread_parts(track: TrackSensitivity, spread: Spread) -> Iterator[Part]:
         where = "" if spread.clusters is None else f" from {counted(spread.clusters, 'session')}"
         yield _spread_table(f"{title}: {counted(spread.n, 'record')}{where}", spread)
     else:
-        yield Line(f"{title}: no record is scored under every variant.", "bold")
+        yield Line(f"{title}: no record has a score under every variant.", "bold")
     yield from map(Line, _noise(spread))
     if lost := [_unscored(one) for one in spread.under if one.unscored]:
-        yield dim(f"Unscored under some variant, so left out under all: {', '.join(lost)}.")
+        yield dim(f"Records left out because a variant gave no score: {', '.join(lost)}.")
     for one in spread.under:
         if one.error is not None:
             # One line an error: a provider may answer with a page of HTML.
@@ -509,19 +509,20 @@ def _noise(spread: Spread) -> Iterator[str]:
         return
     records = counted(spread.n, "record")
     share = f"{spread.changed:,} of {records} ({_percent(spread.changed / spread.n)})"
-    yield f"Spread {number(spread.spread)}; {share} scored differently by at least two variants."
+    score = f"Highest minus lowest score: {number(spread.spread)}"
+    yield f"{score}; {share} get different scores under different variants."
     sampling = spread.sampling_error
     if sampling is None:
-        deviation = f"Standard deviation between variants {number(spread.deviation)}"
-        yield f"{deviation}; sampling noise is not known."
+        deviation = f"Standard deviation between variants: {number(spread.deviation)}"
+        yield f"{deviation}; sampling noise is unknown."
         return
-    deviation = f"standard deviation {number(spread.deviation)} between variants"
-    yield f"Noise of the prompt variant: {deviation}."
-    half = f"mean half-width {number(spread.half_width)}"
-    yield f"Noise of sampling: standard error {number(sampling)} ({half})."
+    deviation = f"standard deviation {number(spread.deviation)}"
+    yield f"Noise between prompt variants: {deviation}."
+    half = f"the mean half-width of the intervals is {number(spread.half_width)}"
+    yield f"Sampling noise: standard error {number(sampling)} ({half})."
     if spread.deviation != sampling:
-        larger = "the prompt variant" if spread.deviation > sampling else "sampling"
-        yield f"The larger noise is from {larger}."
+        larger = "Prompt variants add" if spread.deviation > sampling else "Sampling adds"
+        yield f"{larger} more noise."
 
 
 def _ranking_parts(track: TrackSensitivity, ranking: Ranking) -> Iterator[Part]:
@@ -562,12 +563,13 @@ def _explanations(sensitivity: Sensitivity) -> Iterator[str]:
     for track in sensitivity.tracks:
         spreads += track.spreads
     if sensitivity.tracks:
-        yield "changed: records that the variant scores differently from ours; bold: the interval"
-        yield f"leaves out 0. Standard error: the half-width over {LEVEL_WIDTH}."
+        yield "changed: share of records whose score differs from the score under our prompt."
+        yield "bold: the interval excludes 0. The standard error is the mean half-width divided"
+        yield f"by {LEVEL_WIDTH}."
     if any(spread.clusters is None for spread in spreads):
-        yield "Data not found: intervals treat records as independent."
+        yield "alps did not find the data, so it treats records as independent."
     if any(track.ranking for track in sensitivity.tracks):
-        yield "tau: Kendall's tau-b with the order under ours (1: the same, -1: reversed)."
+        yield "tau: Kendall's tau-b with the order under our prompt (1: same, -1: reversed)."
     yield spent(sensitivity.calls)
     if spreads:
         yield f"Run folders: {spreads[0].under[0].folder.parent.parent}/RUN/VARIANT"

@@ -78,15 +78,15 @@ def _best(track: TrackJudges) -> Iterator[str]:
     swapped = [swap.swapped for swap in track.swaps if swap.swapped]
     orders = "all judges and prompts agree on the order of every two runs"
     if swapped:
-        pairs = f"up to {number(max(swapped))} of the pairs of judges and prompts"
-        orders = f"{pairs} order two runs differently"
-    yield f"{letter} is the best with probability {number(track.winner[letter])}; {orders}."
+        share = number(max(swapped))
+        orders = f"for any two runs, the share that disagrees on their order is at most {share}"
+    yield f"{letter} is best with probability {number(track.winner[letter])}; {orders}."
 
 
 def _track_parts(track: TrackJudges) -> Iterator[Part]:
     title = track_and_metric(track.track, track.metric)
     if not track.n:
-        yield Line(f"{title}: no record is scored in every run by every judge.", "bold")
+        yield Line(f"{title}: no record has a score from every judge in every run.", "bold")
         return
     where = "" if track.clusters is None else f" from {counted(track.clusters, 'session')}"
     yield from _scores(f"{title}: {counted(track.n, 'record')}{where}", track)
@@ -177,12 +177,13 @@ def _swaps(track: TrackJudges) -> Table:
 
 def _explanations(found: Observatory) -> Iterator[str]:
     if any(not one.counts for track in found.tracks for one in track.judged):
-        yield "(beside): for comparison; left out of spread and ranks."
+        yield "(beside): a judge shown for comparison only, left out of spread and ranks."
     if any(track.sources for track in found.tracks):
-        yield "noise: other records, or repeated verdicts. Intervals: other sessions,"
-        yield "the same judges and prompts."
+        yield "noise: variation between records or repeated verdicts. Intervals are bootstrap"
+        yield "intervals over sessions, with judges and prompts held fixed."
     if any(track.swaps for track in found.tracks):
-        yield "swapped: pairs of judges and prompts that order the two runs differently."
+        yield "swapped: share of pairs of judge-and-prompt combinations that disagree on the order"
+        yield "of the two runs."
     if any(track.clusters is None for track in found.tracks):
-        yield "Data not found: intervals treat records as independent."
+        yield "alps did not find the data, so it treats records as independent."
     yield spent(found.calls)

@@ -29,5 +29,6 @@ EXTENSION = Extension(
     has_part=_has_part,
     part="alps.ext.local.part:Part",
     serves=serves,
+    references="alps.ext.local:local.json",
     sends="alps.ext.local.sending:sender",
 )

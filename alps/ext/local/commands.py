@@ -14,7 +14,7 @@ def local() -> None:
 def local_install() -> None:
     """Install a model of 93 MB and the server of llama.cpp.
 
-    Both lie in an environment of their own.
+    alps installs both in a separate environment.
 
     \b
       alps local install
@@ -28,7 +28,7 @@ def local_install() -> None:
 @command(name="try", group=local, quick=True)
 @click.argument("name", default="local")
 def local_try(name: str) -> None:
-    """Say what a model is, and how fast it answers here.
+    """Describe a model and measure its speed on this machine.
 
     \b
       alps local try

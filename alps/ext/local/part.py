@@ -17,7 +17,7 @@ class Part(RunPart):
     def check(self, data: RunData, *, generate: bool, keys: bool) -> None:
         """Refuse settings that a chat server does not support."""
         if generate and is_served(self.settings.model) and self.settings.answer == "logprob":
-            why = "it has a chat endpoint only, which returns no log-probabilities of a given text"
+            why = "it has only a chat endpoint, which returns no log-probabilities of a given text"
             raise UsageError(f"answer=logprob: model={self.settings.model}: {why}")
 
     def versions(self) -> Mapping[str, str]:

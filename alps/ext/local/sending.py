@@ -59,7 +59,7 @@ def sender(asking: EndpointCalls) -> Sender | None:
     """
     if serves(asking.model):
         if asking.api_base is not None:
-            what = "it has a server of its own; leave the address out, or name openai/NAME there"
+            what = "local models use their own server; leave the address out, or name openai/NAME"
             raise UsageError(f"{asking.model}: {what}")
         from alps.ext.local.files import model_file
 

@@ -26,11 +26,11 @@ def ls(folder: str) -> None:
 def show(run: Path, record: str, full: bool) -> None:
     """Print a run, or one record of it.
 
-    Without ID: all tables of the run, with breakdowns. With ID: dialogue, gold, prediction and
-    verdicts of that record.
+    Without ID, alps prints all tables of the run, with breakdowns. With ID, alps prints the
+    dialogue, gold, prediction and verdicts of that record.
 
-    ID is a benchmark id, the unique beginning of one, or a number in the order of the data; where a
-    run has several tasks, TASK/ID.
+    ID is a benchmark id, the unique beginning of an id, or a number in the order of the data. If
+    a run has several tasks, write TASK/ID.
 
     \b
       alps show runs/extraction-rules-samples

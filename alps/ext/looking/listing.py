@@ -48,12 +48,12 @@ def list_runs(root: Path, console: Console) -> None:
     if not root.is_dir():
         if root != Path("runs"):
             raise UsageError(f"{root}: no such folder")
-        console.print(Text(f"No runs yet: {root}/ does not exist. Make one:\n  {_MAKE_ONE}"))
+        console.print(Text(f"No runs yet: {root}/ does not exist. Start a run:\n  {_MAKE_ONE}"))
         return
     runs, unreadable, others = _examine(root)
     blocks = [Group(*_describe(run, console.width)) for run in runs]
     if not runs:
-        blocks.append(Group(Text(f"No runs in {root}/. Make one:\n  {_MAKE_ONE}")))
+        blocks.append(Group(Text(f"No runs in {root}/. Start a run:\n  {_MAKE_ONE}")))
     lines = [Text(f"Unreadable: {visible(reason)}", style="red") for reason in unreadable]
     if others:
         names = ", ".join(map(visible, others[:_NAMED_AT_MOST]))

@@ -130,7 +130,7 @@ def build_view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         journals = "predictions.jsonl, verdicts.jsonl or scores.jsonl"
         raise RunFolderError(
-            f"{track_title(key.track)}/{key.id}: its row in {journals} can't be read; "
+            f"{track_title(key.track)}/{key.id}: the row in {journals} can't be read; "
             "run again with another out="
         ) from error
 
@@ -142,7 +142,7 @@ def _view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView:
     parts = task.shown.record_parts(record if answered else replace(record, prediction=None))
     notes = [*prediction.get("notes", ()), *verdict.get("notes", ())]
     if answered and prediction.get("truncated"):
-        notes.insert(0, "the answer was cut off (max_tokens)")
+        notes.insert(0, "the answer was cut off at max_tokens")
     error, raw = _judge_failure(verdict)
     state = state_of(record.score, record.prediction)
     return RecordView(
@@ -228,8 +228,9 @@ def rule(groups: Sequence[Highlight]) -> str:
     """Return the rule by which records of some groups are chosen, in words."""
     quotas = "; ".join(f"{group.title} (up to {group.quota})" for group in groups)
     return (
-        f"At most {LIMIT} records, one per heading, in this order: {quotas}. "
-        "Remaining places are filled in the same order; ties follow the order of the data."
+        f"The page shows at most {LIMIT} records, each under one heading. alps fills headings in "
+        f"this order: {quotas}. It fills remaining places in the same order; records with equal "
+        "scores keep the order of the data."
     )
 
 

@@ -126,7 +126,7 @@ def _body(view: RecordView, *, full: bool) -> Iterator[RenderableType]:
     if view.prediction is None or any(not isinstance(part, DialogueView) for part in view.parts):
         return
     if view.compares_lists and view.scores:
-        yield from _heading("Gold and prediction: no gold memories, none predicted")
+        yield from _heading("Gold and prediction: both have no memories")
     else:
         yield from _heading("Prediction")
         yield Text(visible(json.dumps(view.prediction, ensure_ascii=False, indent=2)))
@@ -192,7 +192,7 @@ def _quoting(part: DialogueView) -> str:
     if not part.evidence.pointed:
         return ""
     first = part.evidence.pointed[min(part.evidence.pointed)][0]
-    return f" ([{first}: …] is what {'gold' if first.startswith('g') else 'a memory'} quotes)"
+    return f" ([{first}: …] marks quotes of {'gold' if first.startswith('g') else 'a memory'})"
 
 
 def _indented(text: RenderableType) -> Padding:

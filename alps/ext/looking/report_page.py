@@ -128,7 +128,7 @@ def _curve(heads: list[Head]) -> Chart:
         legend.append(LegendKey(line_sign(dashes), floor.name))
     metric = first[0].headline.metric.title
     about = (
-        f"{metric} over the number of distractors added to the one right memory. The bands are "
+        f"{metric} over the number of distractors added to the gold memory. Bands show "
         "95 % intervals; the y-axis starts at 0."
     )
     drawing = recall_curve(lines, name=f"{metric} over the number of distractors")

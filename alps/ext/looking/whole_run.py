@@ -64,8 +64,8 @@ NARROW = 72
 _NOT_MATCHING = {
     "bundles": "state several facts (bundle)",
     "unsupported_detail": "add detail that the dialogue does not support",
-    "invalid_items": "are too long to be a memory, or too many",
-    "repeated_items": "nearly repeat another, counted once",
+    "invalid_items": "are too long or too many",
+    "repeated_items": "nearly repeat another memory",
 }
 """Why predictions match nothing, by the count of a track that says how many."""
 _INVALID = {
@@ -235,29 +235,30 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
         answers += f" ({track.n // repeats} records, each answered {repeats} times)"
     yield f"{answers}: {track.scored} scored, {track.unscored} unscored."
     if track.distinct is not None and track.distinct < track.scored:
-        told = "duplicates belong to one session, which intervals resample as a whole"
+        told = "for intervals, duplicates count as one session"
         yield f"{counted(track.distinct, 'distinct question')}; {told}."
     for name, values in track.by_repeat.items():
         yield f"{name} of each repeat: {', '.join(map(number, values))}."
     yield from _failure_lines(track)
     if cut := track.truncated:
-        yield f"{counted(cut, 'answer')} {_were(cut)} cut off (max_tokens)."
+        yield f"{counted(cut, 'answer')} {_were(cut)} cut off at max_tokens."
     if wild := track.notes.get(RAN_WILD, 0):
         what = "repeated text until the cut-off; a larger max_tokens does not help"
-        yield f"{counted(wild, 'answer')} ran wild: {what}."
+        yield f"{counted(wild, 'answer')} {what}."
     yield from relation_lines(track.counts)
     if track.rejected_gold:
         items = counted(track.rejected_gold, "gold item")
-        yield f"Marked as rejected by their annotators: {items} of the scored records."
+        yield f"Annotators rejected {items} in the scored records."
     if track.unchecked:
         what = next(
             filter(None, (metric.needs.question for metric in metrics)), "against the dialogue"
         )
-        yield f"Not checked {what}, as the judge failed: {track.unchecked}."
+        answers = counted(track.unchecked, "answer")
+        yield f"Not checked {what}, because the judge failed: {answers}."
     if track.seconds_per_query is not None:
-        yield f"{track.seconds_per_query * 1000:.1f} ms a query."
+        yield f"Mean time per query: {track.seconds_per_query * 1000:.1f} ms."
     if track.pools is not None and track.pools.generated:
-        yield f"{track.pools.generated:.0%} of the distractors are generated, not written by hand."
+        yield f"{track.pools.generated:.0%} of the distractors are generated, not human-written."
     yield from _special_cases(track)
 
 
@@ -280,18 +281,18 @@ def _failure_lines(track: TrackSummary) -> Iterator[str]:
 def _special_cases(track: TrackSummary) -> Iterator[str]:
     counts = track.counts
     if repaired := track.repaired:
-        yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before being read."
+        yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before scoring."
     # What a system was not shown it could not remember: no fault of its answers.
     if long := counts.get("too_long"):
         limited = "longer than the limit of the …_within metrics"
         yield f"{counted(long, 'answer')} {_were(long)} {limited}."
     if cut := counts.get("histories_cut"):
-        yield f"{counted(cut, 'history', 'histories')} {_were(cut)} cut to fit into the context."
+        yield f"{counted(cut, 'history', 'histories')} {_were(cut)} truncated to fit the context."
     if chosen := counts.get("letters"):
         shares = []
         for letter in "abcd":
             shares.append(f"{letter} {counts.get(f'letter_{letter}', 0) / chosen:.0%}")
-        yield f"Choices by letter, over all orders: {', '.join(shares)}."
+        yield f"Share of choices per letter, over all orders of the options: {', '.join(shares)}."
     if enforced := counts.get("enforced"):
         yield f"{counted(enforced, 'verdict')} {_were(enforced)} overruled by a hard rule."
     if empty := track.empty_vs_empty:
@@ -313,7 +314,7 @@ def relation_lines(counts: Mapping[str, int]) -> Iterator[str]:
         if counts.get(name):
             reasons.append(f"{counts[name]} {why}")
     if reasons:
-        yield f"Predictions that match nothing: {'; '.join(reasons)}."
+        yield f"Unmatched predictions: {'; '.join(reasons)}."
 
 
 def _no_intervals(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
@@ -375,11 +376,11 @@ def _missing_lines(
                 untold.add(score.unscored)
         bare |= dict.fromkeys(undefined(track, metrics[name]))
     for reason in sorted(untold):
-        yield f"– {reason}."
+        yield f"A score of – means: {reason}."
     yield from _no_intervals(summary, metrics)
     yield from method_lines(summary.tracks.values())
     if bare:
-        yield f"– {', '.join(bare)}: no scored record has any."
+        yield f"No scored record has a value for: {', '.join(bare)}."
     for part in extended:
         yield from part.notes(summary)
     left_out: dict[str, list[str]] = {}
@@ -402,14 +403,14 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
     for task in unrated:
         yield f"{task} needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
     if any(track.scoring is not None for track in tracks.values()):
-        yield "authors-v1: for comparison with published first-version scores only."
+        yield "authors-v1: compare these scores only with the authors' first published scores."
     # Its scores are of words in common: beside an LLM judge's they would be read as the same.
     elif not summary.comparable and judged:
-        yield f"Judge {summary.judge}: not comparable with LLM-judged scores."
+        yield f"Scores by judge {summary.judge} are not comparable with LLM-judged scores."
         if agreement := known_agreement(summary.judge):
-            yield f"  Its agreement: {agreement}."
+            yield f"  Agreement of this judge: {agreement}."
         for told in people_say(summary.judge, summary.judge_fingerprint):
-            yield f"  By a calibration: {told}."
+            yield f"  Calibration of this judge: {told}."
     if judged:
         yield from judge_check_lines(summary)
 

@@ -376,10 +376,10 @@ async def admit(
 def _wrongly_declared(declared: Any) -> str:
     """Say which of the declarations of a system is none, if there is one."""
     if not isinstance(declared, list | tuple) or not all(isinstance(one, str) for one in declared):
-        return "declares: expected a list of names of checks"
+        return "declares: expected a list of check names"
     for name in map(current_name, declared):
         if name in CHECKS and name not in DECLARATIONS:
-            return f"declares {name!r}: scores mean nothing without that check"
+            return f"declares {name!r}: this check is mandatory; remove it from declares"
         if name not in CHECKS:
             known = ", ".join(DECLARATIONS)
             hint = closest(name[:80], DECLARATIONS)
@@ -392,7 +392,7 @@ def _way_out(check: _Check, connection: MemoryConnection) -> str:
     if not check.meant:
         return ""
     how = connection.declaring.format(json.dumps([check.name]))
-    return f"; a system that {check.meant} declares it: {how}"
+    return f"; if the system {check.meant} by design, declare it: {how}"
 
 
 def _fault_of(failed: MemoryFailed) -> str:

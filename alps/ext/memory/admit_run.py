@@ -38,15 +38,15 @@ async def admitted(memory: EmbeddedMemory | None, when: Literal["before", "after
     try:
         checks = await memory.admit(when)
     except MemoryFailed as failure:
-        why = f"{failure}; the same command resumes from here"
+        why = f"{failure}; the same command resumes the run"
         raise UsageError(f"memory={memory.name} was not checked {when} the run: {why}") from failure
     failed = [check for check in checks if not check.passed]
     if failed:
         first = failed[0]
         others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
         raise UsageError(
-            f"memory={memory.name}: not admitted {when} the run, so there are no scores: "
-            f"{first.name}: {first.fault}{others}; for all checks: alps doctor memory={memory.name}"
+            f"memory={memory.name}: not admitted {when} the run, so alps gives no scores: "
+            f"{first.name}: {first.fault}{others}; all checks: alps doctor memory={memory.name}"
         )
     return checks
 
@@ -80,7 +80,7 @@ def checks_of(settings: DoctorKeys) -> list[Check]:
     """
     name = str(settings.memory)
     if settings.env is not None and not name.startswith(SPOKEN):
-        why = "only program:CMD and mcp:CMD use it; leave it out"
+        why = "only program:CMD and mcp:CMD use env=; leave it out"
         raise UsageError(f"env={settings.env} would change nothing: {why}")
     check_memory_models(settings, name)
     models = asked_models(settings)
@@ -112,7 +112,9 @@ def checks_of(settings: DoctorKeys) -> list[Check]:
         )
         memory = open_memory(name, options, lambda: ())
         if not isinstance(memory, Store):
-            raise UsageError(f"memory={name}: not a memory system, so there is nothing to check")
+            raise UsageError(
+                f"memory={name}: not a memory system; doctor checks only memory systems"
+            )
         return run_loop(_checked(memory, clients))
 
 

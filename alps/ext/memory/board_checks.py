@@ -182,7 +182,7 @@ def check_memory(folder: Path, card: Submission, findings: Findings) -> dict[int
     for n, run in enumerate(card.runs):
         name = memory_of_run(run.settings)
         if name is not None and runs.count(n) != 1:
-            what = f"memory={shown(name)} is a memory system, but its hits are missing"
+            what = f"memory={shown(name)} is a memory system, but the submission lacks its hits"
             findings.serious("memory", f"runs.{n}", what, PACK_AGAIN)
         elif name is None and n in runs:
             what = "the run has no memory system"
@@ -224,10 +224,10 @@ def _check_admission(
         break
     fault = first_fault(diary.admission)
     if fault != memory.withheld:
-        what = f"printed {figure(memory.withheld)}, but its checks give {figure(fault)}"
+        what = f"printed {figure(memory.withheld)}, but the checks give {figure(fault)}"
         findings.serious("admission", f"{where}.withheld", what, _MEND)
     if fault is not None:
-        what = f"not admitted, so there are no scores: {shown(fault, 120)}"
+        what = f"not admitted, so the system has no scores: {shown(fault, 120)}"
         findings.note("admission", f"{where}.withheld", what)
     if fault is None:
         _check_complete(place, memory, diary.admission, findings)
@@ -258,7 +258,7 @@ def _check_withheld(name: str, track: PublishedTrack, fault: str, findings: Find
     files = track.files.present().values()
     scored = [metric for metric, score in track.scores.items() if score.value is not None]
     if scored or track.scored or track.floors or any(file.rows for file in files):
-        what = f"has scores, but was not admitted: {shown(fault, 120)}"
+        what = f"the system has scores, but was not admitted: {shown(fault, 120)}"
         findings.serious("admission", f"tracks.{name}", what, _MEND)
 
 
@@ -399,7 +399,7 @@ def _check_made_again(
     # Users of a memory that keeps something, and those of a placebo, may come from other tracks.
     made = is_alone(memory) or (is_ours(memory) and len(card.tracks) == 1)
     if gold is None or not is_own(model) or not made:
-        findings.unchecked.append(f"{unchecked}, as it cannot be reproduced here")
+        findings.unchecked.append(f"{unchecked}, which cannot be reproduced here")
         return
     try:
         other = [named(key) for key in differing(as_run(model, gold), gold, rows)]
@@ -438,11 +438,11 @@ def check_hits(
         what = f"{task.track}: whether answers follow from the hits ({shown(str(error), 160)})"
         findings.unchecked.append(what)
     if wrong:
-        what = f"answers that do not follow from the hits of the diary ({len(wrong):,}): "
+        what = f"answers that do not follow from the hits in the diary ({len(wrong):,}): "
         what += some_of(wrong)
         findings.serious("hits", f"{task.track}/predictions.jsonl", what, _MEND)
     if reads and system is None:
-        what = f"{task.track}: what {shown(model, 60)} answered to what it was shown"
+        what = f"{task.track}: answers of {shown(model, 60)} to the memories shown"
         findings.unchecked.append(what)
 
 
@@ -454,7 +454,7 @@ def _fault_of_answer(
         return "no hits" if row["outcome"] == "ok" else ""
     if needs_reader(task):
         if row.get("shown") is None:
-            return "what the reader was shown is not recorded" if row["outcome"] == "ok" else ""
+            return "no record of what the reader was shown" if row["outcome"] == "ok" else ""
         noted = ShownToReader.model_validate(row["shown"])
         if noted != _noted(run_loop(memory.recall(task, sample, memory.most))):
             return "the reader was shown something else"
@@ -482,7 +482,7 @@ def check_stray_hits(track: str, gold: GoldTrack, diary: PackedDiary, findings: 
         known.update(keys_of(gold.task, sample))
     there = [key for key in diary.hits if key.partition(" ")[0] == track]
     if stray := [shown(key, 60) for key in there if key not in known]:
-        what = f"records that are not in the split ({len(stray):,}): {some_of(stray)}"
+        what = f"records outside the split ({len(stray):,}): {some_of(stray)}"
         findings.serious("extra_ids", f"{track}: {FILE}", what, PACK_AGAIN)
 
 

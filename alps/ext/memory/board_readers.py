@@ -161,8 +161,10 @@ def _in_group(
                 whom = (
                     "the same reader" if kind == "apart" else "the same model with other settings"
                 )
-                words[kind] = f"without memory its reader scores {mine}, and {whom} {others} in "
-                words[kind] += f"{other}; they differ significantly (p ≤ {SIGNIFICANCE})"
+                words[kind] = (
+                    f"without memory its reader scores {mine}, but {whom} scores {others} in "
+                )
+                words[kind] += f"{other}; the difference is significant (p ≤ {SIGNIFICANCE})"
         if "apart" in words or group[slug] == group.get(otherwise.get(slug, "")):
             words.pop("otherwise", None)
         held[slug] = HeldAgainst(**words, alone=alone)
@@ -236,13 +238,13 @@ def check_same_reader(folder: Path, card: Submission, findings: Findings) -> Non
     # Its own rows are a finding where they are verified.
     for name in sorted(unread.keys() - {card.slug})[:MOST_EXAMPLES]:
         why = shown(unread[name], 160)
-        what = f"runs without memory of {shown(name, 60)}, which can't be read ({why})"
-        findings.unchecked.append(f"{what}: not compared")
+        what = f"runs without memory of {shown(name, 60)}: the files can't be read ({why})"
+        findings.unchecked.append(what)
 
 
 def _say(card: Submission, where: str, held: HeldAgainst, findings: Findings) -> None:
     if held.apart:
-        mend = "ask the reader again with alps memory compare; boards rank neither until they agree"
+        mend = "run the reader again with alps memory compare; boards rank neither until both agree"
         findings.warn("beside", where, f"{card.slug}: {shown(held.apart, 300)}", mend)
     if held.otherwise:
         mend = "explain in notes why other settings of the model score differently"

@@ -29,14 +29,14 @@ def examine_memory(settings: BaseModel, console: Console) -> int | None:
     keys = DoctorKeys.of(settings)
     if keys.memory is None:
         if others := sorted(keys.model_fields_set & set(DoctorKeys.model_fields)):
-            raise UsageError(f"{others[0]}= goes with memory=NAME")
+            raise UsageError(f"{others[0]}= needs memory=NAME")
         return None
     name = keys.memory
     checks = checks_of(keys)
     failed = sum(not check.passed for check in checks)
     console.print(*printed([_table(name, checks)]))
     passed = f"{counted(len(checks) - failed, 'check')} passed"
-    console.print(f"{passed}, {failed} failed: no scores." if failed else f"{passed}: admitted.")
+    console.print(f"{passed}, {failed} failed: not admitted." if failed else f"{passed}: admitted.")
     return 1 if failed else 0
 
 

@@ -26,8 +26,8 @@ def memory() -> None:
 def memory_compare(run: Path, settings: "BesideSettings") -> None:
     """Run the same reader with no memory, full context and others.
 
-    Does the memory help? Rows are sorted by the paired difference from no memory. Runs that are
-    there are not repeated.
+    The rows show whether the memory helps: they are sorted by the paired difference from no
+    memory. Existing runs are not repeated.
 
     \b
       alps memory compare runs/personamem-rules-samples
@@ -53,7 +53,7 @@ def memory_diagnose(run: Path, record: str, settings: "DiagnoseSettings") -> Non
     """Find where the memory system lost the evidence of each wrong answer.
 
     The system ingests the history again, and the reader answers again with the evidence alone.
-    With ID: everything known of one wrong answer.
+    With ID, alps prints all facts about one wrong answer.
 
     \b
       alps memory diagnose runs/personamem-rules-samples
@@ -81,7 +81,7 @@ def memory_list() -> None:
 @command(name="install", group=memory, quick=True)
 @click.argument("name")
 def memory_install(name: str) -> None:
-    """Install a memory system in an environment of its own.
+    """Install a memory system in a separate environment.
 
     \b
       alps memory install memos

@@ -103,7 +103,7 @@ def beside(folders: Sequence[Path], notes: Sequence[str] = ()) -> MemoryComparis
     memories = [str(run.manifest.settings.get("memory", FULL)) for run in runs]
     if NOTHING not in memories:
         raise UsageError(
-            f"none of these runs has memory={NOTHING}, which the others are compared with"
+            f"none of these runs has memory={NOTHING}, the baseline of this comparison; add one"
         )
     comparison = compare_runs(folders)
     letters = [side.letter for side in comparison.sides]
@@ -127,7 +127,7 @@ def _withheld(tracks: Sequence[ComparedTrack]) -> Iterator[str]:
     for track in tracks:
         for row in track.rows:
             if row.difference is not None and row.difference.value is None:
-                yield f"{track_title(track.name)}, {row.memory}: no Δ, as {row.difference.reason}"
+                yield f"{track_title(track.name)}, {row.memory}: no Δ ({row.difference.reason})"
 
 
 def _rows(
@@ -192,10 +192,11 @@ def print_beside(result: MemoryComparison, console: Console) -> None:
     ties = "ties: rows that share a letter are not significantly different (p ≥ .05, Holm)."
     lines = [
         *(f"{note}." for note in result.notes),
-        f"Δ: the paired difference from memory={NOTHING}, by which the rows are sorted.",
+        f"Δ: paired difference from memory={NOTHING}; rows are sorted by Δ.",
         *([ties] if tied else []),
-        f"{REFUSAL}: score of a reader that always declines; left out of the ties.",
-        "tokens: mean tokens of history shown to the reader; –: all.",
+        f"{REFUSAL}: score of a reader that declines to answer every question; not tested against "
+        "the other rows.",
+        "tokens: mean number of history tokens shown to the reader; – means the whole history.",
     ]
     parts: list[Part] = []
     for track in result.tracks:

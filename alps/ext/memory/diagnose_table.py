@@ -24,11 +24,11 @@ from alps.show.table import (
 _MEANINGS: dict[Stage, str] = {
     "memory failed": "a call of the memory system failed",
     "not extracted": "no memory contains the evidence",
-    "lost in update": "the memory that contained it was replaced or removed",
-    "not indexed": "a memory contains it, but a search for its own words does not find it",
-    "ranked too low": "it is found, but not among the first k",
-    "cut by the budget": "it is among the hits, but was not shown",
-    "not used by the reader": "it was shown, but the answer is wrong",
+    "lost in update": "the memory with the evidence was replaced or removed",
+    "not indexed": "a memory contains the evidence, but searching for its words does not find it",
+    "ranked too low": "the search finds the evidence, but not among the first k",
+    "cut by the budget": "the evidence is among the hits, but was not shown",
+    "not used by the reader": "the evidence was shown, but the answer is wrong",
     "gold suspect": "the reader is wrong even with the evidence alone",
     "not estimable": "the data has no evidence, or the system lists no memories",
 }
@@ -51,8 +51,8 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     looked = [one for one in located if one is not None]
     if differing := sum(not one.same for one in looked):
         notes.append(
-            f"When replayed, the system's hits differ for {differing:,} of {len(looked):,}, "
-            "so their cause is less certain"
+            f"On replay, the system's hits differ for {differing:,} of {len(looked):,} answers, "
+            "so the cause of these errors is less certain"
         )
     shown = [stage for stage in STAGES if diagnosis.count(stage)]
     lines = [*(f"{note}." for note in notes), *(f"{stage}: {_MEANINGS[stage]}." for stage in shown)]
@@ -66,7 +66,7 @@ def print_miss(diagnosis: Diagnosis, word: str, console: Console) -> None:
         UsageError: If `word` means none of them.
     """
     if not diagnosis.misses:
-        raise UsageError(f"{diagnosis.folder}: no answer is wrong")
+        raise UsageError(f"{diagnosis.folder}: all answers are right")
     where = f"the wrong answers of {diagnosis.folder}"
     key = pick(word, [miss.key for miss in diagnosis.misses], where=where)
     miss = next(miss for miss in diagnosis.misses if miss.key == key)
@@ -88,7 +88,7 @@ def _rows(miss: Miss) -> Iterator[tuple[str, str]]:
         yield name, "no" if found is None else f"{found.place}: {'same' if again else found.text}"
         said |= set() if found is None else {found.text}
     if facts.located is None:
-        yield "fed again", "not checked, or the system failed"
+        yield "ingested again", "not checked, or the system failed"
     elif facts.located.listed is None:
         yield "memories", "the system lists none"
     yield "with the evidence alone", _right(facts.with_evidence)

@@ -20,6 +20,6 @@ def refuse_untyped(run: RunFolder, typed: Mapping[str, str | None]) -> None:
             raise UsageError(f"{key}={value}: {run.folder} has {key}={named}")
         if value is None and named.startswith(_FOREIGN):
             raise UsageError(
-                f"{run.folder} was made with {key}={named}, which this command would run: if you "
-                f"trust it, add {key}=… to the command"
+                f"{run.folder} was made with {key}={named}, and this command would run that code: "
+                f"if you trust the code, add {key}=… to the command"
             )

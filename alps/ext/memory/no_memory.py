@@ -35,8 +35,8 @@ def too_many_failed(own: float, without: float) -> str | None:
     """
     if max(own, without) <= MOST_FAILED:
         return None
-    shares = f"{own:.1%} of its answers and {without:.1%} of those without memory failed"
-    return f"{shares}; at most {MOST_FAILED:.0%} may".replace("%", " %")
+    shares = f"{own:.1%} of answers with memory and {without:.1%} without memory failed"
+    return f"{shares} (at most {MOST_FAILED:.0%} may)".replace("%", " %")
 
 
 def without_difference(runs: Mapping[str, RunFolder], track: str) -> dict[tuple[str, str], str]:

@@ -42,6 +42,6 @@ def declared(said: Any, has: frozenset[str]) -> Declared:
         raise ValueError(f"{expected}, got {beginning(said)}")
     more = said.get("can", [])
     if not isinstance(more, list) or any(name not in (*OPTIONAL, *METHODS) for name in more):
-        raise ValueError(f"can: it takes a list of {', '.join(OPTIONAL)}")
+        raise ValueError(f"can: must be a list of {', '.join(OPTIONAL)}")
     declares = said.get("declares")
     return Declared(has | frozenset(more), said.get("persistent") is True, declares)

@@ -126,7 +126,7 @@ class Scripts:
                 await self._carry_out(run, steps)
                 return
         raise MemoryFailed(
-            "open", f"it ended {_ATTEMPTS} times during ingest and search of one user"
+            "open", f"the program ended {_ATTEMPTS} times during ingest and search of one user"
         )
 
     async def _begin(self, run: _Run, steps: Sequence[Step], *, again: bool) -> None:

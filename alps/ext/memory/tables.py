@@ -39,14 +39,14 @@ class Shown(ShownPart):
             yield f"Admission of the memory system: {passed} passed in {took:.1f} s."
             if declared:
                 not_for_it = ", ".join(declared_in(tests))
-                yield f"Checks declared as not applicable: {not_for_it}."
+                yield f"The system declares these checks as not applicable: {not_for_it}."
         if settled := summary.phases.get("settle"):
             each = zip(("p50", "p95", "p99"), (settled.p50, settled.p95, settled.p99), strict=True)
             lag = ", ".join(f"{seconds:.4f} s ({name})" for name, seconds in each)
-            yield f"Time until searchable: {lag} (end of ingest to ready)."
+            yield f"Time from the end of ingestion until memories are searchable: {lag}."
         if summary.bytes_per_1000_turns is not None:
-            size = f"{summary.bytes_per_1000_turns:,.0f} bytes for each 1,000 turns"
-            yield f"Storage: {size} ingested."
+            size = f"{summary.bytes_per_1000_turns:,.0f} bytes"
+            yield f"Storage per 1,000 ingested turns: {size}."
 
     def withheld(self, runs: Mapping[str, RunFolder], track: str) -> Mapping[Pair, str]:
         """Return the pairs that have no difference from no memory."""

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 def annotate(folder: str, settings: Any) -> None:
     """Collect human labels in a local page.
 
-    Makes a folder, or continues it, and serves its page until Ctrl-C: rate, relate, verify gold,
-    write queries.
+    alps makes or continues a folder and serves its page until Ctrl-C. On the page, annotators
+    rate answers, relate memories, verify gold or write queries.
 
     \b
       alps annotate work job=rate from=runs/utilization-rules-samples as=anna
-      alps annotate work as=ben                continues in the same folder
-      alps annotate export work out=labels     then: alps calibrate labels=labels
+      alps annotate work as=ben                (continues in the same folder)
+      alps annotate export work out=labels     (next: alps calibrate labels=labels)
     """
     _serve(Path(folder).expanduser(), settings)
 
@@ -80,7 +80,7 @@ def _serve(folder: Path, parsed: Any) -> None:
 def annotate_draw(run: Path, settings: "DrawSettings") -> None:
     """Draw a random sample of judged answers to label.
 
-    The label folder holds what the judge was asked, without its verdicts.
+    The label folder has the questions to the judge, without its verdicts.
 
     \b
       alps annotate draw runs/utilization-rules-samples n=100 out=labels
@@ -89,11 +89,7 @@ def annotate_draw(run: Path, settings: "DrawSettings") -> None:
 
     drawn = draw_labels(run, n=settings.n, out=Path(settings.out), seed=settings.seed)
     for rubric, counts in drawn.rubrics.items():
-        how = (
-            "at random"
-            if counts.random
-            else "half chosen as likely matches, so not a random sample"
-        )
+        how = "at random" if counts.random else "half chosen as likely matches, so not at random"
         say(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
     say(f"{drawn.folder}: {drawn.items:,} items to label; its README.md says how")
 
@@ -129,8 +125,8 @@ def annotate_export(folder: str, settings: "LabelExportSettings") -> None:
 def annotate_agreement(folders: list[str], settings: "AgreementSettings") -> None:
     """Measure inter-annotator agreement, and agreement with the draft.
 
-    LABELS is a folder with the annotations of two people in the release layout, their two files,
-    or a label folder.
+    LABELS is a folder with annotations of two people in the release layout, their two files, or
+    a label folder.
 
     \b
       alps annotate agreement annotations

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def data_personas(settings: "PersonaSettings") -> None:
     """Write invented users and questions about them in PersonaMem's files.
 
-    The same seed gives the same bytes. A model may write the texts, and a filter may drop what a
-    model answers without the history; what is killed goes on when it is given again.
+    The same seed gives the same bytes. A model can write the texts, and a filter can drop
+    questions that a model answers without the history. The same command resumes after a kill.
 
     \b
       alps data personas out=personas n=30 size=32k
@@ -32,7 +32,7 @@ def data_personas(settings: "PersonaSettings") -> None:
     click.echo(f"{done.questions:,} questions about {done.personas:,} personas: {settings.out}")
     if settings.filter is not None:
         click.echo(
-            f"{done.dropped:,} questions dropped: {settings.filter} answers them without history"
+            f"Dropped {done.dropped:,} questions that {settings.filter} answers without history"
         )
     for reason in done.left_out:
         click.echo(f"left out: {reason}", err=True)

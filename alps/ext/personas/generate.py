@@ -112,7 +112,7 @@ def _refuse_idle(settings: PersonaSettings) -> None:
     used = {"out", "n", "size", "language", "seed", "model"}
     idle = sorted(settings.model_fields_set - used)
     if idle:
-        raise UsageError(f"{idle[0]}: only a model uses it; give model= or filter=, too")
+        raise UsageError(f"{idle[0]}: only a model uses this setting; add model= or filter=")
 
 
 def _manifest(settings: PersonaSettings) -> dict[str, Any]:

@@ -25,13 +25,13 @@ class PersonaSettings(FrozenSettings):
     """Settings of `alps data personas`."""
 
     out: HomePath = Field(description="folder to write")
-    n: int = Field(20, ge=1, le=10_000, description="how many personas, of 35 questions each")
+    n: int = Field(20, ge=1, le=10_000, description="number of personas, with 35 questions each")
     size: Literal["32k", "128k", "1M"] = Field("32k", description="tokens of each history")
     language: Literal["en", "zh"] = Field("en", description="en or zh")
     seed: int = Field(0, ge=0, description="seed of every random draw")
     model: str = Field("templates", description="writer of the texts: templates or PROVIDER/MODEL")
     filter: str | None = Field(
-        None, description="PROVIDER/MODEL; questions that it answers without history are dropped"
+        None, description="PROVIDER/MODEL; drops questions that it answers without history"
     )
     filter_api_base: Address = Field(None, description="endpoint of the filter")
     api_base: Address = as_of(RunKeys, "api_base")

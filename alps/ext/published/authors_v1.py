@@ -252,7 +252,7 @@ def rescored(tasks: Sequence[Task]) -> tuple[Task, ...]:
     )
     if not found:
         raise UsageError(
-            f"scoring=authors-v1: only for {' and '.join(_PREDICTED)}; leave it out for other tasks"
+            f"scoring=authors-v1 takes only {' and '.join(_PREDICTED)}; leave it out otherwise"
         )
     return found
 

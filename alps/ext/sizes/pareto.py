@@ -186,8 +186,9 @@ def _corrected(places: Sequence[FrontPlace]) -> list[FrontPlace]:
 
 
 EXPLANATION = (
-    "front: no other point scores as high for as little. ties: the score is not significantly "
-    "lower than that of the best point that takes no more (p ≥ .05, Holm)."
+    "front: every other point with an equal or higher score uses more of the resource that the "
+    "table compares (tokens, time or money). ties: the score is not significantly below the "
+    "score of the best point that uses no more of the resource (p ≥ .05, Holm)."
 )
 
 

@@ -94,9 +94,9 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Curve]]") -> Chart:
         )
     title = metric.title.strip()
     about = (
-        f"{title} by the limit on tokens of history that the reader sees; the axis is log₂ "
-        "of the size. The bands are 95 % intervals. The area under a curve is its mean height "
-        "along this axis."
+        f"{title} by the limit on history tokens that the reader sees; the x-axis is log₂ "
+        "of this limit. Bands are 95 % intervals. The area under a curve is the curve's mean "
+        "height along this axis."
     )
     drawing = context_curve(lines, axis_of(metric), name=f"{title} over the size of the context")
     heading = f"Equal context sizes: {track_title(first.track)}"

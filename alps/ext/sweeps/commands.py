@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def sweep(plan: str, settings: "SweepSettings") -> None:
     """Run many systems on many tasks within one budget.
 
-    The whole plan is checked before the first request. The same command resumes what is left;
-    only=failed repeats what failed.
+    alps checks the whole plan before the first request. The same command resumes an interrupted
+    sweep; only=failed repeats failed runs.
 
     \b
       alps sweep plan.toml

@@ -20,8 +20,8 @@ _CAPS = ("max_cost", "max_total_tokens")
 _OF_ALL = ("out", *_CAPS)
 _NEVER = {
     "config": "extends= names another plan",
-    "dry_run": "a plan is always checked before the first request",
-    **dict.fromkeys(("engine", "workers", "scheduler"), "a sweep is one process"),
+    "dry_run": "alps always checks a plan before the first request",
+    **dict.fromkeys(("engine", "workers", "scheduler"), "a sweep runs in one process"),
     **dict.fromkeys(
         ("audit", "audit_judge", "audit_judge_api_base", "audit_labels"),
         "audit a finished run: alps score RUN audit_judge=… audit=10%",
@@ -36,10 +36,10 @@ class SweepSettings(FrozenSettings):
     """Settings of `alps sweep`."""
 
     only: Literal["all", "failed"] = Field(
-        "all", description="failed: only the runs that failed or lost records"
+        "all", description="failed: only runs that failed or lost records"
     )
     fresh: bool = Field(
-        False, description="yes: answer all runs again in their folders; those there are kept"
+        False, description="yes: answer all runs again in their folders; previous runs are kept"
     )
     max_cost: float | None = Field(None, ge=0, description="US dollars for all runs together")
     max_total_tokens: int | None = Field(
@@ -106,7 +106,7 @@ def plan_of_words(words: Sequence[str]) -> SweepPlan:
     for model, settings in zip(models, _without_idle(own), strict=True):
         given = settings.model_fields_set - {"config"}  # its values are words like others
         if refused := [name for name in _NEVER if name in given]:
-            raise UsageError(f"{refused[0]}=: not with several models; name one in model=")
+            raise UsageError(f"{refused[0]}=: not allowed with several models; name one in model=")
         cells.append(SweepCell(model, settings.task, _less(settings, _OF_ALL)))
     first = parsed[0]
     out = None if first.out is None else Path(first.out)
@@ -204,7 +204,7 @@ def _read(path: Path, faults: list[str], above: tuple[Path, ...]) -> _Tables:
         return _Tables()
     base, extends = _Tables(), values.pop("extends", None)
     if extends is not None and not isinstance(extends, str):
-        faults.append(f"{path}, extends: it takes the path of another plan")
+        faults.append(f"{path}, extends: must be the path of another plan")
     elif extends is not None and path.resolve() in above:
         faults.append(f"{path}, extends: a plan can't extend itself")
     elif extends is not None:
@@ -219,7 +219,7 @@ def _parted(path: Path, values: dict[str, Any], faults: list[str]) -> _Tables:
     """Part the keys of one file, and refuse those that mean nothing there."""
     matrix, excluded = values.pop("matrix", {}), _tables_of(path, "exclude", values, faults)
     if not isinstance(matrix, dict):
-        faults.append(f"{path}, matrix: it takes a table, [matrix]")
+        faults.append(f"{path}, matrix: must be a table, [matrix]")
         matrix = {}
     own = {}
     for axis in ("model", "task"):
@@ -234,7 +234,7 @@ def _parted(path: Path, values: dict[str, Any], faults: list[str]) -> _Tables:
     for key, value in matrix.items():
         axes[key] = value if isinstance(value, list) else [value]
         if not axes[key] or any(isinstance(one, list | dict) for one in axes[key]):
-            faults.append(f"{path}, matrix.{key}: it takes one value or more, and no lists in it")
+            faults.append(f"{path}, matrix.{key}: must be one or more values, without nested lists")
         elif twice := [one for place, one in enumerate(axes[key]) if one in axes[key][:place]]:
             faults.append(f"{path}, matrix.{key}: {twice[0]} appears twice")
     return _Tables(values, axes, own["model"], own["task"], tuple(excluded))
@@ -246,7 +246,7 @@ def _tables_of(
     tables = values.pop(name, [])
     if isinstance(tables, list) and all(isinstance(one, dict) for one in tables):
         return tables
-    faults.append(f"{path}, {name}: it takes tables, [[{name}]]")
+    faults.append(f"{path}, {name}: must be tables, [[{name}]]")
     return []
 
 
@@ -260,7 +260,7 @@ def _by_name(
         name = own.pop("name", None)
         if not isinstance(name, str) or not name:
             faults.append(
-                f"{path}, {axis}[{place}].name: missing; name the value that it belongs to"
+                f"{path}, {axis}[{place}].name: missing; name the {axis} that this table describes"
             )
             continue
         if name in by_name:
@@ -283,7 +283,9 @@ def _unknown(
             instead = unlike_any(key, RunSettings, beside=beside)
             yield f"{path}, {table}{key}: unknown key{instead}"
         elif key in never:
-            why = _NEVER.get(key, "it applies to all runs together: put it above the tables")
+            why = _NEVER.get(
+                key, "this setting applies to all runs together: put it above the tables"
+            )
             yield f"{path}, {table}{key}: not here; {why}"
 
 

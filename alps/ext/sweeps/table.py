@@ -40,9 +40,9 @@ _TIES = (
     "of a task). "
 )
 _EXPLANATION = (
-    "cost: US dollars of a system's own requests, judge left out; cached replies cost "
-    "nothing; – where a price is unknown. Pareto: no other system scores as high for as little, "
-    "among those with a cost."
+    "cost: US dollars for a system's own requests, without the judge; cached replies are free, "
+    "and – means an unknown price. Pareto: no other system with a known cost scores as high "
+    "at the same or lower cost."
 )
 
 
@@ -131,10 +131,10 @@ def report_sweep(runs: Sequence[SweptRun], *, left: int = 0) -> SweepReport:
         try:
             tracks += _compared(scored) if len(scored) > 1 else chain(*map(_alone, scored))
         except (UsageError, RunFolderError) as error:
-            notes.append(f"{task} under {judge} is not compared: {error}")
+            notes.append(f"No comparison of {task} under {judge}: {error}")
             tracks += chain(*map(_alone, scored))
     if left:
-        notes.append(f"Not repeated, because they did not fail: {counted(left, 'run')}")
+        notes.append(f"Not repeated, without a failure: {counted(left, 'run')}")
     for run in runs:
         if run.failure:
             notes.append(f"{run.task} {run.system}: {run.failure.rstrip('.')}")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def view(runs: list[Path], settings: "ViewSettings") -> None:
     """Browse records in a browser.
 
-    Search and filter the records of one run, or of several side by side. The page and its files
-    work without a server; serve=yes needs none of them, and follows runs that are under way.
+    Search and filter the records of one run, or of several runs side by side. The page and its
+    files work without a server; serve=yes needs no files and follows runs in progress.
 
     \b
       alps view runs/extraction-rules-samples
@@ -33,7 +33,7 @@ def view(runs: list[Path], settings: "ViewSettings") -> None:
     idle = "out" if settings.serve else "port"
     if idle in settings.model_fields_set:
         state = "yes" if settings.serve else "no"
-        raise click.UsageError(f"{idle}=: it changes nothing with serve={state}; leave it out")
+        raise click.UsageError(f"{idle}= would change nothing with serve={state}; leave it out")
     if settings.serve:
         _serve_view(runs, settings.port)
         return

@@ -36,7 +36,7 @@ def require_packages(command: str) -> None:
     """
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
         extra = "pip install 'alps-eval[annotate]'"
-        raise UsageError(f"{command} needs packages that are not installed: {extra}")
+        raise UsageError(f"{command} needs more packages: {extra}")
 
 
 def listen(port: int) -> socket.socket:
@@ -53,7 +53,7 @@ def listen(port: int) -> socket.socket:
         bound.listen()
     except OSError as error:
         bound.close()
-        fault = f"{error.strerror or error}; choose another, or 0 for any"
+        fault = f"{error.strerror or error}; choose another port, or 0 for any"
         raise UsageError(f"port={port}: {fault}") from error
     return bound
 

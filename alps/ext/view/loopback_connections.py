@@ -12,8 +12,8 @@ MOST = 64
 """Connections that may be without a whole request; of more, the oldest is closed."""
 SECONDS = 20.0
 """For how long one may be without a whole request."""
-_SAID = "connections that send no request are closed: {}"
-_MANY, _LATE, _BROKEN = "there are too many", "they have waited too long", "they do not send HTTP"
+_SAID = "closing connections without a request: {}"
+_MANY, _LATE, _BROKEN = "there are too many", "they waited too long", "they do not send HTTP"
 
 
 class TimedConnection(H11Protocol):  # type: ignore[misc]

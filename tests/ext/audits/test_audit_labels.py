@@ -99,7 +99,7 @@ def test_a_finished_run_is_scored_with_the_labels_of_people(here, monkeypatch):
     assert re.search(r"^ corrected +\.\d{3} .* by 21 audits of people$", done.out, re.M)
     shown = alps_here("show", here / "run").out
     assert "Corrected by audits of people" in shown
-    assert "21 of 26 records audited by people. PPI++ over sessions." in shown
+    assert "21 of 26 records audited by people. Method: PPI++ over sessions." in shown
 
 
 def test_people_audit_the_sessions_that_a_judge_of_the_same_share_and_seed_would(here, monkeypatch):
@@ -130,7 +130,7 @@ def test_labels_that_changed_are_scored_anew_and_the_audits_of_a_judge_stay(here
     shutil.rmtree(here / "run" / "audit")
     assert alps_here("score", "run", "audit_judge=always-no", "audit=80%").code == 0
     said = alps_here("score", "run", "audit_labels=labels").one_line
-    assert "holds the audits of always-no" in said
+    assert "holds audits by always-no" in said
 
 
 def test_what_people_leave_open_corrects_nothing(here, monkeypatch):
@@ -144,7 +144,7 @@ def test_what_people_leave_open_corrects_nothing(here, monkeypatch):
     done = alps_here("score", "run", "audit_labels=labels")
     assert done.code == 1
     assert "drawn records have no audit score" in done.err
-    assert "let people decide them" in done.err
+    assert "let annotators decide these items" in done.err
     assert corrected(here / "run")["f1"]["value"] is None
 
 
@@ -164,9 +164,9 @@ def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(he
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("audit_labels=labels", "audit=30%"), "the labels decide which records"),
-        (("audit_labels=labels", "audit_judge=openai/a"), "leave out one of"),
-        (("audit_labels=nowhere",), "holds no labels of whole sessions"),
+        (("audit_labels=labels", "audit=30%"), "audit_labels= selects records"),
+        (("audit_labels=labels", "audit_judge=openai/a"), "remove one of"),
+        (("audit_labels=nowhere",), "has no labels of whole sessions"),
         (("audit_labels=drawn",), "alps annotate FOLDER job=… from=RUN audit=20%"),
     ],
 )
@@ -179,7 +179,7 @@ def test_labels_that_audit_nothing_are_refused_in_one_line(here, monkeypatch, wo
 
 def test_a_draw_that_is_too_small_names_the_share_that_is_needed(here, monkeypatch):
     monkeypatch.chdir(here)
-    with pytest.raises(UsageError, match="at least 20 are needed: audit=77%"):
+    with pytest.raises(UsageError, match="at least 20 are needed: set audit=77%"):
         made(here / "small", "match", "run", audit="10%")
 
 

@@ -120,7 +120,7 @@ CARDS = [
     (f"{AUDIT}.scores.f1.value", 0.99, "corrected.f1.value: printed"),
     (f"{AUDIT}.seed", 7, "records were drawn and are missing under seed 7"),
     (AUDIT, None, "an audit without audit.jsonl, or the file without an audit"),
-    (f"{AUDIT}.fingerprint.judge", "gpt-9", "the id is not that of the other parts"),
+    (f"{AUDIT}.fingerprint.judge", "gpt-9", "the id does not match the other parts"),
 ]
 
 
@@ -156,11 +156,12 @@ def test_a_board_tells_what_corrects_a_score(shelf, tmp_path):
     assert [one for one in reviewed.findings if one.code == "audit"] == []
 
 
-CHOSEN = "which its submitter may have chosen: boards leave it out"
+CHOSEN = "which the submitter may have chosen: boards omit the audit"
 
 
 @pytest.mark.parametrize(
-    ("seed", "said"), [(1, CHOSEN), (None, "drawn by its answers, which its submitter could vary")]
+    ("seed", "said"),
+    [(1, CHOSEN), (None, "drawn from the answers, which the submitter could vary")],
 )
 def test_an_audit_that_no_maintainer_drew_is_named_and_left_out_of_boards(
     shelf, tmp_path, monkeypatch, seed, said
@@ -176,7 +177,7 @@ def test_an_audit_that_no_maintainer_drew_is_named_and_left_out_of_boards(
     assert verified.code == 0
     assert said in " ".join(verified.out.split())
     text, values = corrected_on_boards(tmp_path / "packed", tmp_path / "site")
-    assert "audit not shown: not drawn by a maintainer" in text
+    assert "audit hidden: not drawn by a maintainer" in text
     assert "audits by people" not in text
     assert values["others"] is None
 
@@ -202,7 +203,7 @@ def test_a_draw_for_other_answers_is_named_and_left_out_of_boards(copy):
     review["audit_draw"]["answers"] = "0" * 64
     (copy / REVIEW).write_text(json.dumps(review))
     (found,) = (one for one in verify(copy, Options(reviewed=True)).findings if one.code == "audit")
-    assert "which a maintainer drew for other answers, verdicts or scores" in found.what
+    assert "but a maintainer drew that seed for other answers, verdicts or scores" in found.what
     assert not load_one(copy).audit_is_drawn("task1")
 
 

@@ -142,16 +142,16 @@ def test_a_run_that_goes_on_keeps_its_audit(audited):
 
 def test_fewer_than_twenty_audits_are_refused_with_the_share_that_is_needed(here, server):
     said = alps_here(*RUN, *audit(server, "10%")).one_line
-    assert "audit=10%: 3 of 26 records of extraction; at least 20 are needed: audit=77%" in said
+    assert "audit=10%: 3 of 26 records of extraction; at least 20 are needed: set audit=77%" in said
     assert not (here / "audited").exists()
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("audit=30%",), "no judge audits; name audit_judge="),
-        ((f"audit_judge={AUDITOR}",), "give a share, too, such as audit=10%"),
-        (("audit_judge=lexical", "audit=90%"), "it judges the run already"),
+        (("audit=30%",), "no audit judge; add audit_judge="),
+        ((f"audit_judge={AUDITOR}",), "the share is missing; add one, such as audit=10%"),
+        (("audit_judge=lexical", "audit=90%"), "this is already the run's judge"),
         (("audit_judge=lexcal", "audit=90%"), "lexical"),
     ],
 )
@@ -163,7 +163,7 @@ def test_half_an_audit_is_refused_in_one_line(here, words, said):
 def test_another_judge_does_not_add_to_the_audits_of_the_first(audited, server):
     other = ("audit_judge=openai/other", *audit(server, "90%")[1:])
     said = alps_here("score", "audited", *other).one_line
-    assert "holds the audits of openai/auditor" in said
+    assert "holds audits by openai/auditor" in said
 
 
 def test_an_audit_that_a_budget_stops_corrects_nothing_until_it_goes_on(here, server):
@@ -371,7 +371,7 @@ def test_several_answers_to_a_record_are_one_audited_record():
     sessions = [n // 3 for n in range(30)]
     cheap = np.linspace(0, 1, 30)
     pairs = Pairs(cheap, cheap, np.ones(30, dtype=bool), sessions, (0.0, 1.0), sessions)
-    assert pairs.why_not() == "10 audited records: at least 20 are needed, 10 more"
+    assert pairs.why_not() == "10 audited records: at least 20 are needed; audit 10 more"
     half = pairs.where(np.arange(30) < 15)
     assert half.audited_records == 5
     nothing = np.zeros(20)

@@ -287,7 +287,7 @@ def test_an_endpoint_without_batches_is_refused_before_anything_is_paid_for(
     server, shape, tmp_path
 ):
     server.troubles.missing = True
-    with pytest.raises(UsageError, match="the endpoint takes no batches"):
+    with pytest.raises(UsageError, match="the endpoint does not accept batches"):
         run_on(server, shape, tmp_path / "out", batch=True)
     assert server.bill == []
 
@@ -302,7 +302,7 @@ def test_a_key_that_the_interface_refuses_is_told(server, shape, tmp_path):
     ("settings", "why"),
     [
         ({"model": "rules"}, "batch=yes would change nothing"),
-        ({"model": "gemini/gemini-2.5-flash"}, "no batches are sent to gemini"),
+        ({"model": "gemini/gemini-2.5-flash"}, "alps sends no batches to gemini"),
         ({"model": "rules", "judge": "mistral/mistral-small-latest"}, "judge=mistral"),
     ],
 )

@@ -107,7 +107,9 @@ def test_a_batch_that_is_gone_when_it_was_just_ordered_is_not_ordered_again_and_
     assert len(server.batches) == 1
     assert [batched for *_, batched in server.bill] == [appears] * 6
     if not appears:
-        assert any(line.endswith("is gone; its requests are sent one by one") for line in told)
+        assert any(
+            line.endswith("no longer exists; alps sends its requests one by one") for line in told
+        )
         lost = [row for row in desk.rows if row["outcome"] == "transport"]
         assert len(lost) == 6
 
@@ -122,7 +124,7 @@ def test_a_batch_that_never_ends_though_it_was_cancelled_ends_the_wait(
 
     monkeypatch.setattr(gather, "_ENDING", 0.2)
     server.troubles.edited = edited
-    with pytest.raises(UsageError, match="does not end, though it was cancelled"):
+    with pytest.raises(UsageError, match="was cancelled but has not ended"):
         ask(desk, questions(server, shape), deadline=0.0)
     assert len(server.batches) == 1
 

@@ -322,22 +322,22 @@ def accounted(**found):
 def test_what_a_calibration_took_and_lacks_is_said_in_sentences():
     assert accounted() == []
     assert accounted(unheard=1, left_out=("pa", "pf"), calls=Calls(**CALLS)) == [
-        "Not rated by org/[bold]judge: pa, pf.",
-        "No response for 1 item; they are left out.",
+        "org/[bold]judge cannot rate these labelled rubrics: pa, pf.",
+        "Left out: 1 item without a response from the judge.",
         "1 call (1,200 more from the cache), 3,000 tokens in, 40 out, cost –.",
     ]
-    assert accounted(unheard=2) == ["No response for 2 items; they are left out."]
+    assert accounted(unheard=2) == ["Left out: 2 items without a response from the judge."]
     assert accounted(calls=Calls(**CALLS | {"http": 0, "cached": 0})) == []
 
 
 def test_how_long_a_calibration_holds_is_said():
     (recorded,) = accounted(row={"made": "2026-01-01"})
-    assert "agreement is reported, scores are not corrected" in recorded
+    assert "alps reports agreement but corrects no scores" in recorded
     row = {"made": "2026-01-01", "expires": "9999-12-31", "pinned": True}
     assert accounted(row=row) == ["Valid for this judge with these settings until 9999-12-31."]
     (old,) = accounted(row={**row, "expires": "2026-02-01"})
     assert old.startswith(
-        "Expired on 2026-02-01: its oldest verdict is from 2026-01-01; calibrate into"
+        "Expired on 2026-02-01: the oldest verdict is from 2026-01-01; calibrate again in"
     )
     (unpinned,) = accounted(row={**row, "pinned": False})
     assert unpinned.endswith(

@@ -103,7 +103,7 @@ def test_a_scale_that_would_turn_a_judge_round_is_refused(tmp_path, name, values
     folder = write_labels(
         tmp_path / "labels", {name: scale}, [(name, payload, values[0], values[0])]
     )
-    with pytest.raises(UsageError, match="write that last"):
+    with pytest.raises(UsageError, match="put it last"):
         LabelledJudge(Rater(), read_labels(folder))
 
 
@@ -125,7 +125,7 @@ def test_items_that_people_do_not_settle_are_a_limit(tmp_path):
     some = reports(write(tmp_path / "one", {"pa": BINARY}, [*even, split]))["pa"]
     many = reports(write(tmp_path / "many", {"pa": BINARY}, [*even, split, split]))["pa"]
     assert not any("tie" in reason for reason in some.reasons)
-    assert "people tie on 2 of 22 items (9%); these are left out" in many.reasons
+    assert "people tie on 2 of 22 items (9%), which are left out" in many.reasons
     assert "2 on which people tie (9%)" in dict(lines_of(many))["items"]
 
 

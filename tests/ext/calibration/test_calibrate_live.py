@@ -163,7 +163,7 @@ def test_an_answer_that_is_no_verdict_is_counted_and_a_judge_that_is_gone_is_not
     with serve(moody) as server:
         ran = calibrate(tmp_path, server.url)
         assert ran.code == 1
-        assert "No response for 2 items" in ran.out
+        assert "Left out: 2 items without a response" in ran.out
         report = found(tmp_path)["rubrics"]["pa"]
         assert (report["n"], report["unparsed"]) == (8, 2)
         assert len(rows(tmp_path / "out" / "verdicts.jsonl")) == 10
@@ -270,9 +270,9 @@ def test_a_rubric_of_ones_own_lies_in_the_label_folder(tmp_path):
             "matching",
             {"kind": "nominal", "values": ["same", "other", "no"]},
             {},
-            "a judge can say narrower",
+            "a judge can return narrower",
         ),
-        ("pa", {"kind": "ordinal", "values": [1, 2, 3]}, answer("x"), "a judge can say 0"),
+        ("pa", {"kind": "ordinal", "values": [1, 2, 3]}, answer("x"), "a judge can return 0"),
     ],
     ids=[
         "no response",

@@ -59,7 +59,7 @@ def test_every_gate_can_be_set(tmp_path):
     found, _ = calibrated(tmp_path, "judge=lexical", "labels=stress", *words)
     assert found["matching"]["verdict"] != "fail"
     assert (
-        "gate_rate=2: it must be 1 or less"
+        "gate_rate=2: must be 1 or less"
         in alps_here("calibrate", "judge=lexical", "labels=stress", "gate_rate=2").err
     )
 
@@ -68,8 +68,8 @@ def test_a_judge_that_rates_nothing_says_what_it_left_out(stressed):
     assert stressed[0].keys() == {"matching"}
     left_out = " ".join(stressed[1].split())
     assert (
-        "Not rated by lexical: cf, ei_resonation, ei_expression, ei_reception, memory_used, pa"
-        in left_out
+        "lexical cannot rate these labelled rubrics: cf, ei_resonation, ei_expression, "
+        "ei_reception, memory_used, pa" in left_out
     )
 
 

@@ -100,7 +100,7 @@ FIVE = {
         "bins": [{"judge": 2.0, "people": 2.4, "low": None, "high": None, "n": 50}],
     },
     "verdict": "fail",
-    "reasons": ["kappa more than 0.1 below that between people"],
+    "reasons": ["kappa is more than 0.1 below the kappa between people"],
 }
 
 BARE = {"n": 0, "unparsed": 4, "unlabelled": 1, "verdict": "fail", "reasons": ["no item has both"]}
@@ -121,7 +121,7 @@ WHOLE = {
 SHOWN = {
     "confusion": "Confusion matrix",
     "acceptance": "Stress set",
-    "pairs": "Agreement, next to that of people",
+    "pairs": "Agreement compared with people's",
     "heterogeneity": "Differences between groups",
 }
 PARTS = (
@@ -213,9 +213,9 @@ def test_verdict_and_reasons_stand_with_a_rubric(tmp_path):
     assert "passes with caveats" in page.text
     assert "interval from below 0.85" in page.text
     assert "verdict-limits" in text
-    assert "every gate is passed" not in page.text
+    assert "the judge passes every gate" not in page.text
     assert (
-        "every gate is passed"
+        "the judge passes every gate"
         in page_of(only({**BINARY, "verdict": "pass", "reasons": []}), tmp_path)[0].text
     )
 
@@ -247,7 +247,7 @@ def test_an_absent_part_is_left_out_and_no_more(name, tmp_path):
     assert [part for part, title in SHOWN.items() if title not in page.text] == [name] * (
         name in SHOWN
     )
-    band = "The band is agreement between people" in page.text
+    band = "The band shows the kappa of people with each other" in page.text
     assert band == (name not in ("pairs", "people_kappa"))
 
 
@@ -267,7 +267,7 @@ def test_figures_without_a_value_or_an_interval(tmp_path):
     )
     assert not re.search(r"\b(nan|inf|None)\b", text)
     assert "0.432" in page.values
-    assert "AC1" not in page.text.split("What the words mean")[1]
+    assert "AC1" not in page.text.split("Glossary")[1]
 
 
 def test_hostile_names_stay_text(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from html import unescape
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -41,7 +42,7 @@ def annotated(words: list[str], label: str) -> tuple[str, str]:
             lines.append(line)
             if address := re.search(r"http://\S+", line):
                 break
-        page = urlopen(address[0]).read().decode()
+        page = unescape(urlopen(address[0]).read().decode())
     finally:
         end(process)
     label_all(Path(words[1]), "me", lambda step: {"label": label})
@@ -65,7 +66,10 @@ def test_a_rubric_is_corrected_by_the_commands_that_are_printed(llm):
     words = ("task=utilization", "ability=pa", "model=rules", "data=samples", *judged)
     shown = pasted(["run", *words, "out=runs/mine"])
     terminal, page = annotated(printed("annotate", shown), "0")
-    purpose = "These labels measure the judge of runs/mine, and correct its scores."
+    purpose = (
+        "alps uses these labels to calibrate the judge of runs/mine and to correct the run's "
+        "scores."
+    )
     assert purpose in terminal
     assert purpose in page
     asked = len(llm.requests)
@@ -91,13 +95,13 @@ def test_f1_is_corrected_by_the_commands_that_are_printed(llm):
     words = ("task=extraction", *model, f"data={data}", *judged)
     shown = pasted(["run", *words, "out=runs/mine"])
     terminal, page = annotated(printed("annotate", shown), "unrelated")
-    assert "They can't correct F1, precision or recall: an audit does." in terminal
-    assert "They can&#39;t correct F1, precision or recall: an audit does." in page
+    assert "To correct F1, precision or recall, audit the run instead." in terminal
+    assert "To correct F1, precision or recall, audit the run instead." in page
     # Labels of pairs say how good the judge is, and what corrects F1 instead.
     calibrated = pasted(printed("calibrate", pasted(printed("annotate export", terminal))))
     assert printed("annotate audit", calibrated) == printed("annotate audit", terminal)
     terminal, page = annotated(printed("annotate audit", terminal), "unrelated")
-    purpose = "These labels audit runs/mine: they correct its scores, F1 among them."
+    purpose = "alps uses these labels to audit runs/mine and to correct its scores, including F1."
     assert purpose in terminal
     assert purpose in page
     corrected = pasted(printed("score", pasted(printed("annotate export", terminal))))
@@ -125,5 +129,5 @@ def test_a_calibration_from_an_export_is_for_the_judge_of_its_run_alone(llm):
     verdicts = Path("work-mine-labels", "verdicts.jsonl")
     verdicts.write_text(verdicts.read_text().replace('"verdict":1', '"verdict":0', 1))
     calibrated = pasted(["calibrate", "labels=work-mine-labels", "out=changed"])
-    assert "scores are not corrected" in " ".join(calibrated.split())
+    assert "corrects no scores" in " ".join(calibrated.split())
     assert "To correct the scores of" not in calibrated

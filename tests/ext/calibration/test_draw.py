@@ -417,7 +417,7 @@ def test_data_that_have_changed_since_are_refused(rated, tmp_path):
     write_ability(
         tmp_path / "data", 1, *(target_row(f"pa{n}", queries=("Other?",)) for n in range(6))
     )
-    assert "not the data that" in refusal(RunFolderError, tmp_path / "run", tmp_path / "labels")
+    assert "not the data of" in refusal(RunFolderError, tmp_path / "run", tmp_path / "labels")
 
 
 def test_a_folder_that_is_in_use_and_a_draw_of_nothing_are_refused(rated, tmp_path):

@@ -201,7 +201,7 @@ BAD_LABELS: dict[str, tuple[Any, list[str]]] = {
 }
 BARE = {"item_id": "x", "rubric": "right"}
 BAD_ITEMS: dict[str, tuple[Any, list[str]]] = {
-    "an item twice": (item("q1"), ["item_id", '"q1" appears twice', "an id of its own"]),
+    "an item twice": (item("q1"), ["item_id", '"q1" appears twice', "a unique id"]),
     "no scale": (
         item("x", "rigth"),
         ["rubric", '"rigth" has no scale', "did you mean 'right'", "scale.json"],

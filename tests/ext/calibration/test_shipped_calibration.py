@@ -31,7 +31,7 @@ def test_it_says_what_it_rests_on_and_holds_no_text_and_no_label_of_an_item():
 
 
 def test_another_fingerprint_and_an_expired_one_are_refused(monkeypatch):
-    assert said().startswith("with people kappa .45 [.38, .51] on 829 pairs")
+    assert said().startswith("kappa with people .45 [.38, .51] on 829 pairs")
     assert "its fingerprint is" in said(fingerprint="0" * 12)
     assert "it expired on" in said(today=date(2099, 1, 1))
     assert said("minilm") == said("openai/gpt-4.1") == ""
@@ -45,4 +45,4 @@ def test_another_fingerprint_and_an_expired_one_are_refused(monkeypatch):
 def test_a_broken_calibration_of_ones_own_does_not_stop_a_run(tmp_path, monkeypatch, broken):
     (tmp_path / "mine.json").write_text(broken)
     monkeypatch.setenv("ALPS_CALIBRATIONS", str(tmp_path))
-    assert said().startswith("with people kappa .45")
+    assert said().startswith("kappa with people .45")

@@ -96,7 +96,7 @@ def test_a_calibration_that_expired_is_not_trusted(here, tmp_path):
     found = find_calibrations([str(tmp_path / "old.json"), str(tmp_path / "new.json")])
     (rubric,) = trust(found, today=TODAY)
     answers = {one.judge: (one.answer, one.why[0]) for one in rubric.judges}
-    assert answers["old"] == ("no", "it expired on 2026-11-30")
+    assert answers["old"] == ("no", "the calibration expired on 2026-11-30")
     assert answers["new"][0] == "yes"
 
 
@@ -116,7 +116,10 @@ def test_what_can_not_be_shown_is_said_in_one_line(here, tmp_path, monkeypatch):
     known, few = here / "known-labels", here / "few"
     other = alps_here("calibrate", "list", known, f"labels={few}", f"out={tmp_path / 'x.html'}")
     assert "no calibration uses these labels" in other.one_line
-    assert "no calibration there" in alps_here("calibrate", "list", tmp_path / "nowhere").one_line
+    assert (
+        "no calibration; create one"
+        in alps_here("calibrate", "list", tmp_path / "nowhere").one_line
+    )
     mine = tmp_path / "mine.html"
     mine.write_text("mine")
     refused = alps_here("calibrate", "list", known, f"out={mine}")

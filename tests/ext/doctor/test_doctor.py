@@ -67,7 +67,7 @@ def test_a_bad_release_and_a_missing_library_make_the_exit_code(monkeypatch):
     monkeypatch.setattr(doctor, "version", version)
     code, text = examined()
     assert code == 1
-    assert "litellm 1.106.1: in 1.106 every tool call fails" in text
+    assert "litellm 1.106.1: with 1.106, every tool call fails" in text
     assert "scipy is not installed → pip install scipy" in text
     assert "2 bad" in text
 
@@ -85,7 +85,7 @@ def test_keys_are_named_and_their_values_never_shown(monkeypatch):
 def test_a_key_with_white_space_around_it_is_noted(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value\n")
     _, text = examined()
-    assert "OPENAI_API_KEY has white space or quotes around it" in text
+    assert "OPENAI_API_KEY begins or ends with white space or quotes" in text
     assert "very-secret" not in text
 
 

@@ -208,7 +208,7 @@ def test_data_that_went_away_leave_their_columns_empty(tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("model", "format=xls", "out=a"), "format=xls: it takes 'csv', 'parquet', 'hf'"),
+        (("model", "format=xls", "out=a"), "format=xls: must be 'csv', 'parquet', 'hf'"),
         (("model", "format=csv"), "out= is missing (folder to write)"),
         (("model", "format=csv", "out=data"), "out=data: already exists"),
         (("nothing", "format=csv", "out=a"), "nothing: no such run folder"),

@@ -121,7 +121,7 @@ def test_what_a_killed_parent_leaves_goes_on_with_the_same_command(place):
 
 def test_ctrl_c_ends_the_workers(place):
     done = stopped(place, lambda process: process.send_signal(signal.SIGINT))
-    kept = "alps: interrupted; finished records are kept, the same command resumes"
+    kept = "alps: interrupted; finished records are kept, and the same command resumes"
     assert (done.returncode, done.stderr.split("\n")) == (130, ["", kept, ""])
 
 
@@ -220,7 +220,7 @@ def test_a_secret_in_the_settings_does_not_go_through_the_scheduler(dask):
     made, folder = dask
     words = of("Slow", "engine=dask", f"scheduler={made.address}", "out=a-secret-of-mine")
     said = one_line(run(folder, *words, MINE_TOKEN="a-secret-of-mine"))
-    assert "it holds a secret, which would go through the scheduler" in said
+    assert "the value is a secret and would pass through the scheduler" in said
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_secret_in_the_settings_does_not_go_through_the_scheduler(dask):
         (("scheduler=tcp://here:1",), "scheduler=tcp://here:1 would change nothing"),
         (("engine=dask",), "engine=dask needs an address"),
         ((*TWO, "scheduler=tcp://here:1"), "engine=processes asks none"),
-        ((*TWO, "shard=1/2"), "shard=1/2: engine=processes divides the run itself"),
+        ((*TWO, "shard=1/2"), "shard=1/2: engine=processes makes the shards; leave it out"),
         ((*TWO, "audit_judge=openai/x", "audit=10%"), "engine=processes cannot audit"),
     ],
 )
@@ -242,5 +242,5 @@ def test_settings_that_do_not_go_together_are_refused(tmp_path, words, said):
 def test_a_folder_that_one_process_began_is_not_divided(tmp_path):
     whole = ran(tmp_path / "whole", *WORDS).folder
     (whole / "summary.json").unlink()
-    with pytest.raises(AlpsError, match="holds a run by one process"):
+    with pytest.raises(AlpsError, match="this run used one process"):
         ran(whole, *WORDS, *TWO)

@@ -139,11 +139,11 @@ def shards(tmp_path_factory):
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (["s1"], "these of the 2 shards are missing: 2"),
+        (["s1"], "2 shards are needed; add these: 2"),
         (["s1", "s2", "twin"], "twin: shard 1/2 appears twice, also in "),
-        (["s1", "other"], "other: no shard of the same run as "),
-        (["s1", "of-three"], "one of 3 shards, and "),
-        (["s1", "whole"], "whole: not a shard, because it was run without shard="),
+        (["s1", "other"], "other: not from the same run as "),
+        (["s1", "of-three"], "1 of 3 shards, but "),
+        (["s1", "whole"], "whole: not a shard; this run was made without shard="),
         ([], "name the run folders of the shards"),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_shard_with_the_records_of_another_is_refused_by_name(shards, tmp_path
         shutil.copy(shards / "s1" / name, tmp_path / "s2" / name)
     done = run(tmp_path, "merge", "merged", str(shards / "s1"), "s2")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert "s2: 4 answers to records that are not of shard 2/2 (task1/" in done.stderr
+    assert "s2: 4 answers to records outside shard 2/2 (task1/" in done.stderr
     assert not (tmp_path / "merged").exists()
 
 
@@ -171,7 +171,7 @@ def test_so_is_one_of_whose_journals_one_has_them(sized_shards, tmp_path, place,
     strange = (sized_shards / "s1" / place / name).read_bytes()
     with (tmp_path / "s2" / place / name).open("ab") as journal:
         journal.write(strange)
-    with pytest.raises(RunFolderError, match="records that are not of shard 2/2"):
+    with pytest.raises(RunFolderError, match="records outside shard 2/2"):
         merge(tmp_path / "merged", [sized_shards / "s1", tmp_path / "s2"])
     assert not (tmp_path / "merged").exists()
 
@@ -204,5 +204,5 @@ def test_what_is_no_shard_is_refused(shard):
 
 
 def test_more_shards_than_sessions_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="shard=1/9: the data have 3 sessions; take fewer"):
+    with pytest.raises(UsageError, match="shard=1/9: the data has 3 sessions; use fewer"):
         ran(tmp_path / "s", "task=extraction", "model=rules", "limit=3", "shard=1/9")

@@ -331,7 +331,7 @@ def test_values_of_inspect_are_read_as_its_metrics_read_them(tmp_path):
     # Of ratings from 1 to 5 the worst ones alone would be from 0 to 1, and right.
     rated, flags = scores("rated", 1, 5, 3, 1)
     assert rated == [None] * 4
-    assert "rated.json: no score that is from 0 to 1 in all answers; they are unscored" in flags
+    assert "rated.json: no score is from 0 to 1 in all answers, so all are unscored" in flags
 
 
 def test_epochs_of_inspect_are_no_questions_asked_twice(tmp_path):
@@ -348,7 +348,7 @@ def test_a_log_of_inspect_that_ended_early_is_in_doubt(tmp_path):
     assert overall(found) == (1.0, 1, 1)
     assert found.flags == [
         "log.eval: its evaluation did not succeed (error)",
-        "log.eval: 2 answers of 5 that were planned",
+        "log.eval: 2 of 5 planned answers",
         "log.eval: 1 of 2 answers ended in an error, unscored",
     ]
 

@@ -153,7 +153,10 @@ def test_shares_between_marks_are_verdicts_where_they_are_called_so(tmp_path):
 @pytest.mark.parametrize(
     ("word", "named"),
     [
-        ("verdict=grades", "has no such field, or it is already read; these look like one: grade"),
+        (
+            "verdict=grades",
+            "has no such field, or alps already reads it; these look like one: grade",
+        ),
         ("verdict=note", 'answer 1: "fine by me" is no verdict'),
     ],
 )
@@ -346,9 +349,8 @@ def test_a_second_verdict_that_contradicts_the_score_is_named(tmp_path):
     rows = [{"llm_score": 1, "judge_label": "CORRECT" if right else "WRONG"} for right in RIGHT]
     written(tmp_path, "mem0", *rows)
     said = " ".join(imported(tmp_path, "mem0").out.split())
-    assert (
-        "the field judge_label looks like a verdict, too, and differs from the score on 1 of"
-        in (said)
+    assert "the field judge_label also looks like a verdict but differs from the score on 1 of" in (
+        said
     )
     (tmp_path / "again").mkdir()
     written(tmp_path / "again", "mem0", *[{**row, "judge_label": "CORRECT"} for row in rows])
@@ -393,7 +395,7 @@ def test_judgements_that_are_errors_of_the_judge_have_no_score(tmp_path):
     missed = dict(zip(ERRORS, scores(tmp_path), strict=True))
     assert missed == dict.fromkeys(ERRORS)
     said = " ".join(done.out.split())
-    assert f"{len(ERRORS)} judgements are errors of the judge, and unscored" in said
+    assert f"{len(ERRORS)} judgements are unscored because the judge failed" in said
     summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
     assert {figure["score"]["value"] for figure in summary["figures"]} == {None}
 

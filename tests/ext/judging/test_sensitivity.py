@@ -209,7 +209,7 @@ def test_a_budget_holds_for_all_wordings_together(here, server):
     assert ran.code == 3
     late = track_of(here / "steady--sensitivity" / "steady" / "late", "task4_ability1")
     assert late["failed_judgements"] == {"budget": 6}
-    assert "no record is scored under every variant" in ran.out
+    assert "no record has a score under every variant" in ran.out
     assert ask(server, "steady", "judge_max_tokens=50", f"max_total_tokens={10 * used}").code == 0
 
 
@@ -266,7 +266,7 @@ def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):
     ]
     run(here, "two", predictions, "task=extraction,utilization")
     several = ask(server, "two")
-    assert "2 rubrics; say which it is: harsh/RUBRIC.md" in several.one_line
+    assert "2 rubrics; name the file harsh/RUBRIC.md" in several.one_line
     for name in ("harsh", "lenient"):
         (here / "words" / f"{name}.md").unlink()
     wording(here / "words" / "harsh" / "pa.md", HARSH)
@@ -275,9 +275,9 @@ def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):
     ran = ask(server, "two")
     assert ran.code == 0, ran.err
     out = " ".join(ran.out.split())
-    assert "On extraction as ours, and left out there: harsh." in out
-    assert "On persona awareness as ours, and left out there: brief." in out
-    assert "Prompts left out, because these runs do not use their rubrics: cf." in out
+    assert "Left out on extraction, as identical to ours: harsh." in out
+    assert "Left out on persona awareness, as identical to ours: brief." in out
+    assert "Left out prompts whose rubrics these runs do not use: cf." in out
 
 
 def mine(text: str) -> Any:
@@ -333,7 +333,7 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
     ("written", "words", "said"),
     [
         ({}, ("prompts=elsewhere",), "prompts=elsewhere: no such folder"),
-        ({}, (), "prompts=new: no .md file in it, and no folder of them"),
+        ({}, (), "prompts=new: no .md files, and no folders with .md files"),
         ({"harsh/notes.txt": "x"}, (), "new/harsh: no .md file in it"),
         (
             {"harsh/paa.md": "<!-- id: a/1 -->\nx"},
@@ -343,22 +343,22 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
         (
             {"harsh/cf.md": "<!-- id: a/1 -->\nx"},
             (),
-            "new/harsh: none of its rubrics is asked here",
+            "new/harsh: the runs use none of these rubrics",
         ),
-        ({"same.md": OURS.read_bytes()}, (), "new/same.md: equals our pa byte for byte"),
+        ({"same.md": OURS.read_bytes()}, (), "new/same.md: identical to the built-in pa"),
         ({"harsh.md": "Be harsh."}, (), "new/harsh.md, line 1: must be an id line"),
         ({"harsh.md": "<!-- id: a/1 -->\n"}, (), "new/harsh.md: no text below the id line"),
         ({"harsh.md": b"<!-- id: a/1 -->\n\xff"}, (), "new/harsh.md: not UTF-8 text"),
-        ({"ours.md": "<!-- id: a/1 -->\nx"}, (), "'ours' is the name of our own prompt"),
+        ({"ours.md": "<!-- id: a/1 -->\nx"}, (), "'ours' is the name of the built-in prompt"),
         (
             {"a.md": "<!-- id: a/1 -->\nx", "b.md": "<!-- id: a/1 -->\nx"},
             (),
-            "'a' and 'b' are the same",
+            "'a' and 'b' are identical",
         ),
         (
             {"a.md": "<!-- id: a/1 -->\nx", "a/pa.md": "<!-- id: a/1 -->\ny"},
             (),
-            "two prompts have the name 'a'",
+            "a folder and a file are both named 'a'",
         ),
         ({}, ("judge=lexical",), "prompts=new would change nothing: no judge is a litellm model"),
         (
@@ -398,7 +398,7 @@ def test_runs_on_other_data_are_refused_before_anything_is_asked(here, server):
     write_ability(here / "data", 1, *(target_row(f"r{n}") for n in range(2)))
     predict(here, "small", ("exact", "wrong"))
     assert (
-        "small: not on the data of steady: task4_ability1"
+        "small and steady have different data: task4_ability1"
         in ask(server, "steady", "small").one_line
     )
     assert server.requests == []

@@ -60,9 +60,9 @@ def test_what_can_t_be_installed_is_named(alps, monkeypatch, tmp_path):
     [
         (("model=local:none.gguf",), "none.gguf: no such file or directory"),
         (("model=local:odd.gguf",), "odd.gguf: not a GGUF file, which llama.cpp needs"),
-        (("model=local", "api_base=http://127.0.0.1:1/v1"), "it has a server of its own"),
-        (("model=local", "batch=yes"), "no batches are sent to"),
-        (("task=personamem", "model=local", "answer=logprob"), "it has a chat endpoint only"),
+        (("model=local", "api_base=http://127.0.0.1:1/v1"), "local models use their own server"),
+        (("model=local", "batch=yes"), "alps sends no batches to"),
+        (("task=personamem", "model=local", "answer=logprob"), "it has only a chat endpoint"),
     ],
 )
 def test_what_can_t_be_meant_is_refused_before_anything_starts(words, told, alps, tmp_path):

@@ -215,7 +215,7 @@ def test_runs_under_different_judges_stand_apart(pages):
     page = read(pages["both"])
     ids = [str(section["id"]) for section in page.all("section") if "id" in section]
     assert [name for name in ids if name.startswith("headline-")] == ["headline-1", "headline-2"]
-    assert page.text.count("their scores are not ranked together") == 1
+    assert page.text.count("because their scores cannot be ranked together") == 1
     assert [section["id"] for section in page.all("section") if section.get("class") == "run"] == [
         "run-a",
         "run-b",

@@ -267,7 +267,7 @@ def test_the_support_of_an_extra_prediction_is_told():
     )
     assert [pairing.kind for pairing in view.pairings] == ["matched", "extra", "extra"]
     assert view.pairings[1].remarks == (
-        "the dialogue supports it: the annotators may have missed it – said",
+        "supported by the dialogue; annotators may have missed this memory – said",
     )
     assert view.pairings[2].remarks == ()
 

@@ -216,7 +216,7 @@ def test_the_page_draws_matrix_curve_and_abilities(page, tracks_run):
     assert {"persona awareness", "constraints", "emotional support (1–5)"} <= set(bars)
     planes = [chart for chart in charts_ if chart["class"] == "plane"]
     assert len(planes) == 1  # of update; the others have no precision and recall
-    assert "Precision and recall of what changed" in page.text
+    assert "Precision and recall of changes" in page.text
 
 
 def test_hostile_texts_of_every_task_stay_text(page):
@@ -257,7 +257,7 @@ def test_the_instructive_records_of_update_begin_with_what_was_kept(tracks_run):
         "the right memory": ["anna"],
     }
     (low,) = choose(load_task("utilization").shown.highlights, _of(rows, "task4_ability4"), {})
-    assert low[0].title == "worst rating, though the words of the memory are there"
+    assert low[0].title == "worst rating, although the answer has the memory's words"
 
 
 def _of(rows: dict[AnswerKey, Any], track: str) -> dict[AnswerKey, Any]:

@@ -408,7 +408,9 @@ def test_the_doctor_says_what_is_wrong_with_a_memory_system(alps, tmp_path):
     assert "12 checks passed: admitted." in done.stdout
     done = alps("doctor", "memory=full")
     assert done.returncode == 2
-    assert done.stderr == "alps: memory=full: not a memory system, so there is nothing to check\n"
+    assert (
+        done.stderr == "alps: memory=full: not a memory system; doctor checks only memory systems\n"
+    )
 
 
 def test_a_run_says_that_its_memory_system_was_admitted(alps, tmp_path):

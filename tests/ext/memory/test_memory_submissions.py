@@ -119,7 +119,7 @@ def test_a_failed_check_of_admission_leaves_no_score_and_its_name(packed):
         "not admitted: k is kept (before the run)"
     }
     notes = [finding.what for finding in verify(packed / "swallows", Options()).findings]
-    assert "not admitted, so there are no scores: k is kept (before the run)" in notes
+    assert "not admitted, so the system has no scores: k is kept (before the run)" in notes
     faults = [check["fault"] for check in card["memory"][0]["admission"]["before"]]
     assert any(faults)
 
@@ -161,7 +161,7 @@ def halved(found: list[dict[str, Any]]) -> None:
             DIARY,
             lambda found: first_hits(found)[0].update(text="?"),
             "hits",
-            "answers that do not follow from the hits of the diary (1)",
+            "answers that do not follow from the hits in the diary (1)",
         ),
         (DIARY, lambda found: first_hits(found).pop(), "hits", "shown something else"),
         (DIARY, lambda found: found.remove(of_phase(found, "search")), "hits", "(no hits)"),
@@ -198,7 +198,7 @@ CARDS = [
     (f"tracks.{TRACK}.scores.accuracy.value", 0.9, "score", "scores.accuracy.value: printed 0.9"),
     (f"{AHEAD}.value", 0.9, "score", f"{AHEAD}.value: printed 0.9"),
     ("memory.0.admission.after.2.name", "another check", "admission", "memory.0.admission.after"),
-    ("memory", DROPPED, "memory", "is a memory system, but its hits are missing"),
+    ("memory", DROPPED, "memory", "is a memory system, but the submission lacks its hits"),
     (f"tracks.{TRACK}.conditions.k", 20, "memory", f"{TRACK}.conditions.k: printed 20"),
     (f"{NONE}.model", "floor/random", "beside", "beside.none.personamem: settings.model"),
     ("memory.0.beside.placebo", DROPPED, "stray", "placebo"),

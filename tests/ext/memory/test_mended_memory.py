@@ -131,9 +131,9 @@ def test_what_keeps_facts_of_users_alone_learns_the_way_out_and_is_admitted_by_t
 ):
     with kept_of_users_alone(way, tmp_path) as (memory, mend, declare):
         refused = one_line(asked(tmp_path, memory))
-        assert f"{BOTH}: the assistant's turn is not found; a system that " in refused
+        assert f"{BOTH}: the assistant's turn is not found; if the system " in refused
         assert (
-            f"stores only what users say declares it: {HOW[way]}; for all checks: alps doctor"
+            f"stores only what users say by design, declare it: {HOW[way]}; all checks: alps doctor"
             in refused
         )
         (declare if declared else mend)()
@@ -144,7 +144,7 @@ def test_what_keeps_facts_of_users_alone_learns_the_way_out_and_is_admitted_by_t
         declares = [BOTH] * declared + ["runs are kept apart"] * (way == "http")
         passed = 24 - 2 * len(declares)  # before the run and after it
         assert f"memory admitted ({passed} of {passed})" in done.stdout
-        says = f"Checks declared as not applicable: {', '.join(declares)}."
+        says = f"The system declares these checks as not applicable: {', '.join(declares)}."
         shown = run(tmp_path, "show", "out").stdout
         assert (says in " ".join(shown.split())) is bool(declares)
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
@@ -167,7 +167,7 @@ def test_a_run_that_is_refused_at_its_end_leaves_no_answer_to_go_on_from(tmp_pat
     worn = MEMORY.replace("def search", "def found").replace(RESET, NEVER_AFTER_A_QUESTION)
     (tmp_path / "memory.py").write_text(worn)
     refused = one_line(asked(tmp_path, "python:memory:M"))
-    assert "not admitted after the run, so there are no scores: a reset is complete" in refused
+    assert "not admitted after the run, so alps gives no scores: a reset is complete" in refused
     assert len(rows(tmp_path / "out" / "predictions.jsonl")) == 2
     (tmp_path / "memory.py").write_text(MEMORY)
     done = asked(tmp_path, "python:memory:M")

@@ -113,7 +113,7 @@ def test_warnings_of_rows_beside_a_run_are_kept(made, data, tmp_path):
     verification = verify(pack_memory(made / "own", tmp_path, "own"), Options(data=str(data)))
     (warned, *_) = [one for one in named(verification, "constant") if "beside" in one]
     assert warned.startswith("memory-0/beside/none: personamem/predictions.jsonl: 60 of 60 answers")
-    assert any("memory=none, as it cannot be reproduced" in one for one in verification.unchecked)
+    assert any("memory=none, which cannot be reproduced" in one for one in verification.unchecked)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_a_run_with_many_failures_has_no_difference_from_no_memory(made, tmp_pat
     (row,) = board_of(shelf).standings
     assert (row.ahead is not None) == has
     if not has:
-        reason = "0.0 % of its answers and 6.7 % of those without memory failed; at most 5 % may"
+        reason = "0.0 % of answers with memory and 6.7 % without memory failed (at most 5 % may)"
         assert row.difference.reason == card["memory"][0]["ahead"][TRACK]["reason"] == reason
         assert f"No difference between A and B: {reason}" in compared.notes
 
@@ -269,4 +269,4 @@ def test_the_table_and_the_comparison_say_why_there_is_no_difference(made, tmp_p
         done = run(tmp_path, *words, COLUMNS="200")
         assert done.returncode == 0, done.stderr
         text = " ".join(done.stdout.split())
-        assert "10.0 % of those without memory failed; at most 5 % may" in text
+        assert "10.0 % without memory failed (at most 5 % may)" in text

@@ -252,7 +252,7 @@ def test_two_people_label_in_one_folder_and_one_person_has_one_page(work):
     with Desk(work) as anna, Desk(work, "ben") as ben:
         anna.say(label="1")
         ben.say(label="0")
-        with pytest.raises(UsageError, match="as=anna: their page is already open"):
+        with pytest.raises(UsageError, match="as=anna: this page is already open"):
             Seat(work, "anna")
     assert {name: len(said) for name, said in people_in(work).items()} == {"anna": 1, "ben": 1}
 
@@ -278,7 +278,7 @@ def test_relations_are_labelled_by_their_keys(works, tmp_path):
         (("w", "job=wash"), "job=wash"),
         (("w", "as=a/b"), "use only letters, digits"),
         (("w", "job=queries", "from=samples", "target=.05"), "queries have no metric"),
-        (("w", "job=gold", "from=samples", "people=anna"), "name 2 or more different people"),
+        (("w", "job=gold", "from=samples", "people=anna"), "name 2 different people"),
         (("w", "job=gold", "from=samples", "annotators=3"), "list all annotators with people="),
     ],
 )
@@ -351,7 +351,7 @@ def test_whoever_is_told_to_stop_may_go_on(tmp_path):
     label_all(folder, "anna", lambda step: {"label": "1"}, most=160)
     with Desk(folder) as desk:
         assert "The interval has reached its target width" in desk.text
-        assert "asked ± .300" in " ".join(Page(desk.text).text.split())
+        assert "target ± .300" in " ".join(Page(desk.text).text.split())
         assert "item" not in desk.hidden
         desk.text = desk.client.get("/?on=yes").text
         assert desk.hidden["item"].startswith("task4_ability1/")

@@ -166,7 +166,7 @@ def test_a_query_is_not_taken_that_is_long_or_gives_the_memory_away(browser, wor
     folder = work("queries")
     with opened(folder) as address, tab(browser, address) as page:
         value = page.locator(".part .prose").first.inner_text()
-        for text, fault in ((value, "repeats the memory"), ("why " * 26, "at most 25 words")):
+        for text, fault in ((value, "repeats the memory"), ("why " * 26, "use at most 25")):
             page.locator("textarea[name=query]").fill(text)
             page.keyboard.press("Control+Enter")
             # The fault before is shown until this one is: a busy machine takes its time.
@@ -191,7 +191,7 @@ def test_two_people_and_one_who_decides_between_them(browser, work):
             press(second, "Enter")
         second.reload()
         assert "human agreement .000" in second.locator(".far").inner_text()
-        assert "People differ on" in second.locator("main").inner_text()
+        assert "Annotators differ on" in second.locator("main").inner_text()
     with opened(folder, "cleo", adjudicate=True) as address, tab(browser, address) as page:
         others = page.locator(".other").all_inner_texts()
         assert sorted(text.split()[1] for text in others) == ["same", "unrelated"]

@@ -116,7 +116,7 @@ def test_a_draft_may_be_named_or_left_out(folder, tmp_path):
     others = [row | {"session_id": f"t{n}"} for n, row in enumerate(first)]
     write_rows(tmp_path / "other.jsonl", others)
     said = agreement(folder, f"draft={tmp_path / 'other.jsonl'}").out
-    assert "other.jsonl, with none of these sessions" in said
+    assert "other.jsonl, which has none of these sessions" in said
     without = measured(folder, "draft=off")
     assert without["draft"] is None
     assert without["parts"]["task1"]["drafts"] == {}
@@ -144,9 +144,7 @@ def test_two_files_may_be_named_and_sessions_of_one_person_are_left_out(folder, 
     row = measured(folder / "annotator_1.jsonl", other)
     assert (row["sessions"], row["alone"]) == (6, 4)
     assert row["annotators"] == ["annotator_1", "second"]
-    assert (
-        "4 that one of them has are left out" in agreement(folder / "annotator_1.jsonl", other).out
-    )
+    assert "4 that only one of them has" in agreement(folder / "annotator_1.jsonl", other).out
 
 
 def test_without_a_draft_the_table_says_how_to_name_one(folder):
@@ -198,7 +196,7 @@ def faulty(tmp_path: Path, change) -> Ran:
         ),
         pytest.param(
             lambda rows: [row.update(session_id=f"t{n}") for n, row in enumerate(rows)],
-            "annotator_1 and annotator_2 have no session in common",
+            "annotator_1 and annotator_2 share no sessions",
             id="other sessions",
         ),
     ],

@@ -112,7 +112,7 @@ def test_a_written_set_is_read_and_its_oracle_is_right(alps, written, tmp_path):
 def test_a_written_set_passes_the_audit(alps, written):
     done = alps("data", "audit", f"data={written / 'made'}")
     assert done.returncode == 0, done.stdout
-    assert "\nNothing serious (1 notes).\n" in done.stdout
+    assert "\nNothing serious (1 note).\n" in done.stdout
 
 
 def test_no_rule_without_the_history_beats_chance_on_a_written_set(written):
@@ -278,7 +278,7 @@ def test_a_filter_drops_what_a_model_answers_without_the_history(tmp_path):
     assert [row["question_id"] for row in kept] == [
         row["question_id"] for row in whole if row["question_id"] not in guessed
     ]
-    dropped = f"{len(guessed)} questions dropped: openai/blind answers them without history"
+    dropped = f"Dropped {len(guessed)} questions that openai/blind answers without history"
     assert done.stdout.splitlines()[-1] == dropped
 
 
@@ -304,7 +304,7 @@ def test_a_budget_stops_a_generation_and_a_larger_one_goes_on(tmp_path):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("temperature=1",), "temperature: only a model uses it; give model= or filter=, too"),
+        (("temperature=1",), "temperature: only a model uses this setting; add model= or filter="),
         (("model=author",), "model=author"),
         (("model=openai/author", "tempreature=1"), "did you mean 'temperature'"),
     ],

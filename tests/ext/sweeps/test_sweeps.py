@@ -181,7 +181,7 @@ def test_a_fault_of_many_runs_is_told_once_and_before_any_of_them_runs(tmp_path)
     """
     first = faults_of(written(tmp_path, plan))
     assert first == (
-        f"{tmp_path}/plan.toml, extraction rules limit=0 and 5 more: limit=0: it must be 1 or more",
+        f"{tmp_path}/plan.toml, extraction rules limit=0 and 5 more: limit=0: must be 1 or more",
     )
     faults = faults_of(written(tmp_path, plan.replace("[1, 0]", "1")))
     named = [fault.partition(": ")[0].rpartition(", ")[2] for fault in faults]
@@ -198,7 +198,7 @@ def test_a_fault_of_many_runs_is_told_once_and_before_any_of_them_runs(tmp_path)
         ('[[model]]\nname = "memory:full"', "are the same run"),
         ('[[exclude]]\ntask = "x', "not TOML"),
         ('[[model]]\nname = "oracle"\n' * 2, 'model[2].name: "oracle" appears twice'),
-        ('[model]\nname = "rules"', "model: it takes tables, [[model]]"),
+        ('[model]\nname = "rules"', "model: must be tables, [[model]]"),
         ("repeats = [2, 2]", "matrix.repeats: 2 appears twice"),
         ("epochs = 2", "matrix.epochs: unknown key; write repeats="),
         ("[matrx]", "matrx: unknown key — did you mean 'matrix'?"),

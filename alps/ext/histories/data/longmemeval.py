@@ -36,7 +36,7 @@ def _files(data: Path, choice: SetChoice) -> SetFiles:
         raise UsageError(f"data={data}: no {NAMES[wanted[0]][0]} in it")
     if len(there) > 1 and choice.set is None:
         names = ", ".join(path.name for path in there)
-        raise UsageError(f"data={data}: name one with set= (found: {names})")
+        raise UsageError(f"data={data}: name a set with set= (found: {names})")
     return SetFiles(tuple(items(there[0])), (there[0],))
 
 

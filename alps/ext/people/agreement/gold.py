@@ -140,7 +140,7 @@ async def gold_agreement(
     both = {name: (first[name], second[name]) for name in first if name in second}
     if not both:
         names = " and ".join(people.names)
-        raise UsageError(f"{names} have no session in common: compare their session_id")
+        raise UsageError(f"{names} share no sessions: compare their session_id values")
     parts: dict[str, PartRow] = {}
     unjudged: Counter[str] = Counter()
     for part, title in TITLES.items():

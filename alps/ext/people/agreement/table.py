@@ -78,14 +78,14 @@ def print_agreement(measured: Measured, console: Console) -> None:
 
 def _head(row: GoldAgreement) -> Iterator[str]:
     names = " and ".join(row.annotators)
-    alone = f"; {row.alone:,} that one of them has are left out" if row.alone else ""
+    alone = f"; left out: {row.alone:,} that only one of them has" if row.alone else ""
     yield f"{names} on {counted(row.sessions, 'session')}{alone}"
     yield f"Matching: {row.matching}"
     if row.draft is None:
-        yield "Draft: unknown, so kept parts of a draft count as agreement (draft= names it)"
+        yield "Draft: unknown, so kept parts of a draft count as agreement (name it with draft=)"
     else:
         drafted = any(part.drafts for part in row.parts.values())
-        none = "" if drafted else ", with none of these sessions"
+        none = "" if drafted else ", which has none of these sessions"
         yield f"Draft that both started from: {row.draft}{none}"
 
 
@@ -159,7 +159,7 @@ def _pairs(pairs: Sequence[PairOfPeople]) -> Table:
 def _foot(row: GoldAgreement, calls: Calls | None) -> Iterator[str]:
     if row.unjudged:
         why = ", ".join(f"{name} {count:,}" for name, count in row.unjudged.items())
-        yield f"Not matched, left out of all metrics: {why}."
+        yield f"Left out of all metrics because matching failed: {why}."
     if calls is not None and (calls.http or calls.cached):
         yield spent(calls)
         yield from price_lines(calls)

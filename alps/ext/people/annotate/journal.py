@@ -59,7 +59,7 @@ class LabelJournal:
             self._lock.acquire(timeout=0)
         except Timeout as error:
             raise UsageError(
-                f"as={person}: their page is already open; close it, or choose another name"
+                f"as={person}: this page is already open; close it, or choose another name"
             ) from error
         except OSError as error:
             raise UsageError(f"{folder}: can't be written ({error.strerror})") from error
@@ -99,7 +99,7 @@ def read_journal(path: Path) -> Iterator[GivenLabel]:
         try:
             yield GivenLabel.model_validate(row)
         except ValidationError as error:
-            message = "is not a label; restore the line, or remove it"
+            message = "is not a label; restore or remove the line"
             raise DataError(message, path=path, line=number) from error
 
 

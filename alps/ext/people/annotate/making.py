@@ -39,7 +39,7 @@ def make_work(folder: Path, plan: LabelPlan) -> None:
 
 def _drawn(folder: Path, plan: LabelPlan) -> None:
     if plan.split is not None:
-        raise UsageError(f"split={plan.split}: a run has its own; leave it out")
+        raise UsageError(f"split={plan.split}: the run sets the split; leave it out")
     run = find_run(plan.source)
     pairs = plan.job == "match"
     if plan.audit is not None:
@@ -167,13 +167,15 @@ def _plan(settings: Settings, source: str, job: Job) -> LabelPlan:
     people = _people(settings)
     if people and len(set(people)) < max(settings.annotators, len(people)):
         raise UsageError(
-            f"people={settings.people}: name {settings.annotators} or more different people"
+            f"people={settings.people}: name at least {settings.annotators} different people"
         )
     if "annotators" in settings.model_fields_set and not people:
         raise UsageError(f"annotators={settings.annotators}: list all annotators with people=")
     counted = job not in ("rate", "match") or "n" in settings.model_fields_set
     if settings.audit is not None and counted:
-        raise UsageError(f"audit={100 * settings.audit:g}%: is for job=rate or match, without n=")
+        raise UsageError(
+            f"audit={100 * settings.audit:g}%: use it only with job=rate or match and without n="
+        )
     if settings.audit_seed is not None and settings.audit is None:
         raise UsageError(f"audit_seed={settings.audit_seed}: would change nothing without audit=")
     if job == "queries" and settings.target is not None:

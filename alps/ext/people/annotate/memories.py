@@ -78,7 +78,7 @@ def _of_data(source: str, split: str | None) -> Iterator[Memories]:
 
 def _of_run(source: str, split: str | None) -> Iterator[Memories]:
     if split is not None:
-        raise UsageError(f"split={split}: a run has its own; leave it out")
+        raise UsageError(f"split={split}: the run sets the split; leave it out")
     run = open_run(find_run(source))
     settings = run.manifest.settings
     open_again(run.folder, run.manifest)  # refuses data that changed since

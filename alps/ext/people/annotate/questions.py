@@ -32,11 +32,11 @@ _GLOSSES: Mapping[Any, str] = {
     EDIT: "about this user, but badly worded",
     REJECT: "wrong, or not about this user",
     ADD: "write a memory that the draft lacks",
-    NOTHING: "the draft lacks no memory",
+    NOTHING: "the draft is complete",
     "direct": "the user says it",
-    "indirect": "it follows from what the user says",
+    "indirect": "the user implies it",
     "long_term": "a trait or habit that lasts",
-    "short_term": "holds for days or weeks",
+    "short_term": "true for days or weeks",
     "past": "no longer true",
     "future": "a plan or an intention",
     0.95: "said explicitly, and stable",
@@ -180,16 +180,16 @@ def _code(place: int, count: int) -> str:
 
 def _verdict(words: Sequence[str]) -> LabelQuestion:
     choices = [AnswerChoice(word, word[0], word, _GLOSSES[word]) for word in words]
-    text = "Is a memory missing?" if ADD in words else "Is it a memory of this user?"
+    text = "Is a memory missing?" if ADD in words else "What should be done with this memory?"
     return LabelQuestion("verdict", text, choices)
 
 
 def _of_a_memory(item: LabelItem) -> list[LabelQuestion]:
     """Return the questions about a memory that is kept, edited or added."""
     named: list[tuple[str, str, Sequence[Any]]] = [
-        ("type", "Said or implied?", TYPES),
-        ("time_scope", "How long does it hold?", TIME_SCOPES),
-        ("confidence", "How certain is it?", CONFIDENCES),
+        ("type", "Does the user say or imply this memory?", TYPES),
+        ("time_scope", "When is the memory true?", TIME_SCOPES),
+        ("confidence", "How certain is the memory?", CONFIDENCES),
     ]
     questions = []
     for name, text, values in named:
@@ -254,13 +254,13 @@ def _texts(item: LabelItem, answer: Answer, given: Mapping[str, str]) -> dict[st
         raise UsageError("Write the memory")
     if fold(quote) not in fold(turn):
         raise UsageError(
-            "The quote is not in the turn that you chose: copy it from there, or leave it empty"
+            "The quote is not in the selected turn: copy it from there, or leave it empty"
         )
     old = item.payload.get("memory", {}).get("value", "")
     if answer["verdict"] == EDIT and fold(value) == fold(old):
-        raise UsageError("Nothing is edited: change the memory, or keep it")
+        raise UsageError("The memory is unchanged: edit it, or choose keep")
     if answer["verdict"] == KEEP and fold(value) != fold(old):
-        raise UsageError("The memory is changed: choose edit, or write it as it was")
+        raise UsageError("The memory has changed: choose edit, or restore the text")
     return {"value": value, "quote": quote or None}
 
 
@@ -277,7 +277,7 @@ def read_queries(item: LabelItem, given: Mapping[str, str]) -> list[str]:
         raise UsageError("Write a query")
     for query in queries:
         if len(query.split()) > WORDS:
-            raise UsageError(f"A query has at most {WORDS} words, this one {len(query.split())}")
+            raise UsageError(f"The query has {len(query.split())} words: use at most {WORDS}")
         if value in fold(query):
-            raise UsageError("The query repeats the memory: ask without stating it")
+            raise UsageError("The query repeats the memory: ask without stating the memory")
     return queries

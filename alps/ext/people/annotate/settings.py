@@ -29,19 +29,19 @@ class Settings(FrozenSettings):
     seed: int = Field(0, ge=0, description="seed of the draw and of the assignment")
     annotators: int = Field(2, ge=1, le=10, description="annotators per item, out of people=")
     people: str | None = Field(
-        None, description="annotators, such as anna,ben,cleo; default: everybody labels everything"
+        None, description="annotators, such as anna,ben,cleo; default: all label all items"
     )
     blind: bool = Field(True, description="show judge and draft only after the person's own label")
     target: float | None = Field(
         None, gt=0, lt=0.5, description="stop at this half-width of the interval, such as .05"
     )
     audit: Share | None = Field(
-        None, description="label this share of a run's sessions whole, for audit_labels=: 20%"
+        None, description="share of a run's sessions to label fully, for audit_labels=: 20%"
     )
     audit_seed: int | None = Field(
         None, ge=0, lt=2**36, description="seed of the audited sessions; default: from the answers"
     )
-    adjudicate: bool = Field(False, description="decide where two people differ")
+    adjudicate: bool = Field(False, description="decide items on which two people differ")
     port: int = Field(0, ge=0, le=65_535, description="port; 0: any free port")
 
     @property
@@ -69,5 +69,5 @@ class LabelExportSettings(FrozenSettings):
 
     out: HomePath = Field(description="folder to write")
     labels: Literal["first", "revised"] = Field(
-        "first", description="first: labels before anything was shown; revised: last ones"
+        "first", description="first: labels given before anything was shown; revised: last labels"
     )

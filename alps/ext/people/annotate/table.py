@@ -30,13 +30,14 @@ def print_export(done: Exported, console: Any) -> None:
             rows.append(row_of(name, *cells))
         console.print(*printed([Table("", list(map(named, titles)), rows, layout="plain")]))
         console.print(
-            "Anchoring: share of differing first labels changed towards what was shown; away: "
-            "share of equal ones changed."
+            "towards it: of the first labels that differed from the label shown, the share that "
+            "people changed towards it; away: of the first labels that equalled it, the share that "
+            "people changed."
         )
     if done.differing:
         what = counted(done.differing, "item")
         console.print(
-            f"{what} differ between people: a third person decides with adjudicate=yes",
+            f"Annotators differ on {what}: a third person decides with adjudicate=yes",
             soft_wrap=True,
         )
     if done.next:

@@ -81,7 +81,7 @@
         break;
       } catch {
         // The server may be started again: the label waits here, and is written once.
-        tell("Not saved yet: the server does not answer. Trying again …");
+        tell("Not saved yet: the server is not responding. Retrying …");
         await new Promise((resolve) => setTimeout(resolve, RETRY));
       }
     }
