@@ -12,6 +12,7 @@ from alps.errors import DataError
 from alps.jsonl import parse_json
 from alps.slips import HEAD, refuse_encoding
 
+_CUT_OFF = "the list is not closed; check that the file is complete"
 _CHUNK = 1 << 22
 _BETWEEN = b" \t\r\n,"
 _MARK_AND_BLANKS = b"\xef\xbb\xbf \t\r\n"
@@ -170,7 +171,7 @@ def items(path: Path) -> Iterator[JsonSlice]:
             if at == len(buffer):
                 base, buffer, at = base + at, file.read(_CHUNK), 0
                 if not buffer:
-                    raise DataError("the list is not closed; is the file complete?", path=path)
+                    raise DataError(_CUT_OFF, path=path)
                 continue
             if buffer[at : at + 1] == b"]":
                 # A second list behind the first would be dropped in silence.
@@ -185,7 +186,7 @@ def items(path: Path) -> Iterator[JsonSlice]:
             while (end := parts.end(buffer)) < 0:
                 more = file.read(_CHUNK)
                 if not more:
-                    raise DataError("the list is not closed; is the file complete?", path=path)
+                    raise DataError(_CUT_OFF, path=path)
                 buffer += more
             yield JsonSlice(path, base, end)
             at = end

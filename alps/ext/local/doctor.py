@@ -14,7 +14,7 @@ from alps.ext.local.files import COMES_WITH, ENVIRONMENT, model_file
 from alps.ext.local.server import Server
 from alps.show.formatting import visible
 
-_ASKED = "Name the days of the week, and what each is named after."
+_ASKED = "Name the days of the week and explain their names."
 _TOKENS = 32
 # Seconds; a busy machine writes a token in one
 _LONGEST = 120.0
