@@ -389,8 +389,10 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
             yield f"No interval: {reason}."
     if whole:
         if any(contrast.difference.estimate.method for contrast in contrasts):
-            few = "Intervals of differences over few, large sessions"
-            yield f"{few} use another method: {RESAMPLED}."
+            yield (
+                "For differences over few, large sessions, intervals come from another method: "
+                f"{RESAMPLED}."
+            )
         more = [one.explanation for track in comparison.tracks for one in track.more]
         yield from dict.fromkeys(filter(None, more))
         if comparison.diagnostics:

@@ -99,8 +99,10 @@ def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
         yield "– means too few sessions or records for an interval."
     if not (stratum := breakdown.standardised):
         return
-    mix = f"so that each row has the {stratum} mix of all records"
-    yield f"Standardised scores weight records {mix}."
+    yield (
+        f"For standardised scores, alps weights the records of each row to match the {stratum} "
+        "mix of all records."
+    )
     lacking = []
     for group in breakdown.groups:
         if group.lacking:

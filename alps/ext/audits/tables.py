@@ -110,8 +110,10 @@ def bent_table(bent: Sequence[BentRow], lead: Metric) -> Iterator[Table]:
     for one in bent:
         style = "bold" if one.p_holm <= SIGNIFICANT else ""
         rows.append(row_of(one.by, *change(one), Cell(p_value(one.p), one.p), style=style))
-    how = "Estimates are from least squares, with intervals clustered by session; "
-    how += "bold marks p ≤ .05 (Holm)."
+    how = (
+        "Estimates are from least squares, with intervals clustered by session; "
+        "bold marks p ≤ .05 (Holm)."
+    )
     yield Table(
         "Judge bias: audit minus judge, per standard deviation",
         [named(), *figures("change", "95 % interval", "p")],
