@@ -131,11 +131,11 @@ def refuse_head(path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(HEAD)
     if not head.strip():
-        raise DataError("an empty file", path=path)
+        raise DataError("the file is empty; download it again", path=path)
     if head.startswith(_GZIP):
-        raise DataError("packed by gzip; unpack it first, as with gunzip", path=path)
+        raise DataError("compressed with gzip; unpack it first, for example with gunzip", path=path)
     if head.startswith(_POINTER):
-        raise DataError("a Git LFS pointer; fetch the file, as with git lfs pull", path=path)
+        raise DataError("a Git LFS pointer; fetch the file with git lfs pull", path=path)
     if head.lstrip(_MARK_AND_BLANKS).startswith(b"<"):
         raise DataError("a web page, not data; download the file itself", path=path)
     refuse_encoding(head, path)
@@ -177,7 +177,7 @@ def items(path: Path) -> Iterator[JsonSlice]:
                 # A second list behind the first would be dropped in silence.
                 if (buffer[at + 1 :] + file.read(_CHUNK)).strip():
                     where = f"byte {base + at + 1:,}"
-                    raise DataError(f"more at {where}, after the end of the list", path=path)
+                    raise DataError(f"data after the list, at {where}; remove it", path=path)
                 return
             if buffer[at : at + 1] != b"{":
                 raise DataError(f"expected an object at byte {base + at:,}", path=path)
