@@ -121,7 +121,7 @@ def _curve_table(track: str, evens: Mapping[str, Even]) -> Table:
 
 
 EXPLANATION = (
-    "A turn is a question about one history. Starting at the turn shown, memory costs less in "
+    "A turn is a question about one history. From the turn shown onwards, memory costs less in "
     "total than sending the whole history in every prompt at the cached price."
 )
 

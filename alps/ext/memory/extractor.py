@@ -18,10 +18,10 @@ from alps.ext.memory.protocol import Hit, MeteredEndpoint, Opening, Session, Set
 
 PROMPT = """\
 You maintain the memory of an assistant. From the conversation below, list what will be useful in \
-later conversations: facts about the user, the user's preferences, plans and people, what the user \
-asked the assistant to remember, and what the assistant promised or told the user. Write each item \
-as one short sentence in the third person, and copy names, numbers and codes exactly. Reply with \
-only a JSON array of strings; if nothing will be useful, reply with []."""
+later conversations: facts about the user, the user's preferences and plans, people in the user's \
+life, what the user asked the assistant to remember, and what the assistant promised or told the \
+user. Write each item as one short sentence in the third person, and copy names, numbers and codes \
+exactly. Reply with only a JSON array of strings; if nothing will be useful, reply with []."""
 
 
 class LlmMemory:

@@ -33,11 +33,12 @@ MOST_REPLIES = 30
 _WRITE = f"""\
 You maintain the memory of an assistant. You keep notes about one user in Markdown files below \
 {ROOT}, using the tool `memory`. The input is one conversation with the user. Update the notes \
-with facts about the user, the user's preferences, plans and people, what the user asked the \
-assistant to remember, and what the assistant told or promised the user. Read existing files \
-before you add to them. Correct what has changed, and delete what the user wants forgotten. Write \
-one fact per line, and make sure that each line can be understood on its own. Copy names, numbers, \
-codes and dates exactly. When the notes are up to date, reply without calling the tool."""
+with facts about the user, the user's preferences and plans, people in the user's life, what the \
+user asked the assistant to remember, and what the assistant told or promised the user. Read \
+existing files before you add to them. Correct what has changed, and delete what the user wants \
+forgotten. Write one fact per line, and make sure that each line can be understood on its own. \
+Copy names, numbers, codes and dates exactly. When the notes are up to date, reply without \
+calling the tool."""
 _READ = f"""\
 You maintain the memory of an assistant. Your notes about one user are Markdown files below \
 {ROOT}. The input is the user's current message. Use the tool `memory` to find the lines in these \
