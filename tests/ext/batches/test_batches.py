@@ -396,7 +396,7 @@ def test_what_a_killed_session_ordered_is_taken_up_without_batch_too(server, des
     assert [batched for *_, batched in server.bill].count(False) == 2
     assert max(server.asked.values()) == 1
     assert second.totals.cost == bill(server, "openai")
-    assert "is resumed" in told[0]
+    assert "resumed batch" in told[0]
 
 
 def test_an_answer_that_was_in_the_ledger_when_the_run_was_killed_is_not_counted_twice(
