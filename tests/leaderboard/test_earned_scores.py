@@ -473,7 +473,7 @@ def test_a_second_judgement_names_tokens_and_needs_a_cap(inflated, shelf, tmp_pa
         words = [str(inflated), *judge, f"data={shelf.data}", f"out={tmp_path / 'work'}"]
         with pytest.raises(
             UsageError,
-            match=r"up to 24 calls, at least [\d,]+ tokens; allow and limit these requests with max_cost= or",
+            match=r"up to 24 calls, at least [\d,]+ tokens; allow and limit these requests",
         ):
             rescore_command(words)
         assert "no request sent yet" in capsys.readouterr().out
