@@ -359,6 +359,7 @@ class Snapshots:
 
 
 @pytest.mark.parametrize("step", few(["created", "create", "results"]))
+@pytest.mark.release
 def test_a_run_killed_between_two_steps_goes_on_and_pays_nothing_twice(
     server, step, tmp_path, monkeypatch
 ):

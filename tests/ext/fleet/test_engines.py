@@ -14,6 +14,8 @@ from tests.endtoend import finish, one_line, run, start, wait_until
 from tests.ext.fleet.test_shards import MEMORY, OFF, VERDICT, is_the_same
 from tests.loopback import Answer, serve
 
+pytestmark = pytest.mark.release
+
 WORDS = ("task=extraction,update", "model=rules", "limit=9")
 TWO = ("engine=processes", "workers=2")
 

@@ -44,6 +44,7 @@ def anchored(share, rng):
 
 
 @pytest.mark.parametrize("planted", [0.0, 0.2])
+@pytest.mark.release
 def test_a_planted_anchoring_is_found_within_five_points(tmp_path, planted):
     folder = plain_work(tmp_path / "work", 1200)
     label_all(folder, "anna", anchored(planted, random.Random(4)))
