@@ -99,10 +99,7 @@ def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
         yield "– means too few sessions or records for an interval."
     if not (stratum := breakdown.standardised):
         return
-    yield (
-        f"For standardised scores, alps weights the records of each row to match the {stratum} "
-        "mix of all records."
-    )
+    yield f"Standardised scores assume the {stratum} mix of all records in each row."
     lacking = []
     for group in breakdown.groups:
         if group.lacking:
