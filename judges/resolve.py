@@ -60,5 +60,5 @@ def embedded_judge(name: str) -> Judge:
         return ConstantJudge(name)
     known = ", ".join(EMBEDDED_JUDGES)
     raise UsageError(
-        f"judge={name}: unknown judge{closest(name, EMBEDDED_JUDGES)} (embedded: {known})"
+        f"judge={name}: unknown judge{closest(name, EMBEDDED_JUDGES)} (built-in: {known})"
     )

@@ -24,7 +24,9 @@ class SubmitSettings(BaseModel):
     )
     snapshot: str | None = Field(None, description="dated version of the model")
     open_weights: bool | None = Field(None, description="yes or no: are the weights public?")
-    public: bool | None = Field(None, description="yes or no: is the gold of the data public?")
+    public: bool | None = Field(
+        None, description="yes or no: are the gold answers of the data public?"
+    )
     calls: bool = Field(False, description="yes: also publish raw texts, errors and calls")
     verdicts: bool = Field(
         True, description="no: leave out the judge's verdicts, so boards can't recompute its scores"

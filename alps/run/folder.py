@@ -244,7 +244,7 @@ def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] 
         masked = masked or safe != value
         lines.append(f"{name} = {_as_toml(safe)}")
     if masked:
-        told = (*told, "alps left out a secret here; give that setting again.")
+        told = (*told, "alps masked a secret in a setting below; type that setting again.")
     head = [f"# {redact(''.join(filter(str.isprintable, line)))}" for line in told]
     write_whole(path, "".join(f"{line}\n" for line in (*head, *lines)).encode(errors="replace"))
 

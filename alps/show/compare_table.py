@@ -389,7 +389,7 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
             yield f"No interval: {reason}."
     if whole:
         if any(contrast.difference.estimate.method for contrast in contrasts):
-            yield f"Intervals over few, large sessions come from another method: {RESAMPLED}."
+            yield f"With few, large sessions, intervals come from a different method: {RESAMPLED}."
         more = [one.explanation for track in comparison.tracks for one in track.more]
         yield from dict.fromkeys(filter(None, more))
         if comparison.diagnostics:

@@ -92,7 +92,7 @@ def _estimate_notes(
     if kept := sum(stage.cached for stage in stages):
         notes.append(f"Free replies from the cache: {kept:,}.")
     notes.append(
-        "«likely» assumes replies as long as the gold; the range covers all allowed lengths."
+        "«likely»: every reply has the length of the gold. «range»: from empty to longest replies."
     )
     bounds = (bound for stage in stages for bound in _unknown_bounds(stage))
     notes += dict.fromkeys(bounds)

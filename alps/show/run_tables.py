@@ -80,8 +80,8 @@ def method_lines(tracks: Iterable[TrackSummary]) -> Iterator[str]:
     for track in tracks:
         methods |= dict.fromkeys(score.method for score in all_scores(track) if score.method)
     for method in methods:
-        what = "Scores from few, large sessions and means over question types"
-        yield f"{what} have intervals by another method: {method}."
+        what = "Intervals of means over question types, and of scores from few large sessions,"
+        yield f"{what} use a different method: {method}."
 
 
 def all_scores(track: TrackSummary) -> Iterator[Score]:
@@ -96,13 +96,13 @@ def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
     if breakdown.warning:
         yield f"Warning: {breakdown.warning}."
     if any(group.figure.reason for group in breakdown.groups):
-        yield "– means too few sessions or records for an interval."
+        yield "– means that there are too few sessions or records for an interval."
     if not (stratum := breakdown.standardised):
         return
-    yield f"Standardised scores assume the {stratum} mix of all records in each row."
+    yield f"In every row, the standardised score uses the {stratum} mix of all records."
     lacking = []
     for group in breakdown.groups:
         if group.lacking:
             lacking.append(f"{group.group} ({counted(len(group.lacking), stratum)})")
     if lacking:
-        yield f"The mix differs in rows that lack records of some {stratum}s: {', '.join(lacking)}."
+        yield f"The mix differs in rows without records of some {stratum}s: {', '.join(lacking)}."

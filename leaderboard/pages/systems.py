@@ -127,7 +127,8 @@ class NamedJudge:
         """How far its scores can be trusted, in a sentence."""
         if self.fit:
             return (
-                "This judge passed a calibration against human labels for the rubrics on its page."
+                "This judge passed a calibration against human labels for at least one rubric; "
+                "the judge's page shows the result for each rubric."
             )
         if self.calibrations or self.agreement:
             return "Use this judge for debugging: its measured agreement is too low for ranking."

@@ -197,7 +197,7 @@ def test_one_line_says_which_rubric_how_many_and_the_way_on(run, tmp_path):
     assert f"no score, {ONE_LINE}, so alps withholds its scores (judge_check=no" in said_once
     assert "judged by openai/x (known items 6/12)" in ran.out
     shown = alps_here("show", "out").out
-    means = f"A score of – means: {ONE_LINE}, so alps withholds its scores"
+    means = f"– in place of a score: {ONE_LINE}, so alps withholds its scores"
     assert means in " ".join(shown.split())
     assert (
         "Items with known answers that judge openai/x got right: pa 6/12 (not admitted)." in shown

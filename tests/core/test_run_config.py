@@ -134,7 +134,7 @@ def test_a_secret_does_not_get_into_the_file(tmp_path, monkeypatch):
     write_config(tmp_path, given, told=["alps run canary-0123456789"])
     text = (tmp_path / "config.toml").read_text()
     assert "canary" not in text
-    assert "alps left out a secret" in text
+    assert "alps masked a secret" in text
     assert settings_in(tmp_path)["model"].startswith("program:serve --key [")
 
 

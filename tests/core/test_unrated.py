@@ -30,7 +30,7 @@ def test_a_judge_that_rates_nothing_leaves_everything_unscored_with_the_reason(
     assert {found["unscored"] for found in track["scores"].values()} == {reason}
     assert scores_of(tmp_path / "out")["u1"]["scores"] == {}
     assert f"no score, {reason}\nrules on " in ran.out.replace("a\nrubric", "a rubric")
-    assert "Utilization needs a judge that rates: alps score RUN judge=PROVIDER/MODEL\n" in ran.out
+    assert "Utilization needs an LLM judge: alps score RUN judge=PROVIDER/MODEL\n" in ran.out
     assert "best baseline" not in ran.out
     assert "Trivial baselines" not in alps_here("show", str(tmp_path / "out")).out
     assert max(map(len, ran.out.splitlines())) <= 80
@@ -45,7 +45,7 @@ def test_what_a_judge_could_not_rate_is_listed_shown_reported_and_judged_later(t
     assert "failed" not in shown
     assert alps_here("report", str(tmp_path / "out"), f"out={tmp_path / 'page.html'}").code == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Utilization needs a judge that rates" in page
+    assert "Utilization needs an LLM judge" in page
     assert "answered, but the judge cannot rate answers: unscored" in page
     with serve(between(lambda _: Answer("Unasked."), lambda _: met())) as server:
         judge = ("judge=openai/judge", f"judge_api_base={server.url}")

@@ -219,4 +219,4 @@ def _needed(score: AuditedScore) -> str:
         return f"even a full audit of these records would not give {goal}"
     if score.needed <= score.audited:
         return f"{goal} is reached"
-    return f"{score.needed - score.audited:,} more audits would give {goal}"
+    return f"{score.needed - score.audited:,} more audited records would give {goal}"

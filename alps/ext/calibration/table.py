@@ -143,7 +143,8 @@ def _holds(done: Calibrated, valid: str) -> Iterator[str]:
 def account_of(done: Calibrated) -> Iterator[str]:
     """Yield what `print_account` prints, in sentences."""
     if done.left_out:
-        yield f"{done.judge} cannot rate these labelled rubrics: {', '.join(done.left_out)}."
+        rubrics = ", ".join(done.left_out)
+        yield f"{done.judge} cannot rate by these rubrics, so their labels are not used: {rubrics}."
     if done.unheard:
         yield _missing(done.unheard)
     if done.calls is not None and (done.calls.http or done.calls.cached):
@@ -209,7 +210,7 @@ def _references(report: RubricReport, references: Mapping[str, Reference]) -> Ta
         kappa = row.figures.get("kappa")
         cells += [_between(kappa) if kappa else "–", thousands(row.n)]
         laid.append(row_of(name, *cells, style="bold" if name == "this judge" else ""))
-    columns = [*(_COLUMNS[name] for name in shown), "95 % of kappa", "n"]
+    columns = [*(_COLUMNS[name] for name in shown), "95 % interval", "n"]
     return Table("", [named(), *figures(*columns)], laid)
 
 

@@ -63,9 +63,11 @@ def write_answers(settings: AnswersSettings) -> str:
     # A recorded verdict is a mark: shares of draws, and half marks, are none.
     shares = f", {split:,} with a fractional score and no verdict" if split else ""
     lacking = len(book.entries) - len(found)
-    none = f"; {lacking:,} missing answers count as wrong" if lacking else ""
+    none = f"; answers counted as wrong because they are missing: {lacking:,}" if lacking else ""
+    other = len(rows) - len(found)
+    left_out = f"; answers left out because they match no question: {other:,}" if other else ""
     return (
-        f"wrote {some}{shares}{none}; left out {len(rows) - len(found):,} other answers. To score: "
+        f"wrote {some}{shares}{none}{left_out}. To score: "
         f"model=predictions:{out / ANSWERS} judge=recorded:{out / VERDICTS}"
     )
 

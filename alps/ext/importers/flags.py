@@ -179,7 +179,7 @@ def _reported(
     if any(answer.score not in (0, 1, None) for answer in answers if answer.part == overall.part):
         return
     if abs(round(value * n) / n - value) > 0.5 * 10**-decimals + _ROUNDING:
-        yield f"{overall.system}: no whole number of {n:,} answers gives {reported}"
+        yield f"{overall.system}: no number of right answers out of {n:,} gives {reported}"
 
 
 def parse_share(reported: str) -> tuple[float, int]:

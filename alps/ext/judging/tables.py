@@ -171,7 +171,8 @@ def _swaps(track: TrackJudges) -> Table:
         numbers = (Cell(number(share), share) for share in shares)
         rows.append(row_of(f"{swap.first} – {swap.second}", *numbers))
     cells = sum(one.counts for one in track.judged)
-    title = f"Order of two runs over {counted(cells, 'judge and prompt', 'judges and prompts')}"
+    combined = counted(cells, "combination of judge and prompt", "combinations of judge and prompt")
+    title = f"Order of two runs over {combined}"
     columns = [named("pair"), *figures("first ahead", "second ahead", "swapped")]
     return Table(title, columns, rows)
 

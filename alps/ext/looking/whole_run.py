@@ -375,7 +375,7 @@ def _missing_lines(
                 untold.add(score.unscored)
         bare |= dict.fromkeys(undefined(track, metrics[name]))
     for reason in sorted(untold):
-        yield f"A score of – means: {reason}."
+        yield f"– in place of a score: {reason}."
     yield from _no_intervals(summary, metrics)
     yield from method_lines(summary.tracks.values())
     if bare:
@@ -400,12 +400,13 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
         if needs_rating_judge(track, metrics[name]) and not summary.judge_check:
             unrated[(track.task or "").capitalize()] = None
     for task in unrated:
-        yield f"{task} needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
+        yield f"{task} needs an LLM judge: alps score RUN judge=PROVIDER/MODEL"
     if any(track.scoring is not None for track in tracks.values()):
         yield "authors-v1: compare these scores only with the authors' first published scores."
     # Its scores are of words in common: beside an LLM judge's they would be read as the same.
     elif not summary.comparable and judged:
-        yield f"Scores by judge {summary.judge} are not comparable with LLM-judged scores."
+        judge = summary.judge
+        yield f"Scores from the judge {judge} are not comparable with scores from an LLM judge."
         if agreement := known_agreement(summary.judge):
             yield f"  Agreement of this judge: {agreement}."
         for told in people_say(summary.judge, summary.judge_fingerprint):

@@ -176,7 +176,8 @@ async def _k_is_kept(desk: _Desk) -> None:
         before = ids
         found.append(len(hits))
     if found[0] == found[2] < K:
-        raise _Failed(f"k=6 returns no more than k=1 ({found[2]}), of {len(_TOPICS)} facts")
+        stored = f"with {len(_TOPICS)} facts stored"
+        raise _Failed(f"{stored}, k=6 returns no more hits than k=1 ({found[2]})")
 
 
 async def _told_twice(desk: _Desk) -> None:

@@ -283,7 +283,7 @@ def test_a_score_above_the_ceiling_of_wrong_golds_is_named(tmp_path):
 def test_an_accuracy_that_n_cannot_give_is_named(tmp_path):
     write(tmp_path / "mem.json", by_conversation(mem0_row))
     shown, _, _ = imported(tmp_path, "mem0", "mem.json", "reported=74%")
-    assert "mem: no whole number of 8 answers gives 74%" in shown
+    assert "mem: no number of right answers out of 8 gives 74%" in shown
     shown, _, _ = imported(tmp_path, "mem0", "mem.json", "reported=0.75", out="right")
     assert "reported" not in shown
 
