@@ -396,7 +396,7 @@ def _no_scores(summary: Summary, metrics: Metrics, leads: Sequence[Headline]) ->
         elif lead.score.reason:
             lacking.setdefault(f"No interval{{}}: {lead.score.reason}.", []).append(task)
     if unrated:
-        yield "Utilization needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
+        yield "Utilization needs an LLM judge: alps score RUN judge=PROVIDER/MODEL"
     for line, tasks in lacking.items():
         yield line.format(f" of {', '.join(tasks)}" if len(leads) > 1 else "")
     left_out: dict[str, list[str]] = {}

@@ -161,7 +161,7 @@ def _warnings(rows: Sequence[TaskRow]) -> Iterator[str]:
     for reason, names in bare.items():
         yield f"Not scored: {', '.join(names)} ({reason})"
     if any(row.section.needs_rating_judge for row in rows):
-        yield "Utilization needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
+        yield "Utilization needs an LLM judge: alps score RUN judge=PROVIDER/MODEL"
     yield from _lost([row.section for row in rows if row.lead.score.value is not None])
 
 
