@@ -247,7 +247,7 @@ def test_an_absent_part_is_left_out_and_no_more(name, tmp_path):
     assert [part for part, title in SHOWN.items() if title not in page.text] == [name] * (
         name in SHOWN
     )
-    band = "The band shows the kappa of people with each other" in page.text
+    band = "The band shows the kappa between people" in page.text
     assert band == (name not in ("pairs", "people_kappa"))
 
 
