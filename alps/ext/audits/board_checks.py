@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from alps.ext.audits.answer_seed import answer_seed
-from alps.ext.audits.draws import place_of
+from alps.ext.audits.draws import answer_seed, place_of
 from alps.ext.audits.records import corrected_scores, records_of
 from alps.judges.admission import is_admitted
 from alps.judges.base import fingerprint_id
