@@ -8,9 +8,9 @@ from pydantic import Field
 from alps.errors import UsageError, closest
 from alps.ext.histories import READERS, SETS
 from alps.ext.histories.book import find, stories
+from alps.ext.histories.data.histories import HISTORIES, QUESTIONS, write
 from alps.ext.histories.files import SetChoice
 from alps.ext.histories.model import CitedSet, Story
-from alps.ext.histories.own_rows import HISTORIES, QUESTIONS, write
 from alps.extension import load
 from alps.keys import DATA, FrozenSettings, HomePath
 from alps.show.formatting import counted
