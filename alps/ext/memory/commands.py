@@ -33,8 +33,7 @@ def memory_compare(run: Path, settings: "BesideSettings") -> None:
       alps memory compare runs/personamem-rules-samples
     """
     from alps.ext.memory.comparison import beside as compare_memories
-    from alps.ext.memory.comparison import print_beside
-    from alps.ext.memory.comparison_runs import run_beside
+    from alps.ext.memory.comparison import print_beside, run_beside
 
     given = {} if settings.max_cost is None else {"max_cost": settings.max_cost}
     ran = run_beside(run, settings.rows.split(","), given, typed={"model": settings.model})

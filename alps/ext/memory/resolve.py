@@ -1,4 +1,7 @@
-"""Memories by the name that `memory=` gives."""
+"""Memories by the name that `memory=` gives.
+
+What it names may be code: who looks into a stranger's run must not run the stranger's code.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,13 +21,13 @@ from alps.ext.memory.embedded import KNOWN as EMBEDDED
 from alps.ext.memory.embedded import EmbeddedMemory, open_embedded
 from alps.ext.memory.environments import APART, command, packages
 from alps.ext.memory.journal import ADMISSION, Diary
-from alps.ext.memory.line_protocol import SpokenConnection
+from alps.ext.memory.line_protocol import JsonLines, SpokenConnection
 from alps.ext.memory.mcp import McpTools
 from alps.ext.memory.placebo import Placebo
-from alps.ext.memory.program import JsonLines
 from alps.ext.memory.protocol import Opening
 from alps.ext.memory.store import Samples, Store
 from alps.llm.secrets import redact
+from alps.run.opened import RunFolder
 from alps.systems.base import TRACEBACKS
 from alps.systems.embedded import RETRIEVERS
 from alps.tasks.by_memory import PLACEBO
@@ -36,6 +39,8 @@ PYTHON, PROGRAM, MCP = "python:", "program:", "mcp:"
 SPOKEN, HTTP = (PROGRAM, MCP), ("http://", "https://")
 OURS = (*EMBEDDED, PLACEBO, *BOXED)
 KNOWN = (*OURS, *APART, f"{PYTHON}MODULE:CLASS", f"{PROGRAM}CMD", "http://…", f"{MCP}CMD")
+
+_FOREIGN = ("python:", "program:", "mcp:", "http://", "https://")
 
 
 @dataclass(frozen=True)
@@ -181,3 +186,20 @@ def _connect(name: str, options: MemoryOptions) -> MemoryConnection:
             return SpokenConnection(typed, language(), key=key, env=env, folder=folder)
     known = ", ".join(KNOWN)
     raise UsageError(f"memory={name}: unknown{closest(name, KNOWN)} (known: {known})")
+
+
+def refuse_untyped(run: RunFolder, typed: Mapping[str, str | None]) -> None:
+    """Refuse a run whose system or memory is code or a server, unless that is typed again.
+
+    Raises:
+        UsageError: If one is not; says what to type.
+    """
+    for key, value in typed.items():
+        named = str(run.manifest.settings.get(key) or "")
+        if value is not None and value != named:
+            raise UsageError(f"{key}={value}: {run.folder} has {key}={named}")
+        if value is None and named.startswith(_FOREIGN):
+            raise UsageError(
+                f"{run.folder} was made with {key}={named}, and this command would run that code: "
+                f"if you trust the code, add {key}=… to the command"
+            )
