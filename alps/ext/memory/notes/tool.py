@@ -3,10 +3,11 @@
 Commands and arguments are those of the memory tool in Anthropic's documentation ("Memory tool",
 type `memory_20250818`); every model that calls functions can use them.
 
-No path leads out of the folder. What a path says comes from a model. So names are checked first, and then each folder of a path is
-opened from the one above it, by its descriptor and without following a link: a process that swaps
-a folder for a link meanwhile changes nothing. A file is written under another name and moved to its
-place, so that what another name or a link leads to is never written.
+No path leads out of the folder. What a path says comes from a model. So names are checked first,
+and then each folder of a path is opened from the one above it, by its descriptor and without
+following a link: a process that swaps a folder for a link meanwhile changes nothing. A file is
+written under another name and moved to its place, so that what another name or a link leads to is
+never written.
 """
 
 import errno
