@@ -204,19 +204,19 @@ def _task(cited: CitedSet, options: TaskOptions) -> Task:
         to_prediction=lambda text: {"answer": text},
         has_gold=lambda sample: True,
         score=partial(_score, cited),
-        metrics=metrics_of(cited),
+        metrics=_metrics_of(cited),
         judge=judge,
         rubrics=rubrics_of(cited),
         likely=lambda sample: {"answer": sample.gold or UNKNOWN},
         fits=fits,
-        groups=groups_of,
+        groups=_groups_of,
         systems=SYSTEMS,
         conditions=conditions,
         asking=Asking(plain=True, for_class=for_class),
         public=PublicAnswers(longest=10_000, schema=TextAnswer, is_mark=is_mark),
         shown=Shown(
             title=cited.title,
-            breakdowns=breakdowns_of(cited),
+            breakdowns=_breakdowns_of(cited),
             record_parts=_record_parts,
             highlights=HIGHLIGHTS,
         ),
@@ -229,7 +229,7 @@ def _task(cited: CitedSet, options: TaskOptions) -> Task:
     )
 
 
-def metrics_of(cited: CitedSet) -> tuple[Metric, ...]:
+def _metrics_of(cited: CitedSet) -> tuple[Metric, ...]:
     """Return the metrics of a set: ours first."""
     if cited.authors is None:
         return (*OURS, AGREEMENT)
@@ -240,7 +240,7 @@ def metrics_of(cited: CitedSet) -> tuple[Metric, ...]:
     return (headline, *others, *cited.authors.metrics, *THEIRS, AGREEMENT)
 
 
-def breakdowns_of(cited: CitedSet) -> tuple[Breakdown, ...]:
+def _breakdowns_of(cited: CitedSet) -> tuple[Breakdown, ...]:
     """Return what is reported by kind of question: our score, then figures of the authors."""
     kinds = dict(cited.kinds)
     found = [Breakdown("kind", "accuracy by type of question", "right", kinds)]
@@ -259,9 +259,9 @@ def _by_kind(cited: CitedSet) -> list[Metric]:
     return [one for one in metrics if one in metrics[:1] or one.name == cited.authors.judged]
 
 
-def groups_of(sample: HistorySample) -> Mapping[str, str]:
+def _groups_of(sample: HistorySample) -> Mapping[str, str]:
     """Return the kind of a question, which all breakdowns go by."""
-    breakdowns = breakdowns_of(sample.book.cited)
+    breakdowns = _breakdowns_of(sample.book.cited)
     return dict.fromkeys((one.name for one in breakdowns), sample.question.kind)
 
 

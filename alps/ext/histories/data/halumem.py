@@ -2,29 +2,17 @@
 
 Chen et al. 2025, arXiv 2511.03506. A user is a line; sessions that were generated to distract are
 ingested and never asked about.
-
-Source of the authors' rates (answers are correct, or hallucinated, or leave something out):
-`eval/evaluation.py` of IAAR-Shanghai/HaluMem.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
+from alps.ext.histories.authors.halumem import OUTCOME, PUBLISHED
 from alps.ext.histories.files import SetChoice, SetFiles, lines, listed, maybe_listed, role, text
-from alps.ext.histories.model import (
-    Authors,
-    CitedSet,
-    HistorySession,
-    Marks,
-    Message,
-    SetQuestion,
-    Story,
-    when,
-)
+from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
-from alps.tasks.metrics import Inference, Metric, Needs
 
 BOUNDARY = "Memory Boundary"
 NAMES: Mapping[str, str] = {"medium": "HaluMem-Medium.jsonl", "long": "HaluMem-Long.jsonl"}
@@ -80,53 +68,6 @@ def _questions(
             sessions=number,
             more={"facts": facts, "written": session["end_time"]},
         )
-
-
-OUTCOME = "outcome"
-RATES = ("hallucination", "omission", "correct")
-
-
-def _rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
-    facts = "".join(f"\n- {fact}" for fact in question.more.get("facts", ()))
-    return ((OUTCOME, f"{question.answer}\nFacts:{facts or ' none'}"),)
-
-
-def _score(
-    question: SetQuestion, answer: str | None, marks: Marks
-) -> tuple[dict[str, float], dict[str, float]]:
-    if answer is None:
-        # A failed answer is wrong, and says nothing that could be made up.
-        return dict(zip(RATES, (0.0, 0.0, 0.0), strict=True)), {}
-    if OUTCOME not in marks:
-        return {}, {}
-    return {name: float(marks[OUTCOME] == place) for place, name in enumerate(RATES)}, {}
-
-
-_RATED = Needs(rating=True)
-_RESAMPLED = Inference(resampled=True)
-
-
-def _rate(name: str, title: str, *, lower: bool) -> Metric:
-    return Metric(
-        name,
-        title,
-        optional=True,
-        lower_is_better=lower,
-        needs=_RATED,
-        inference=_RESAMPLED,
-    )
-
-
-PUBLISHED = Authors(
-    metrics=(
-        _rate("correct", "authors' rate of correct answers", lower=False),
-        _rate("hallucination", "  of hallucinations", lower=True),
-        _rate("omission", "  of omissions", lower=True),
-    ),
-    rubrics=_rubrics,
-    score=_score,
-    judged="correct",
-)
 
 
 SET = CitedSet(

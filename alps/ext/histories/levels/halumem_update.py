@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from alps.ext.histories.authors.halumem import UPDATE, update_score
 from alps.ext.histories.data.halumem import SET
 from alps.ext.histories.judging import CHANGED, CHANGES, COVERED, by_words, rate, rubric_of
-from alps.ext.histories.levels.halumem_extraction import UPDATE, points_of, update_score
+from alps.ext.histories.levels.halumem_extraction import points_of
 from alps.ext.histories.points import Level, PointsSample, tracks_of_level
 from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion

@@ -79,7 +79,7 @@ class Exported:
     counts: Mapping[str, int]
     people: int
     differing: int
-    _anchoring: Mapping[str, Anchoring] = field(default_factory=dict)
+    anchoring: Mapping[str, Anchoring] = field(default_factory=dict)
     next: str = ""
 
 

@@ -61,7 +61,7 @@ class WorkProgress:
         differing: How many items people label differently, and nobody has decided.
     """
 
-    _agreement: Estimate | None
+    agreement: Estimate | None
     half: float | None
     target: float | None
     what: str

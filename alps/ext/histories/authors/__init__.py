@@ -1,0 +1,1 @@
+"""Scores of sets as their authors compute them, for comparison with published figures."""
