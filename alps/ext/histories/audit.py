@@ -3,8 +3,15 @@
 from alps.data.audit_findings import SEVERITIES, AuditReport, Severity, Tally, TrackLooked
 from alps.data.hub import hub_name
 from alps.errors import DataError, UsageError
-from alps.ext.histories.book import HARMLESS, find, hash_of, known_defects, stories
-from alps.ext.histories.faults import Fault, faults_of
+from alps.ext.histories.book import (
+    HARMLESS,
+    Fault,
+    faults_of,
+    find,
+    hash_of,
+    known_defects,
+    stories,
+)
 from alps.ext.histories.files import SetChoice
 from alps.ext.histories.model import CitedSet, Story
 

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from alps.errors import BudgetError, RunFolderError, UsageError
-from alps.ext.memory.phases import tokens_shown
+from alps.ext.memory.journal import tokens_shown
 from alps.ext.memory.resolve import refuse_untyped
 from alps.ext.memory.settings import MemoryModels
 from alps.folders import own_folder, slug

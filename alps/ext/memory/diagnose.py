@@ -19,8 +19,15 @@ from alps.ext.memory.attribution import (
     STAGES,
     AnswerFacts,
     ByMeaning,
+    Found,
+    Life,
+    Located,
+    Replay,
+    SoughtSample,
     Stage,
+    find,
     held,
+    is_verbatim,
     shares,
     stage_of,
 )
@@ -30,15 +37,6 @@ from alps.ext.memory.journal import found_in
 from alps.ext.memory.part import Part
 from alps.ext.memory.protocol import Hit
 from alps.ext.memory.reader import Reader
-from alps.ext.memory.replay import (
-    Found,
-    Life,
-    Located,
-    Replay,
-    SoughtSample,
-    find,
-    is_verbatim,
-)
 from alps.ext.memory.resolve import refuse_untyped
 from alps.ext.memory.settings import MemoryKeys
 from alps.ext.memory.store import Store, cut, sample_key

@@ -12,8 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 from alps.ext.memory import ANSWERS
-from alps.ext.memory.journal import AnswerLog
-from alps.ext.memory.phases import question_of
+from alps.ext.memory.journal import AnswerLog, question_of
 from alps.ext.memory.reader import Reader
 from alps.ext.memory.settings import MemoryKeys
 from alps.ext.sizes import FOLDER, smaller_sizes

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.ext.memory.phases import question_of, tokens_shown
+from alps.ext.memory.journal import question_of, tokens_shown
 from alps.ext.sizes.part import folder_of
 from alps.rows import Curve, Summary
 from alps.run.opened import RunFolder
