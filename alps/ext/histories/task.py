@@ -12,8 +12,7 @@ from typing import Any
 from alps.data.audit_findings import AuditReport
 from alps.data.hub import RELEASE
 from alps.errors import UsageError
-from alps.ext.histories.audit import audit_set
-from alps.ext.histories.book import open_book
+from alps.ext.histories.book import audit_set, open_book
 from alps.ext.histories.files import SetChoice
 from alps.ext.histories.judging import is_mark, judge_prediction, right_of, rubrics_of
 from alps.ext.histories.model import CitedSet

@@ -15,7 +15,7 @@ NOTES: Mapping[str, str] = {"notes": "notes.files:Notes"}
 """Memory systems that ask nobody, by module and class."""
 MODELS: Mapping[str, str] = {"files": "notes.files:Files", "llm": "extractor:LlmMemory"}
 """Memory systems that ask the models of the run, by module and class."""
-PRODUCTS: Mapping[str, str] = {"mem0": "mem0:Mem0", "langmem": "langmem:LangMem"}
+PRODUCTS: Mapping[str, str] = {"mem0": "products:Mem0", "langmem": "products:LangMem"}
 """Memory systems that others make, each behind an extra of its name, by module and class."""
 _CLASSES: Mapping[str, str] = {**NOTES, **MODELS, **PRODUCTS}
 BOXED = (*RETRIEVERS, RULES, f"{RECORDED}FILE", *_CLASSES)

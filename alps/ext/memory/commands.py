@@ -72,7 +72,7 @@ def memory_diagnose(run: Path, record: str, settings: "DiagnoseSettings") -> Non
 @command(name="list", group=memory, quick=True)
 def memory_list() -> None:
     """List the memory systems that `memory=` takes, and which are installed."""
-    from alps.ext.memory.check_table import list_memories
+    from alps.ext.memory.resolve import list_memories
 
     list_memories(console())
 
