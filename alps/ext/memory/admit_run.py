@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel
-from rich.console import Console
 
 from alps.errors import UsageError
 from alps.event_loop import run_loop
@@ -23,12 +22,14 @@ from alps.llm.ledger import Ledger
 from alps.rows import Check
 from alps.run.services import UsedModel, check_models, close_clients
 from alps.show.formatting import counted
-from alps.show.table import Cell, Table, figures, named, printed, row_of
 from alps.tasks import Task
 from alps.waiting import tell
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from alps.llm.client import Client
+    from alps.show.table import Table
 
 
 async def admitted(memory: EmbeddedMemory | None, when: Literal["before", "after"]) -> list[Check]:
@@ -133,7 +134,7 @@ async def _checked(memory: Store, clients: "Sequence[Client]") -> list[Check]:
         await close_clients(clients)
 
 
-def examine_memory(settings: BaseModel, console: Console) -> int | None:
+def examine_memory(settings: BaseModel, console: "Console") -> int | None:
     """Print the admission of the memory system that `memory=` names.
 
     Returns:
@@ -142,6 +143,8 @@ def examine_memory(settings: BaseModel, console: Console) -> int | None:
     Raises:
         UsageError: If nothing is called so, or it is no memory system.
     """
+    from alps.show.table import printed
+
     keys = DoctorKeys.of(settings)
     if keys.memory is None:
         if others := sorted(keys.model_fields_set & set(DoctorKeys.model_fields)):
@@ -156,7 +159,9 @@ def examine_memory(settings: BaseModel, console: Console) -> int | None:
     return 1 if failed else 0
 
 
-def _table(name: str, checks: list[Check]) -> Table:
+def _table(name: str, checks: list[Check]) -> "Table":
+    from alps.show.table import Cell, Table, figures, named, row_of
+
     rows = []
     for check in checks:
         mark = Cell("ok", style="green") if check.passed else Cell("bad", style="bold red")

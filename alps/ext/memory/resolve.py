@@ -12,8 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from alps.embeddings import EMBEDDERS
 from alps.errors import UsageError, closest
 from alps.ext.adapters.python_class import declared_settings, instantiate
@@ -31,12 +29,13 @@ from alps.ext.memory.store import Samples, Store
 from alps.ext.memory.turns import Placebo
 from alps.llm.secrets import redact
 from alps.run.opened import RunFolder
-from alps.show.table import Table, named, printed, row_of
 from alps.systems.base import TRACEBACKS
 from alps.systems.embedded import RETRIEVERS
 from alps.tasks.by_memory import PLACEBO
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from alps.ext.memory.proxy import Behind
 
 PYTHON, PROGRAM, MCP = "python:", "program:", "mcp:"
@@ -209,8 +208,10 @@ def refuse_untyped(run: RunFolder, typed: Mapping[str, str | None]) -> None:
             )
 
 
-def list_memories(console: Console) -> None:
+def list_memories(console: "Console") -> None:
     """Print the memory systems that `memory=` accepts, and what each lacks."""
+    from alps.show.table import Table, named, printed, row_of
+
     # A command in two lines could not be copied.
     columns = [named("memory=", "no"), named("description", "fold"), named("installed", "no")]
     rows = [row_of(*cells) for cells in _known()]
