@@ -48,6 +48,8 @@ from alps.run.source import RunData, open_data
 from alps.settings import RunSettings
 from alps.tasks import Task
 
+_SEEDS = 2**31
+
 
 @dataclass(frozen=True)
 class Audited:
@@ -209,9 +211,6 @@ def _scores_of(track: str, rows: Mapping[tuple[str, int], Mapping[str, Any]]) ->
         if row.get("scores"):
             scores[RunKey(track, name, repeat)] = row["scores"]
     return scores
-
-
-_SEEDS = 2**31
 
 
 def judge_sample(

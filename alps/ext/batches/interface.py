@@ -28,6 +28,7 @@ _MOST_REQUESTS = 10_000_000
 _LONGEST_NAME = 1_000
 # Bytes; the longest answers of today, of 128k tokens, are below 1 MB.
 _LARGEST_RESULT = 1 << 20
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -296,9 +297,6 @@ def time_of(row: Any, name: str) -> float | None:
 def as_json(value: Any) -> bytes:
     """Return `value` as JSON on one line."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
-
-
-_PIECE = 1 << 20
 
 
 class Spool:

@@ -25,6 +25,10 @@ from alps.text import script_of, texts_of
 GENERATE, JUDGE = "generate", "judge"
 SIZE = "max_context_tokens"
 STAGES = ("predictions", "verdicts", "scores")
+RECORDS, SCORES = "records", "scores"
+SCORE, SLICE = "score_", "slice_"
+"""What the columns of metrics, and of the groups of records, begin with."""
+_USAGE = ("prompt_tokens", "completion_tokens", "cost", "seconds")
 
 
 @dataclass(frozen=True)
@@ -291,12 +295,6 @@ def _score_row(
         note=note,
         judge_check=share_of_known(run.judge, run.finished.judge_check),
     )
-
-
-RECORDS, SCORES = "records", "scores"
-SCORE, SLICE = "score_", "slice_"
-"""What the columns of metrics, and of the groups of records, begin with."""
-_USAGE = ("prompt_tokens", "completion_tokens", "cost", "seconds")
 
 
 def write_csv(runs: Sequence[RunFolder], out: Path) -> list[Path]:

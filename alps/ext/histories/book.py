@@ -24,6 +24,12 @@ T = TypeVar("T")
 WRONG_GOLD = "wrong gold"
 HARMLESS = frozenset(("wrong evidence", "doubled session"))
 """Defects that leave the gold right: an answer that is judged right is right."""
+SHORTEST_INSIDE = 4
+"""Letters of a gold that a question may not hold; a shorter one is in many by chance."""
+LATEST, EARLIEST = "2100", "1971"
+"""All times lie between them: clocks that begin in 1970 have 0 where they have none."""
+_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+_QUESTIONS, _HISTORIES = "questions", "histories"
 
 
 @dataclass(frozen=True)
@@ -214,13 +220,6 @@ def _entries(
         yield BookEntry(replace(question), place, turns, tuple(dict.fromkeys(defects)))
 
 
-SHORTEST_INSIDE = 4
-"""Letters of a gold that a question may not hold; a shorter one is in many by chance."""
-LATEST, EARLIEST = "2100", "1971"
-"""All times lie between them: clocks that begin in 1970 have 0 where they have none."""
-_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-
-
 @dataclass(frozen=True)
 class _Fault:
     """One thing that is wrong.
@@ -314,9 +313,6 @@ def _of_question(question: SetQuestion, named: set[str], story: Story) -> Iterat
     if question.at and late > question.at:
         detail = "a question is dated before an earlier session"
         yield _Fault("asked-too-early", "warning", detail, question.id, f"{question.at} < {late}")
-
-
-_QUESTIONS, _HISTORIES = "questions", "histories"
 
 
 def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | None:

@@ -29,6 +29,7 @@ from alps.text import fold
 HISTORIES, QUESTIONS = "histories.jsonl", "questions.jsonl"
 Name = Annotated[str, Field(min_length=1)]
 RowT = TypeVar("RowT", bound=FrozenRow)
+ANSWERS, VERDICTS = "answers.jsonl", "verdicts.jsonl"
 
 
 class MessageRow(FrozenRow):
@@ -181,9 +182,6 @@ def _write(folder: Path, stories: Iterable[Story]) -> tuple[int, int]:
                 questions += 1
                 asked.write(dump(_question_row(question)))
     return histories, questions
-
-
-ANSWERS, VERDICTS = "answers.jsonl", "verdicts.jsonl"
 
 
 class AnswersSettings(SetSettings):

@@ -56,6 +56,7 @@ _OF_ANOTHER_SHAPE = ("is not a list", "is not an object", "is missing")
 _ENDINGS = re.compile(r"(\.eval-results-[^/]*|\.jsonl?|\.log|\.eval|\.gz)+\Z")
 _Read = Callable[[Path, str], tuple[list[ImportedAnswer], list[str]]]
 """Reads a file of a system; returns its answers, and what is in doubt about it."""
+_TASK = "python:alps.ext.importers.answered"
 
 
 @dataclass(frozen=True)
@@ -259,9 +260,6 @@ def _question_rows(answer: ImportedAnswer) -> tuple[dict[str, Any], dict[str, An
     ids = {"benchmark_id": answer.id, "session_id": answer.conversation, "task": TRACK}
     asked = {"question": answer.question, "category": answer.category}
     return {**ids, "input": asked}, {**ids, "gold": {"answer": answer.gold}}
-
-
-_TASK = "python:alps.ext.importers.answered"
 
 
 def print_imported(found: Imported, console: Console) -> None:

@@ -24,6 +24,8 @@ from alps.schema import UsedToAnswer
 ADMISSION = "admission"
 """The phase of what a system asked of models while it was checked."""
 _HEAD = 100
+PHASES = ("open", "ingest", "settle", "search", "memories")
+"""In the order of tables; admission has seconds of its own."""
 
 
 class Diary:
@@ -192,10 +194,6 @@ def _note_admission(admission: dict[str, bool], line: bytes) -> None:
         row = parse_json(line)
         if row["phase"] == ADMISSION:
             admission[row["when"]] = not any(check.get("fault") for check in row["checks"])
-
-
-PHASES = ("open", "ingest", "settle", "search", "memories")
-"""In the order of tables; admission has seconds of its own."""
 
 
 def phases_of(folder: Path) -> dict[str, Phase]:

@@ -28,6 +28,7 @@ _OF_PACKAGES: Mapping[str, str] = {"minilm": "minilm", "local": "e5"}
 """Embedders that an extra brings, by the name of that."""
 IN_THE_BOX = ("hash", *_OF_PACKAGES)
 """Embedders that nobody is asked for."""
+DIMENSIONS = 512
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,6 @@ def embedder_versions(settings: MemoryModels) -> dict[str, str]:
         return {}
     package, _, version = EMBEDDERS[extra].version().partition(" ")
     return {package: version}
-
-
-DIMENSIONS = 512
 
 
 def hashed(texts: Sequence[str]) -> NDArray[np.float32]:

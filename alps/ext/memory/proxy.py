@@ -36,6 +36,26 @@ Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 _LARGEST = 64 << 20
 # OpenAI's clients ask again after a 429 and a 5xx; here everything was tried already.
 _STATUS: Mapping[Outcome, int] = {"budget": 402, "transport": 424}
+_CHAT = """
+messages tools tool_choice parallel_tool_calls response_format temperature top_p max_tokens
+max_completion_tokens stop seed n presence_penalty frequency_penalty logit_bias logprobs
+top_logprobs reasoning_effort
+"""
+_TAKEN: Mapping[Passed, frozenset[str]] = {
+    "chat": frozenset(_CHAT.split()),
+    "embeddings": frozenset(("input", "dimensions")),
+}
+# What changes no answer, or is answered here; a body may have it and it goes no further.
+_LEFT_OUT = frozenset(("model", "stream", "encoding_format", "user", "store", "metadata"))
+_MOST_TOKENS = 100_000_000
+"""Above it a number is no count of tokens: the longest prompt of any provider has 10 million."""
+_IN_WORDS = {
+    "model_type": "expected an object",
+    "dict_type": "expected an object",
+    "list_type": "expected a list",
+    "string_type": "expected a text",
+    "missing": "missing",
+}
 
 
 class Asks(Protocol):
@@ -252,30 +272,6 @@ async def _as_json(
 def _refused(status: int, why: str) -> web.Response:
     error = {"message": why, "type": "alps", "code": str(status)}
     return web.json_response({"error": error}, status=status)
-
-
-_CHAT = """
-messages tools tool_choice parallel_tool_calls response_format temperature top_p max_tokens
-max_completion_tokens stop seed n presence_penalty frequency_penalty logit_bias logprobs
-top_logprobs reasoning_effort
-"""
-_TAKEN: Mapping[Passed, frozenset[str]] = {
-    "chat": frozenset(_CHAT.split()),
-    "embeddings": frozenset(("input", "dimensions")),
-}
-# What changes no answer, or is answered here; a body may have it and it goes no further.
-_LEFT_OUT = frozenset(("model", "stream", "encoding_format", "user", "store", "metadata"))
-_MOST_TOKENS = 100_000_000
-"""Above it a number is no count of tokens: the longest prompt of any provider has 10 million."""
-
-
-_IN_WORDS = {
-    "model_type": "expected an object",
-    "dict_type": "expected an object",
-    "list_type": "expected a list",
-    "string_type": "expected a text",
-    "missing": "missing",
-}
 
 
 class _BodyError(ValueError):

@@ -24,6 +24,10 @@ from alps.tasks import Task
 from alps.tasks.by_memory import PLACEBO, Context, History
 
 Extract = Callable[[Session], Iterable[SpokenTurn]]
+_REMEMBER = re.compile(r"(?i)\b(?:please )?remember (?:that )?[^.!?\n]{3,300}")
+RULES_SETTINGS: Mapping[str, Any] = {"extractor": "rules", "declares": ["both roles are ingested"]}
+_NAMES = ("records.jsonl", "predictions.jsonl")
+_RETRIEVER = "bm25"
 
 
 def whole_turns(session: Session) -> Iterable[SpokenTurn]:
@@ -93,10 +97,6 @@ class Turns:
         self._kept[user] = kept
 
 
-_REMEMBER = re.compile(r"(?i)\b(?:please )?remember (?:that )?[^.!?\n]{3,300}")
-RULES_SETTINGS: Mapping[str, Any] = {"extractor": "rules", "declares": ["both roles are ingested"]}
-
-
 def statements(session: Session) -> Iterable[SpokenTurn]:
     """Return statements of a user about themselves, and what they ask to remember.
 
@@ -110,9 +110,6 @@ def statements(session: Session) -> Iterable[SpokenTurn]:
     for turn in session.turns:
         for asked in _REMEMBER.finditer(turn.text) if turn.role == "user" else ():
             yield SpokenTurn("user", asked[0], turn.at)
-
-
-_NAMES = ("records.jsonl", "predictions.jsonl")
 
 
 class Recorded:
@@ -202,9 +199,6 @@ def _turns(row: Row) -> list[tuple[str, str]] | None:
 
 def _hashed(turns: Sequence[tuple[str, str]]) -> str:
     return sha256(dump({"turns": [list(turn) for turn in turns]})).hexdigest()
-
-
-_RETRIEVER = "bm25"
 
 
 class Placebo:

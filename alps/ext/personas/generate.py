@@ -51,6 +51,8 @@ TEMPLATES = "templates"
 MANIFEST = "generation.json"
 _BATCH = 8
 """Personas under way at once: each holds a history in memory, of 4 MB at 1M tokens."""
+PROMPT = load_prompt("alps.ext.personas", "prompts", "blind")
+_UNHEARD = ("budget", "transport")
 
 
 @dataclass(frozen=True)
@@ -194,10 +196,6 @@ def _engine(settings: PersonaSettings, clients: dict[str, Any]) -> Engine:
         extra=settings.request or {},
         structured=settings.structured,
     )
-
-
-PROMPT = load_prompt("alps.ext.personas", "prompts", "blind")
-_UNHEARD = ("budget", "transport")
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,15 @@ _SEARCHED = 600
 """Characters of an answer that are searched: 50,000 whole ones would fill a browser's memory."""
 _JOURNALS = ("predictions", "verdicts", "scores")
 _RECORD = '{% from "record_view.html" import record with context %}{{ record(card, lead, true) }}'
+ASSETS = Path(__file__).with_name("assets")
+TEMPLATES = Path(__file__).with_name("templates")
+PAGE, INDEX, RECORDS = "index.html", "index.js", "records"
+# A page that is read from a file may load scripts beside it, and nothing from elsewhere.
+POLICY = (
+    "default-src 'none'; style-src 'self' file:; script-src 'self' file:; connect-src 'self'; "
+    "img-src data:; form-action 'none'; base-uri 'none'"
+)
+_MARK = '<meta name="generator" content="alps view">'
 
 
 @dataclass(frozen=True)
@@ -189,17 +198,6 @@ def _searched(task: Task | None, prediction: Row) -> str:
     if content is None or task is None:
         return str(prediction.get("error") or "")[:_SEARCHED]
     return " · ".join(texts_of(task, content))[:_SEARCHED]
-
-
-ASSETS = Path(__file__).with_name("assets")
-TEMPLATES = Path(__file__).with_name("templates")
-PAGE, INDEX, RECORDS = "index.html", "index.js", "records"
-# A page that is read from a file may load scripts beside it, and nothing from elsewhere.
-POLICY = (
-    "default-src 'none'; style-src 'self' file:; script-src 'self' file:; connect-src 'self'; "
-    "img-src data:; form-action 'none'; base-uri 'none'"
-)
-_MARK = '<meta name="generator" content="alps view">'
 
 
 def assets() -> dict[str, Path]:

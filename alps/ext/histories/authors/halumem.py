@@ -18,6 +18,11 @@ from alps.tasks.metrics import HarmonicMean, Inference, Metric, MicroRatio, Need
 
 OUTCOME = "outcome"
 RATES = ("hallucination", "omission", "correct")
+Scores = tuple[dict[str, float], dict[str, float]]
+COUNTS = (
+    *("points", "covered", "weights", "weighted", "wrong", "left_out"),
+    *("stored", "stored_right", "included", "included_right"),
+)
 
 
 def _rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
@@ -60,12 +65,6 @@ PUBLISHED = Authors(
     rubrics=_rubrics,
     score=_score,
     judged="correct",
-)
-
-Scores = tuple[dict[str, float], dict[str, float]]
-COUNTS = (
-    *("points", "covered", "weights", "weighted", "wrong", "left_out"),
-    *("stored", "stored_right", "included", "included_right"),
 )
 
 

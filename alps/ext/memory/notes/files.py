@@ -57,6 +57,7 @@ _PLACE = re.compile(
 )
 _BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
 _STATE = "state.json"
+_NOTE = re.compile(r"- \[(?P<at>[^\]]+)\] (?P<text>.+)")
 
 
 class Files:
@@ -228,9 +229,6 @@ def _distinct(lines: Iterator[str]) -> Iterator[Hit]:
         if text and not text.startswith("#") and text not in known:
             known.add(text)
             yield Hit(sha256(text.encode()).hexdigest()[:16], text)
-
-
-_NOTE = re.compile(r"- \[(?P<at>[^\]]+)\] (?P<text>.+)")
 
 
 class Notes:

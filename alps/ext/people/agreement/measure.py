@@ -53,6 +53,8 @@ from alps.run.summary import summarise_calls
 from alps.stats.bootstrap import DRAWS
 
 NO_DRAFT = "off"
+PAIRS = 15
+"""Of how many pairs of people each is shown; a study with many people has thousands."""
 
 
 @dataclass(frozen=True)
@@ -167,10 +169,6 @@ def _on_gold(people: TwoPeople, draft: GoldDraft, settings: AgreementSettings) -
         most = settings.max_failures * (row.matched + missed)
         calls = summarise_calls(ledger.totals)
         return Measured(row, calls, "budget" in row.unjudged, missed > most)
-
-
-PAIRS = 15
-"""Of how many pairs of people each is shown; a study with many people has thousands."""
 
 
 def _label_agreement(labels: LabelSet, *, seed: int = 0, draws: int = DRAWS) -> LabelAgreement:

@@ -15,6 +15,8 @@ from alps.ext.people.annotate.journal import GivenLabel, before_shown, by_item
 from alps.text import fold
 
 Which = Literal["first", "revised"]
+# What may differ without the labels being others: how a thing is quoted.
+_NOT_COMPARED = ("quote",)
 
 
 @dataclass(frozen=True)
@@ -141,10 +143,6 @@ def _as_item(item: LabelItem, answer: Answer) -> LabelItem:
     payload = {"memory": memory, "dialogue": item.payload["dialogue"]}
     name = f"{item.item_id}{rank(0, fold(answer['value']))[:16]}"
     return LabelItem(name, "gold", item.cluster, payload, item.system)
-
-
-# What may differ without the labels being others: how a thing is quoted.
-_NOT_COMPARED = ("quote",)
 
 
 @dataclass(frozen=True)

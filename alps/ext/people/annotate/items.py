@@ -36,6 +36,33 @@ from alps.text import fold
 
 PLAN, SHOWN, RECORDS = "annotate.json", "shown.jsonl", "records.jsonl"
 Answer = Mapping[str, Any]
+KEEP, EDIT, REJECT, ADD, NOTHING = "keep", "edit", "reject", "add", "nothing"
+WORDS = 25
+"""The most words of a query, as the authors of the benchmark ask for."""
+# Those of the authors' validator: explicit and stable, repeated, by default, weak.
+CONFIDENCES = (0.95, 0.8, 0.65, 0.5)
+TIME_SCOPES = ("long_term", "short_term", "past", "future")
+TYPES = ("direct", "indirect")
+_GLOSSES: Mapping[Any, str] = {
+    KEEP: "correct, and about this user",
+    EDIT: "about this user, but badly worded",
+    REJECT: "wrong, or not about this user",
+    ADD: "write a memory that the draft lacks",
+    NOTHING: "the draft is complete",
+    "direct": "the user says it",
+    "indirect": "the user implies it",
+    "long_term": "a trait or habit that lasts",
+    "short_term": "true for days or weeks",
+    "past": "no longer true",
+    "future": "a plan or an intention",
+    0.95: "said explicitly, and stable",
+    0.8: "said more than once",
+    0.65: "likely, and never contradicted",
+    0.5: "weak evidence",
+}
+"""When to give each answer, in one line under its button."""
+_LONGEST_GLOSS = 110
+_LISTED = re.MULTILINE | re.DOTALL
 
 
 class LabelPlan(FrozenRow):
@@ -150,35 +177,6 @@ def _item(row: Row, shown: Row, path: Path) -> LabelItem:
 def write_plan(folder: Path, plan: LabelPlan) -> None:
     """Write the plan; last, as a folder without one is not begun."""
     write_json(folder / PLAN, plan.model_dump())
-
-
-KEEP, EDIT, REJECT, ADD, NOTHING = "keep", "edit", "reject", "add", "nothing"
-WORDS = 25
-"""The most words of a query, as the authors of the benchmark ask for."""
-# Those of the authors' validator: explicit and stable, repeated, by default, weak.
-CONFIDENCES = (0.95, 0.8, 0.65, 0.5)
-TIME_SCOPES = ("long_term", "short_term", "past", "future")
-TYPES = ("direct", "indirect")
-_GLOSSES: Mapping[Any, str] = {
-    KEEP: "correct, and about this user",
-    EDIT: "about this user, but badly worded",
-    REJECT: "wrong, or not about this user",
-    ADD: "write a memory that the draft lacks",
-    NOTHING: "the draft is complete",
-    "direct": "the user says it",
-    "indirect": "the user implies it",
-    "long_term": "a trait or habit that lasts",
-    "short_term": "true for days or weeks",
-    "past": "no longer true",
-    "future": "a plan or an intention",
-    0.95: "said explicitly, and stable",
-    0.8: "said more than once",
-    0.65: "likely, and never contradicted",
-    0.5: "weak evidence",
-}
-"""When to give each answer, in one line under its button."""
-_LONGEST_GLOSS = 110
-_LISTED = re.MULTILINE | re.DOTALL
 
 
 @dataclass(frozen=True)

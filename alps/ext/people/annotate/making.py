@@ -31,6 +31,7 @@ _DRAFT = "draft"
 
 # The fields that a person gives of a memory, and that are hidden until they do.
 FIELDS = ("type", "label", "time_scope", "confidence")
+_TAKEN = ("split", "n", "seed", "annotators", "blind", "target", "audit", "audit_seed")
 
 
 @dataclass(frozen=True)
@@ -213,9 +214,6 @@ def _plan(settings: Settings, source: str, job: Job) -> LabelPlan:
         raise UsageError(f"target={settings.target:g}: queries have no metric; leave it out")
     of_plan = {name: getattr(settings, name) for name in _TAKEN}
     return LabelPlan(job=job, source=source, people=people, **of_plan)
-
-
-_TAKEN = ("split", "n", "seed", "annotators", "blind", "target", "audit", "audit_seed")
 
 
 def _memories_of(source: str, split: str | None, *, n: int, seed: int) -> list[_Memories]:

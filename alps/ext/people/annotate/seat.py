@@ -37,6 +37,8 @@ from alps.ext.people.annotate.journal import (
     people_in,
 )
 
+_NOBODY = "me"  # the default of as=
+
 
 @dataclass(frozen=True)
 class Step:
@@ -271,9 +273,6 @@ def _assign(names: Sequence[str], plan: LabelPlan) -> dict[str, tuple[str, ...]]
         assigned[name] = tuple(ranked[: plan.annotators])
         load.update(assigned[name])
     return assigned
-
-
-_NOBODY = "me"  # the default of as=
 
 
 def lines_at_start(seat: Seat) -> list[str]:
