@@ -26,11 +26,6 @@ EVERYDAY = ""
 """The heading of the commands that help lists first."""
 
 
-def never(settings: Any, folder: Path) -> bool:
-    """Have no part in any run."""
-    return False
-
-
 def _none(name: str) -> bool:
     return False
 
@@ -71,7 +66,10 @@ class Extension:
         removed: What to do instead of commands that are gone, by their words.
         needs: The names of the extensions that it imports, and of tasks that have a folder to
             themselves; without one of them it is left out.
-        has_part: Tells, by its settings and its folder, whether it has a part in a run.
+        part_if: Settings of a run: it has a part where one of them is given and not its default.
+        part_after: A file or folder of its part: it has a part where that is in the run folder.
+        has_part: Tells, by the settings and the folder, whether it has one for another reason than
+            these, or than that a task of its own is run.
         part: The class of that part, an `alps.run.parts.RunPart`: `mine:Part`.
         engine: What carries out a run that it has a part in, in place of this process:
             `mine:run`, from settings to a `Finished`.
@@ -119,7 +117,9 @@ class Extension:
     moved: dict[str, str] = field(default_factory=dict)
     removed: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
-    has_part: Callable[[Any, Path], bool] = never
+    part_if: tuple[str, ...] = ()
+    part_after: str = ""
+    has_part: Callable[[Any, Path], bool] | None = None
     part: str = ""
     engine: str = ""
     files: tuple[str, ...] = ()
@@ -202,11 +202,6 @@ def brought_systems() -> dict[str, str]:
 def brought_judges() -> dict[str, str]:
     """Return where the judges that extensions bring are made, by the beginnings of their names."""
     return {start: where for one in extensions() for start, where in one.judges.items()}
-
-
-def runs_one_of(names: Collection[str], settings: Any, folder: Path) -> bool:
-    """Have a part in each run of a task of these names."""
-    return not set(names).isdisjoint(settings.task.split(","))
 
 
 def exports() -> dict[str, str]:

@@ -23,14 +23,16 @@ from alps.run.folder import (
 from alps.run.judge_check import Checks, admit_judge
 from alps.run.opened import MANIFEST, PREDICTIONS, read_manifest
 from alps.run.parts import Course
-from alps.run.progress import Watched
+from alps.run.progress import Watched, progress_line
 from alps.run.services import (
     AS_EVER,
     AskedAs,
     Services,
     closing,
+    open_services,
 )
 from alps.run.session import DATA_ASKED, RunSession
+from alps.run.shared import Shared
 from alps.run.source import RunData, TrackData
 from alps.run.summary import served_row
 from alps.settings import RunSettings
@@ -67,9 +69,9 @@ async def run_course(
     judged: "Predictions | None",
     told: Sequence[str],
     manifest: Mapping[str, Any] | None,
-    watched: Watched,
     begun: bool,
     shown: Path,
+    watched: Watched = progress_line,
     asked_as: AskedAs = AS_EVER,
 ) -> RunResult:
     """Claim the folder, and ask, judge and score what its journals do not hold yet.
@@ -81,9 +83,9 @@ async def run_course(
         judged: Finished predictions that are judged again, if they are.
         told: Lines above the settings that repeat the run.
         manifest: Manifest of the folder whose journals are scored without a run.
-        watched: Shows how it goes on.
         begun: Whether there is anything in the folder to go on from.
         shown: The folder as messages call it.
+        watched: Shows how it goes on.
         asked_as: How an LLM judge is asked.
 
     Raises:
@@ -287,6 +289,27 @@ def _resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") 
         mode = kept.get(role) if isinstance(kept, dict) else None
         if mode in MODES:
             ladder.resume(model, api_base, mode)
+
+
+def answering_services(
+    session: RunSession, ledger: Ledger, shared: Shared | None = None
+) -> Services:
+    """Open the systems and the judge of a run; `shared` is what runs beside it use, too.
+
+    Raises:
+        AlpsError: If somebody can't be asked, or the part of an extension can't be opened.
+    """
+    data, folder = session.data, session.folder
+    services = open_services(
+        session.settings,
+        data.tasks,
+        ledger,
+        folder,
+        id_key=data.id_key,
+        shared=shared,
+        parts=session.parts,
+    )
+    return wrapped(services, data, folder)
 
 
 def wrapped(services: Services, data: RunData, folder: Path | None) -> Services:

@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from alps.errors import UsageError
-from alps.llm.ledger import Ledger
+from alps.llm.ledger import Ledger, Totals
 from alps.rows import CurvePoint, Summary, TrackSummary
-from alps.run.folder import write_whole
+from alps.run.course import RunResult
+from alps.run.folder import write_summary, write_whole
 from alps.run.opened import PREDICTIONS
 from alps.run.parts import Parts
 from alps.run.services import AS_EVER, AskedAs, Services, open_services
+from alps.run.session import RunSession
+from alps.run.summary import summarise_run
 from alps.schema import FAILURES
 from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard
@@ -40,6 +43,37 @@ class Finished:
     complaint: str | None = None
     resumed: int = 0
     former: Path | None = None
+
+
+def summarised(session: RunSession, ran: RunResult, totals: Totals) -> Summary:
+    """Summarise a run and write its summary."""
+    data, course = session.data, ran.course
+    summary = summarise_run(session.settings, data, course.plan, course.outcomes, totals)
+    if ran.judge_check is not None:
+        told = {"judge_check": ran.judge_check, "judge_check_before": ran.judge_check_before}
+        summary = summary.model_copy(update=told)
+    for part in session.parts:
+        summary = part.summarise(summary, course)
+    write_summary(session.folder, summary)
+    return summary
+
+
+def concluded(session: RunSession, summary: Summary, *, stopped: bool, resumed: int) -> Finished:
+    """Finish a run with what extensions made of it, in earlier commands, too."""
+    folder, whole = session.folder, summary
+    for part in session.parts:
+        whole = part.conclusions(whole, session)
+    if whole is not summary:
+        write_summary(folder, whole)
+    return finished(
+        folder,
+        whole,
+        session.data.tasks,
+        session.settings.max_failures,
+        budget_spent=stopped,
+        resumed=resumed,
+        parts=session.parts,
+    )
 
 
 def finished(

@@ -19,6 +19,7 @@ from alps.systems.base import STDERR, TRACEBACKS
 
 if TYPE_CHECKING:
     from alps.own_code import Hashes
+    from alps.run.session import RunSession
 
 Code = dict[str, "Hashes"]
 """The hashes of the user's own code, by the setting that names it; only of those that name any."""
@@ -167,6 +168,13 @@ def kept_former(folder: Path, *, was_whole: bool) -> Path | None:
     former = former_of(folder)
     new = not was_whole and is_whole(folder)
     return former if new and (former / MANIFEST).is_file() else None
+
+
+def made_room(session: "RunSession") -> bool:
+    """Set the run in a folder aside where all is to be answered again; tell if one is whole."""
+    if session.settings.fresh:
+        set_aside(session.folder, session.settings.recorded(), session.code)
+    return is_whole(session.folder)
 
 
 def set_aside(folder: Path, recorded: Mapping[str, Any], code: Code) -> None:

@@ -145,7 +145,18 @@ Parts = tuple[RunPart, ...]
 
 def involved(settings: "RunSettings", folder: Path) -> list[Extension]:
     """Return the extensions that have a part in a run with these settings in this folder."""
-    return [one for one in extensions() if one.has_part(settings, folder)]
+    return [one for one in extensions() if _has_part(one, settings, folder)]
+
+
+def _has_part(one: Extension, settings: "RunSettings", folder: Path) -> bool:
+    for key in one.part_if:
+        if getattr(settings, key) != type(settings).model_fields[key].default:
+            return True
+    if not one.tasks.keys().isdisjoint(settings.task.split(",")):
+        return True
+    if one.part_after and (folder / one.part_after).exists():
+        return True
+    return one.has_part is not None and one.has_part(settings, folder)
 
 
 def parts_of(settings: "RunSettings", folder: Path) -> Parts:

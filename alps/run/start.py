@@ -1,25 +1,26 @@
 """Runs started: from settings to a finished folder, or finished predictions judged again."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from alps.event_loop import run_loop
-from alps.folders import kept_working_folder, working_folder
-from alps.llm.ledger import Ledger, Totals
-from alps.rows import Summary
-from alps.run.course import RunResult, run_course, wrapped
-from alps.run.finished import Finished, Predictions, finished, judging_services, predictions_of
-from alps.run.folder import claimed_folder, refuse_other_files, repeating, write_summary
-from alps.run.fresh import begins_again, former_of, is_whole, kept_former, set_aside
+from alps.folders import kept_working_folder
+from alps.run.course import answering_services, run_course
+from alps.run.finished import (
+    Finished,
+    Predictions,
+    concluded,
+    judging_services,
+    predictions_of,
+    summarised,
+)
+from alps.run.folder import claimed_folder, refuse_other_files, repeating
+from alps.run.fresh import begins_again, kept_former, made_room
 from alps.run.parts import engine_of
-from alps.run.progress import Watched, progress_line
-from alps.run.services import AS_EVER, AskedAs, Services, open_services
+from alps.run.services import AS_EVER, AskedAs
 from alps.run.session import RunSession, resolve, resolve_again, run_folder, session_beside
-from alps.run.shared import Shared
-from alps.run.summary import summarise_run
 from alps.settings import RunSettings
 
 
@@ -100,14 +101,14 @@ def _carry_out(
     settings, data, folder = session.settings, session.data, session.folder
     refuse_other_files(folder, predictions=None if predictions is None else predictions.sha256)
     answers = predictions is None and manifest is None
-    whole = _made_room(session) if answers else True
+    whole = made_room(session) if answers else True
     # The user's class may leave the working folder: what is written has a place of its own.
     located = replace(session, folder=folder.absolute())
     with claimed_folder(folder) as ledger:
         begun = not (answers and begins_again(folder))
         with kept_working_folder():
             if answers:
-                services = _answering_services(located, ledger)
+                services = answering_services(located, ledger)
             else:
                 services = judging_services(
                     settings, data.tasks, ledger, located.folder, asked_as, parts=session.parts
@@ -119,102 +120,14 @@ def _carry_out(
                 judged=predictions,
                 told=told,
                 manifest=manifest,
-                watched=progress_line,
                 begun=begun,
                 shown=folder,
                 asked_as=asked_as,
             )
             ran = run_loop(running)
-        summary = _summarised(session, ran, ledger.totals)
+        summary = summarised(session, ran, ledger.totals)
         stopped = summary.stopped_by_budget
         for part in session.parts:
             stopped = stopped or part.conclude(session, ledger.totals.counted)
-        done = _concluded(session, summary, stopped=stopped, resumed=ran.resumed)
+        done = concluded(session, summary, stopped=stopped, resumed=ran.resumed)
     return replace(done, former=kept_former(folder, was_whole=whole))
-
-
-def _made_room(session: RunSession) -> bool:
-    """Set the run in a folder aside where all is to be answered again; tell if one is whole."""
-    if session.settings.fresh:
-        set_aside(session.folder, session.settings.recorded(), session.code)
-    return is_whole(session.folder)
-
-
-def _answering_services(
-    session: RunSession, ledger: Ledger, shared: Shared | None = None
-) -> Services:
-    settings, data, folder = session.settings, session.data, session.folder
-    services = open_services(
-        settings,
-        data.tasks,
-        ledger,
-        folder,
-        id_key=data.id_key,
-        shared=shared,
-        parts=session.parts,
-    )
-    return wrapped(services, data, folder)
-
-
-async def run_beside_others(session: RunSession, shared: Shared, watched: Watched) -> Finished:
-    """Carry out a run in a loop in which others run, too, on what they share; it has no audit.
-
-    Raises:
-        AlpsError: If the folder holds another run, or somebody can't be asked.
-    """
-    folder = session.folder
-    # Not where the process is now: the class of a run beside it may have moved it.
-    located = replace(session, folder=working_folder() / folder)
-    refuse_other_files(located.folder)
-    whole = _made_room(located)
-    with claimed_folder(located.folder) as ledger:
-        begun = not begins_again(located.folder)
-        ran = await run_course(
-            located,
-            services=_answering_services(located, ledger, shared),
-            ledger=ledger,
-            judged=None,
-            told=repeating(folder),
-            manifest=None,
-            watched=watched,
-            begun=begun,
-            shown=folder,
-        )
-        # Intervals take seconds, in which no other run could go on; and much memory.
-        async with shared.summing:
-            summary = await asyncio.to_thread(_summarised, located, ran, ledger.totals)
-        stopped = summary.stopped_by_budget
-        done = _concluded(located, summary, stopped=stopped, resumed=ran.resumed)
-    former = kept_former(located.folder, was_whole=whole)
-    return replace(done, folder=folder, former=former and former_of(folder))
-
-
-def _summarised(session: RunSession, ran: RunResult, totals: Totals) -> Summary:
-    """Summarise a run and write its summary."""
-    settings, data, folder = session.settings, session.data, session.folder
-    summary = summarise_run(settings, data, ran.course.plan, ran.course.outcomes, totals)
-    if ran.judge_check is not None:
-        told = {"judge_check": ran.judge_check, "judge_check_before": ran.judge_check_before}
-        summary = summary.model_copy(update=told)
-    for part in session.parts:
-        summary = part.summarise(summary, ran.course)
-    write_summary(folder, summary)
-    return summary
-
-
-def _concluded(session: RunSession, summary: Summary, *, stopped: bool, resumed: int) -> Finished:
-    """Finish a run with what extensions made of it, in earlier commands, too."""
-    folder, whole = session.folder, summary
-    for part in session.parts:
-        whole = part.conclusions(whole, session)
-    if whole is not summary:
-        write_summary(folder, whole)
-    return finished(
-        folder,
-        whole,
-        session.data.tasks,
-        session.settings.max_failures,
-        budget_spent=stopped,
-        resumed=resumed,
-        parts=session.parts,
-    )

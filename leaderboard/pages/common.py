@@ -223,7 +223,7 @@ def _navigation(tasks: Sequence[str]) -> dict[str, dict[str, str]]:
         "Judges": {"Judges": "judges.html"},
         "About": {
             "How to read this site": "about.html",
-            "Published by others": "references.html",
+            "Reference scores": "references.html",
             "Changes": "changes.html",
         },
     }

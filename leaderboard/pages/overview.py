@@ -271,7 +271,7 @@ def _reported(renderer: Renderer, columns: Sequence[TaskColumn]) -> Iterator[Mat
     by_id: dict[str, ReferenceTable] = {}
     for at, column in enumerate(columns):
         for row in renderer.content.references.on(column.task.track):
-            shown = not row.table.recomputed and row.table.group == "models"
+            shown = row.table.kind == "reported" and row.table.group == "models"
             if shown and column.name in row.scores:
                 by_id[row.table.id] = row.table
                 rows = tables.setdefault(row.table.id, {})

@@ -74,7 +74,10 @@ def test_a_system_that_one_task_does_not_know_is_one_line(alps):
         (("task=retrieval", "model=bm25", "distractors=200"), "distractors=200"),
         (("task=utilization", "model=rules", "ability=pb"), "ability=pb"),
         (("task=utilization", "model=rules", "condition=gold"), "condition=gold"),
-        (("task=retrieval", "model=bm25", "scoring=authors-v1"), "only for extraction and update"),
+        (
+            ("task=retrieval", "model=bm25", "scoring=authors-v1"),
+            "takes only extraction and update",
+        ),
         (("task=python:nowhere", "model=rules"), "importing it raised ModuleNotFoundError"),
         (("task=python:json", "model=rules"), "json has no function tracks"),
     ],

@@ -229,7 +229,7 @@ def test_a_misspelt_setting_is_suggested():
         alps.evaluate(task="extraction", modle="rules")
     with pytest.raises(alps.AlpsError, match="model= is missing"):
         alps.evaluate(task="extraction")
-    with pytest.raises(alps.AlpsError, match="it means ability=cf, not pa"):
+    with pytest.raises(alps.AlpsError, match="this name means ability=cf, not pa"):
         alps.evaluate(task="constraints", ability="pa", model="rules")
     with pytest.raises(alps.AlpsError, match="several tasks of retrieval"):
         alps.evaluate(task="retrieval@100,retrieval@300", model="rules")

@@ -334,7 +334,10 @@ def test_tracks_that_not_all_have_are_named() -> None:
     found = compared("samples", "retrieval")
     assert [track.track for track in found.tracks] == ["task3_d100"]
     assert "Left out of A, because other runs lack them: task1" in found.notes[0]
-    assert re.search(r"left out of A: (extraction|\d tasks)", folded(shown(found, whole=False)))
+    assert re.search(
+        r"Left out of A, because other runs lack them: (extraction|\d tasks)",
+        folded(shown(found, whole=False)),
+    )
     assert "(not measured in A): recall@5" in folded(shown(found))
     assert contrast(found, "recall_at_1").scores[0].value == 1.0
 

@@ -421,6 +421,7 @@ def readers(request, tmp_path_factory):
         plain={document.name for document in RUN} - {*LONG},
     ),
 )
+@pytest.mark.release
 def test_what_a_document_tells_to_do_gives_what_it_shows(document, readers):
     assert readers[document].result(), "the document has no command"
 

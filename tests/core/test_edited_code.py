@@ -198,6 +198,7 @@ def test_a_run_without_code_of_the_users_has_none_in_its_manifest(tmp_path):
 SLOW = ANSWER.replace("        return", "        import time; time.sleep(0.3)\n        return")
 
 
+@pytest.mark.release
 def test_a_killed_fresh_run_loses_neither_run_and_goes_on(tmp_path):
     (tmp_path / "own.py").write_text(ANSWER)
     words = ("task=extraction", "model=python:own:S")

@@ -94,6 +94,7 @@ def all_gone(folder: Path) -> bool:
         plain={2, 5, 6},
     ),
 )
+@pytest.mark.release
 def test_a_signal_ends_the_run_and_the_whole_family_of_its_program(tmp_path, number, kind):
     (tmp_path / "stuck").touch()
     words, family = words_of(tmp_path, kind), {"FAMILY": str(tmp_path / "family")}

@@ -68,6 +68,7 @@ def copied(folder):
 
 
 @pytest.mark.parametrize("name", few({name: name for name in EXTENSIONS}, plain={"looking"}))
+@pytest.mark.release
 def test_without_an_extension_all_else_is_imported_and_runs(tmp_path, name):
     package = copied(tmp_path / "package")
     shutil.rmtree(package / "alps" / "ext" / name)
@@ -95,6 +96,7 @@ def test_without_an_extension_all_else_is_imported_and_runs(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", few(TASK_FOLDERS))
+@pytest.mark.release
 def test_without_a_task_that_has_its_own_folder_all_else_is_imported_and_runs(tmp_path, name):
     package = copied(tmp_path / "package")
     shutil.rmtree(package / "alps" / "tasks" / name)

@@ -273,6 +273,7 @@ def test_trivial_baselines_get_nothing(track, floor):
     assert scores == [0.0] * len(scores)
 
 
+@pytest.mark.release
 def test_what_returns_any_half_of_all_texts_gets_no_more_than_chance(track, tmp_path):
     scored = []
     for seed in range(3):
@@ -468,6 +469,7 @@ def test_no_two_sentences_of_a_user_make_one_that_tells_of_a_change():
                     assert gives(text, "Venables", ["Ottaway"]), text
 
 
+@pytest.mark.release
 def test_what_was_learnt_of_one_seed_is_of_no_use_on_another(track, tmp_path):
     (tmp_path / "same").mkdir()
     assert mean(asked(Learnt(), track, tmp_path / "same", limit=40)) == 1
@@ -477,6 +479,7 @@ def test_what_was_learnt_of_one_seed_is_of_no_use_on_another(track, tmp_path):
 
 
 @pytest.mark.parametrize("system", [OneStatement, AsJson, FormerlyFirst])
+@pytest.mark.release
 def test_no_form_of_an_answer_earns_more_than_the_parrot(system, track, tmp_path):
     folders = tmp_path / "form", tmp_path / "parrot"
     scores = []

@@ -95,6 +95,7 @@ def words(request, tmp_path_factory):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs sh")
+@pytest.mark.release
 def test_strangers_who_send_no_request_stop_no_page_and_fill_no_terminal(words):
     folder, command = words
     with served(folder, *command) as page, contextlib.ExitStack() as stack:

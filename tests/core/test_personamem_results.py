@@ -175,7 +175,7 @@ OTHER_MESSAGE = "user_question_or_message: 'Tea?', but"
     ("rows_of", "cells", "said"),
     [
         (letters_of, {"question_id": "acd74206"}, NO_QUESTION),
-        (replies_to, {"persona_id": "17"}, "persona_id: '17', but '0' in the data"),
+        (replies_to, {"persona_id": "17"}, "persona_id: '17', but the data has '0'"),
         (replies_to, {"user_question_or_message": "Tea?"}, OTHER_MESSAGE),
     ],
 )

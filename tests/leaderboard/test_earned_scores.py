@@ -203,7 +203,7 @@ def test_an_unheard_answer_costs_what_a_wrong_one_costs(honest, tmp_path):
     assert [row.system.slug for row in board.standings] == ["honest", "a-cheat"]
     assert [str(row.rank) for row in board.standings] == ["1", "2"]
     page = (build(subs, tmp_path / "site").out / "extraction.html").read_text("utf-8")
-    assert "no response counts as wrong" in page
+    assert "with missing responses as wrong" in page
 
 
 @pytest.mark.parametrize(
@@ -473,7 +473,7 @@ def test_a_second_judgement_names_tokens_and_needs_a_cap(inflated, shelf, tmp_pa
         words = [str(inflated), *judge, f"data={shelf.data}", f"out={tmp_path / 'work'}"]
         with pytest.raises(
             UsageError,
-            match=r"up to 24 calls, at least [\d,]+ tokens; max_cost= or max_total_tokens=",
+            match=r"up to 24 calls, at least [\d,]+ tokens; allow and limit these requests",
         ):
             rescore_command(words)
         assert "no request sent yet" in capsys.readouterr().out
@@ -524,7 +524,9 @@ def test_whoever_verifies_is_told_of_the_same_answers_beside(shelf, tmp_path):
     (tmp_path / "broken" / "submission.json").write_text("{")
     finding = next(finding for finding in shelf.verify(folder).findings if finding.code == "copy")
     assert finding.where == "task1/predictions.jsonl"
-    assert finding.what.startswith("the answers of another")
+    assert finding.what.startswith(
+        "the answers are identical or nearly identical to those of another"
+    )
 
 
 @pytest.mark.release

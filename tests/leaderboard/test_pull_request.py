@@ -50,5 +50,5 @@ def test_the_text_is_no_part_of_the_submission(run_folder, tmp_path):
     inside = tmp_path / "thumb" / "request.md"
     refused = submit(run_folder, tmp_path / "thumb", f"request={inside}")
     assert (refused.code, len(refused.err.splitlines())) == (2, 1)
-    assert "not part of the submission" in refused.err
+    assert "must be outside the submission" in refused.err
     assert not inside.exists()

@@ -245,7 +245,9 @@ def test_a_page_of_a_system_shows_groups_of_records_and_a_rival(browser, site):
         for title in ("Tasks", "Pool size", "Extraction by script of the input"):
             assert title in titles
         assert any(title.startswith("Update by gold memories") for title in titles)
-        assert tab.locator(".beside-of caption").first.inner_text().endswith("next to Model 4")
+        assert (
+            tab.locator(".beside-of caption").first.inner_text().endswith("compared with Model 4")
+        )
         follow(tab, tab.locator(".beside-of tbody a").first)
         assert tab.locator("h1.id").count() == 1
 
@@ -269,9 +271,9 @@ ON_SCREEN = """words => {
     ("clicks", "answer"),
     [
         pytest.param((), "alps measures how assistants extract", id="what is this"),
-        pytest.param(("Boards", "Update"), "the best", id="which system is best at update"),
+        pytest.param(("Boards", "Update"), "is best", id="which system is best at update"),
         pytest.param(
-            ("can the judges be trusted", "openai/judge-2026-01-01"),
+            ("agreement of judges with people", "openai/judge-2026-01-01"),
             "This judge has not been compared with human labels",
             id="how far is the judge to be trusted",
         ),
@@ -297,7 +299,7 @@ def test_two_systems_of_the_readers_choice_stand_side_by_side_without_a_script(b
         assert compared() == ["Model 4", "Model 3"]
         tab.get_by_label("system").select_option(label="Model 1")
         assert compared() == ["Model 4", "Model 1"]
-        tab.get_by_label("next to").select_option(label="Model 2")
+        tab.get_by_label("compared with").select_option(label="Model 2")
         assert compared() == ["Model 2", "Model 1"]
         # The page of a system leads there with this system chosen.
         tab.goto(f"{site.as_uri()}/systems/system-002.html")
@@ -305,7 +307,7 @@ def test_two_systems_of_the_readers_choice_stand_side_by_side_without_a_script(b
         follow(tab, links.nth(2))
         assert compared() == ["Model 4", "Model 2"]
         assert not tab.get_by_label("system").is_visible()
-        tab.get_by_label("next to").select_option(label="Model 3")
+        tab.get_by_label("compared with").select_option(label="Model 3")
         assert compared() == ["Model 3", "Model 2"]
         # A score leads to its answer, which is unfolded among many folded ones.
         follow(tab, tab.locator("tbody tr").first.locator("td:visible a").last)

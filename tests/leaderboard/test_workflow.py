@@ -263,6 +263,7 @@ def test_a_newcomer_takes_nobodys_name(desk: Desk, name: str) -> None:
 
 
 @needs_bash
+@pytest.mark.release
 def test_the_second_look_runs_the_base_and_nothing_of_the_change(desk: Desk) -> None:
     script = desk.base / ".ci"
     desk.commit(desk.base, lambda: shutil.copytree(SCRIPT.parent, script))

@@ -89,7 +89,7 @@ PACKED = ",".join(["gzip"] * 500)
     [
         (b" " * (LARGEST_REPLY + 1), {}, "larger than 16 MB"),
         (b"x", {"Content-Encoding": PACKED}, "compressed 500 times"),
-        (b"x", {"Content-Encoding": "br"}, "encoded as 'br'"),
+        (b"x", {"Content-Encoding": "br"}, "its encoding 'br' was not requested"),
     ],
     ids=["as it is", "packed again and again", "an encoding that was not asked for"],
 )

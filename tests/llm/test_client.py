@@ -569,7 +569,7 @@ def test_what_is_said_of_an_answer_that_can_not_be_read_is_no_traceback(desk: De
     completions, _ = asked_about(desk, [replaced(ENDS[name], value) for name, value in BROKEN])
     for completion in completions:
         assert completion.outcome == "transport"
-        assert "its body can't be read: " in str(completion.error)
+        assert "the body can't be read: " in str(completion.error)
         assert "Traceback" not in str(completion.error)
 
 

@@ -170,6 +170,7 @@ def scenarios(at_once):
     return begun
 
 
+@pytest.mark.release
 def test_faults_change_no_score_and_every_record_is_accounted_for(scenarios):
     track, out = task1(scenarios.out("mixture")), scenarios.out("mixture")
     assert scenarios["mixture"].returncode == 0
@@ -313,6 +314,7 @@ def kill_again_and_again(folder, calm):
     return last, kills, asked, folder / "out", calm / "out"
 
 
+@pytest.mark.release
 def test_a_run_killed_five_times_leaves_the_bytes_and_figures_of_an_undisturbed_one(killed):
     last, kills, _, out, calm = killed
     finished = [len(done) for _, done in kills]

@@ -183,6 +183,7 @@ def test_a_sliding_minute_that_answers_tell_is_used_and_hardly_passed(retry_afte
     "engine",
     few({"one": ((),), "several": (("engine=processes", "workers=2"),)}, plain={"one"}),
 )
+@pytest.mark.release
 def test_a_judge_is_asked_no_faster_than_the_user_says_and_the_model_as_before(tmp_path, engine):
     write_visitors(tmp_path / "data", 12)
     asked: dict[bool, list[float]] = {True: [], False: []}

@@ -568,10 +568,10 @@ def test_a_run_keeps_a_thought_beside_the_answer_and_judges_the_answer(tmp_path)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"verdict": [' + "{}," * 60_000 + "{}]}", "its text has more than 50,000 values of JSON"),
+        ('{"verdict": [' + "{}," * 60_000 + "{}]}", "the text has more than 50,000 JSON values"),
         (
             '{"verdict": "' + "x" * (4 << 20) + '"}',
-            "its text has 4,194,319 characters, at most",
+            "the text has 4,194,319 characters; alps reads at most",
         ),
     ],
 )

@@ -131,7 +131,7 @@ def test_a_change_of_what_answers_is_named_in_the_run_its_page_and_its_submissio
         said = carried_out(tmp_path, server, "out=out", "concurrency=1")
     models = f"{changing}-2025-04-14, {changing}-2025-06-14"
     assert f"Warning: {role} come from more than one model: {models}." in said
-    assert f"Warning: {role} are from 2 model builds: fp_one, fp_two." in said
+    assert f"Warning: {role} come from 2 model builds: fp_one, fp_two." in said
     assert said.count("Warning") == 2
     assert run(tmp_path, "report", "out", "out=page.html").returncode == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -183,4 +183,4 @@ def test_a_judge_that_is_another_model_than_when_it_was_calibrated_is_named(tmp_
     said = " ".join(ran.out.split())
     assert "Warning: the model of the judge changed after its calibration" in said
     assert "was judge-2025-04-14 in" in said
-    assert "is judge-2025-06-14 now" in said
+    assert "is now judge-2025-06-14" in said

@@ -1,8 +1,6 @@
 """Audits: a drawn share of a run's records is judged once more, by a better judge or people."""
 
 from collections.abc import Collection
-from pathlib import Path
-from typing import Any
 
 from alps.extension import Extension
 
@@ -15,11 +13,6 @@ SAMPLE = "sample.json"
 _KEYS = ("audit_judge", "audit_judge_api_base", "audit", "audit_labels", "audit_seed")
 
 
-def _has_part(settings: Any, folder: Path) -> bool:
-    given = any(getattr(settings, key) is not None for key in _KEYS)
-    return given or (folder / FOLDER).is_dir()
-
-
 def _rescores(typed: Collection[str]) -> bool:
     # Without a new judge the run keeps its folder: audits stand beside its own verdicts.
     return bool({"audit_judge", "audit_labels"} & set(typed)) and "judge" not in typed
@@ -27,7 +20,8 @@ def _rescores(typed: Collection[str]) -> bool:
 
 EXTENSION = Extension(
     "audits",
-    has_part=_has_part,
+    part_if=_KEYS,
+    part_after=FOLDER,
     part="alps.ext.audits.part:Part",
     judging="alps.ext.audits.settings:AuditKeys",
     operational=_KEYS,

@@ -1,8 +1,5 @@
 """Batches: many requests in one order, answered within a day, at half the price."""
 
-from pathlib import Path
-from typing import Any
-
 from alps.extension import Extension
 
 AT_ONCE = 10_000
@@ -10,14 +7,10 @@ AT_ONCE = 10_000
 FILE = "batches.jsonl"
 """The journal of the batches of a run, in its folder."""
 
-
-def _has_part(settings: Any, folder: Path) -> bool:
-    return settings.batch or (folder / FILE).exists()
-
-
 EXTENSION = Extension(
     "batches",
-    has_part=_has_part,
+    part_if=("batch",),
+    part_after=FILE,
     part="alps.ext.batches.part:Part",
     judging="alps.ext.batches.settings:BatchKeys",
     operational=("batch", "batch_deadline"),

@@ -105,10 +105,22 @@ async def _worker() -> AsyncIterator[Process]:
     try:
         yield worker
     finally:
-        assert worker.stdin is not None
-        worker.stdin.close()
+        ending = asyncio.ensure_future(_ended(worker))
         try:
-            await asyncio.wait_for(worker.wait(), _PATIENCE)
-        except TimeoutError:
-            worker.kill()
-            await worker.wait()
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            # Another shard may fail while this one's process ends: left alone, it would outlive
+            # the loop, which then complains on the screen.
+            await ending
+            raise
+
+
+async def _ended(worker: Process) -> None:
+    """Wait until a worker has ended by itself; kill it where that takes long."""
+    assert worker.stdin is not None
+    worker.stdin.close()
+    try:
+        await asyncio.wait_for(worker.wait(), _PATIENCE)
+    except TimeoutError:
+        worker.kill()
+        await worker.wait()

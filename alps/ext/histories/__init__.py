@@ -1,11 +1,10 @@
 """Histories: sets of histories and questions by which memories are compared in public."""
 
 import pkgutil
-from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from alps.extension import Extension, runs_one_of
+from alps.extension import Extension
 
 READERS, LEVELS_OF_SETS = "alps.ext.histories.data", "alps.ext.histories.levels"
 
@@ -32,7 +31,6 @@ EXTENSION = Extension(
         "data convert": "alps.ext.histories.commands:data_convert",
         "data answers": "alps.ext.histories.commands:data_answers",
     },
-    has_part=partial(runs_one_of, SETS),
     part="alps.ext.histories.part:Part",
     # A summary without a part of ours has no note of ours.
     shows=attrgetter("parts"),

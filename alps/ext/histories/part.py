@@ -31,6 +31,8 @@ class Part(RunPart):
                 }
                 took = economy_of(folder, name, samples, asked["model"], asked["memory"])
                 found[name] |= {} if took is None else {ECONOMY: took.row()}
+        if not found:
+            return summary
         return summary.model_copy(update={"parts": {**summary.parts, NAME: found}})
 
 

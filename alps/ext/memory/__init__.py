@@ -1,6 +1,5 @@
 """Memories between a history and the system that reads it, by the name that `memory=` gives."""
 
-from pathlib import Path
 from typing import Any
 
 from alps.extension import Extension
@@ -12,14 +11,10 @@ ANSWERS = "answers.jsonl"
 STORED = "memory"
 """Where a memory system keeps what it stores."""
 STDERR = "memory.stderr.log"
-_KEYS = ("memory_llm", "memory_embedder", "memory_llm_api_base", "memory_embedder_api_base")
-
-
-def _has_part(settings: Any, folder: Path) -> bool:
-    if settings.memory != "full" or settings.max_context_tokens is not None:
-        return True
-    given = any(getattr(settings, key) is not None for key in _KEYS)
-    return given or bool(settings.memory_options) or (folder / FILE).exists()
+_KEYS = (
+    *("memory", "memory_options", "max_context_tokens"),
+    *("memory_llm", "memory_embedder", "memory_llm_api_base", "memory_embedder_api_base"),
+)
 
 
 def _shows(summary: Any) -> bool:
@@ -36,7 +31,8 @@ EXTENSION = Extension(
     doctor="alps.ext.memory.settings:DoctorKeys",
     examine="alps.ext.memory.admit_run:examine_memory",
     exports={"MemorySystem": "alps.ext.memory.protocol:MemorySystem"},
-    has_part=_has_part,
+    part_if=_KEYS,
+    part_after=FILE,
     part="alps.ext.memory.part:Part",
     settings="alps.ext.memory.settings:MemoryKeys",
     files=(STORED, CALLS, ANSWERS, STDERR, FILE),

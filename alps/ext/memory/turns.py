@@ -252,7 +252,7 @@ class Placebo:
         users = list(longest)
         if len(users) == 1:
             raise UsageError(
-                f"memory={PLACEBO} shows the history of another user, "
+                f"memory={PLACEBO}: it shows the history of another user, "
                 "but the data has only one user"
             )
         return dict(zip(users, [*users[1:], *users[:1]], strict=True))

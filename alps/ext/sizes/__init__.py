@@ -1,6 +1,5 @@
 """Sizes of the context: a run at several `max_context_tokens=`, and the curve of its score."""
 
-from pathlib import Path
 from typing import Any
 
 from alps.extension import Extension
@@ -15,14 +14,10 @@ def smaller_sizes(settings: Any) -> tuple[int, ...]:
     return sizes[-2::-1] if isinstance(sizes, tuple) else ()
 
 
-def _has_part(settings: Any, folder: Path) -> bool:
-    return bool(smaller_sizes(settings))
-
-
 EXTENSION = Extension(
     "sizes",
     needs=("memory",),
-    has_part=_has_part,
+    part_if=("max_context_tokens",),
     part="alps.ext.sizes.part:Part",
     files=(FOLDER,),
     shows=lambda summary: any(track.curve for track in summary.tracks.values()),

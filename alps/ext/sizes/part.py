@@ -62,6 +62,8 @@ class Part(RunPart):
 
     def summarise(self, summary: Summary, course: Course) -> Summary:
         """Add the curve of each track that was asked at several sizes."""
+        if not self._sizes:
+            return summary
         largest = MemoryKeys.of(self.settings).most_context, course.outcomes
         return _with_curves(summary, course.plan, largest, self._outcomes, course.session.folder)
 

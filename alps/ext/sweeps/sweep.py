@@ -5,7 +5,7 @@ What one of them loses stops no other. The same sweep again goes on where it was
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,17 +14,19 @@ from alps.errors import AlpsError, RunFolderError, UsageError
 from alps.event_loop import run_loop
 from alps.ext.sweeps.board import SweepProgress
 from alps.ext.sweeps.plan import PlanError, SweepCell, SweepPlan, told_once
-from alps.folders import kept_working_folder
+from alps.folders import kept_working_folder, working_folder
 from alps.llm.ledger import Totals, counted_in
 from alps.run.collector import stopping_together
-from alps.run.finished import Finished, finished, lost_records
-from alps.run.folder import changed_code, refuse_other_files
+from alps.run.course import answering_services, run_course
+from alps.run.finished import Finished, concluded, finished, lost_records, summarised
+from alps.run.folder import changed_code, claimed_folder, refuse_other_files, repeating
+from alps.run.fresh import begins_again, former_of, kept_former, made_room
 from alps.run.opened import MANIFEST, SUMMARY, open_run
+from alps.run.progress import Watched
 from alps.run.services import budget_within, check_priced_models, opens_models
 from alps.run.session import RunSession, resolve, run_folder
 from alps.run.shared import Shared, open_cache
 from alps.run.source import RunData
-from alps.run.start import run_beside_others
 from alps.settings import RunSettings
 
 # Runs that are open at once: each holds about 6 files, and a process may often hold 1,024.
@@ -186,7 +188,7 @@ async def _all(
     async def run(place: int, cell: SweepCell, session: RunSession) -> Ended:
         async with turns[cell.settings.model]:
             try:
-                done = await run_beside_others(session, shared, board.watched(place))
+                done = await _run_beside_others(session, shared, board.watched(place))
                 ended = Ended(cell, session.folder, done)
             except AlpsError as error:
                 ended = Ended(cell, session.folder, None, str(error))
@@ -203,6 +205,39 @@ async def _all(
                 return list(await asyncio.gather(*running))
     finally:
         await shared.aclose()
+
+
+async def _run_beside_others(session: RunSession, shared: Shared, watched: Watched) -> Finished:
+    """Carry out a run in a loop in which others run, too, on what they share; it has no audit.
+
+    Raises:
+        AlpsError: If the folder holds another run, or somebody can't be asked.
+    """
+    folder = session.folder
+    # Not where the process is now: the class of a run beside it may have moved it.
+    located = replace(session, folder=working_folder() / folder)
+    refuse_other_files(located.folder)
+    whole = made_room(located)
+    with claimed_folder(located.folder) as ledger:
+        begun = not begins_again(located.folder)
+        ran = await run_course(
+            located,
+            services=answering_services(located, ledger, shared),
+            ledger=ledger,
+            judged=None,
+            told=repeating(folder),
+            manifest=None,
+            watched=watched,
+            begun=begun,
+            shown=folder,
+        )
+        # Intervals take seconds, in which no other run could go on; and much memory.
+        async with shared.summing:
+            summary = await asyncio.to_thread(summarised, located, ran, ledger.totals)
+        stopped = summary.stopped_by_budget
+        done = concluded(located, summary, stopped=stopped, resumed=ran.resumed)
+    former = kept_former(located.folder, was_whole=whole)
+    return replace(done, folder=folder, former=former and former_of(folder))
 
 
 def _shared(plan: SweepPlan, sessions: Sequence[RunSession]) -> Shared:

@@ -170,6 +170,7 @@ def waited(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "never"])
+@pytest.mark.release
 def test_a_row_without_an_answer_fails_by_its_kind_and_the_others_are_unaffected(waited, name):
     case, found = CASES[name], waited[name]
     missed = dict(case.outcomes)

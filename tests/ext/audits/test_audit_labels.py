@@ -158,7 +158,7 @@ def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(he
     assert drawn == whole[: len(drawn)]
     said = alps_here("score", "run", "audit_labels=few").one_line
     short = f"{len(drawn)} of 26 records of task1 are labelled; at least 20 are needed"
-    assert f"{short}, {20 - len(drawn)} more" in said
+    assert f"{short}: label {20 - len(drawn)} more" in said
 
 
 @pytest.mark.parametrize(

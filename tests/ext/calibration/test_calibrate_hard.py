@@ -245,7 +245,7 @@ def test_two_rubrics_of_ones_own_with_one_id_are_refused(tmp_path):
     ("raw", "said"),
     [
         (b"\xff\xfe", "tone.md: not UTF-8"),
-        (f"<!-- id: {rubric('pa').id} -->\nMet.".encode(), "our rubric pa.md"),
+        (f"<!-- id: {rubric('pa').id} -->\nMet.".encode(), "the built-in rubric pa.md"),
         (None, "can't be read"),
     ],
 )

@@ -368,7 +368,7 @@ def test_the_readme_says_what_each_rubric_asks_and_how_a_label_is_written(rated,
     assert "> You judge persona awareness" in text
     assert text.count("> You judge emotional intelligence") == 1
     assert "The reply" not in text
-    assert "a mark from 1 to 5" in text
+    assert "rated from 1 to 5" in text
     assert f"alps calibrate labels={tmp_path / 'labels'} judge=" in text
     example = json.loads(
         next(line for line in text.splitlines() if '"annotator"' in line).strip(" `")

@@ -92,7 +92,7 @@ def test_a_key_with_white_space_around_it_is_noted(monkeypatch):
 def test_no_key_at_all_is_a_note():
     code, text = examined()
     assert code == 0
-    assert "note no provider's key is in the environment" in text
+    assert "note the environment has no provider key" in text
 
 
 def test_no_cache_yet_tells_where_it_will_be(monkeypatch, tmp_path):

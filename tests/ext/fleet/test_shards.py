@@ -87,6 +87,7 @@ def answer(request):
     return Answer(VERDICT if is_judge else MEMORY, delay=0.01)
 
 
+@pytest.mark.release
 def test_shards_asked_over_http_and_killed_are_the_undivided_run(tmp_path):
     with serve(answer) as server:
         words = (

@@ -263,7 +263,7 @@ def test_recorded_outcomes_give_halumems_three_rates(tmp_path):
 NOT_PUT = {
     "no such folder": ("nowhere", (), "no answers.jsonl in it"),
     "of another set": ("other", (), "no answer to a question of locomo"),
-    "of two systems": ("two", (), "name one with system= (a, b)"),
+    "of two systems": ("two", (), "set system= (a, b)"),
 }
 
 

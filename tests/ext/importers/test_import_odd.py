@@ -271,7 +271,7 @@ def test_half_marks_that_beams_script_cuts_are_told_once(tmp_path):
         paths.append(write(tmp_path / place / "evaluation-rag.json", content))
     found = imported(tmp_path, "beam", *paths)
     (flag,) = (flag for flag in found.flags if "rag: scores" in flag)
-    assert "lower than those from the judge's marks" in flag
+    assert "below the judge's marks" in flag
     assert overall(found) == (0.625, 4, 0)
     odd = {"llm_judge_score": 0.5, "llm_judge_responses": [{"score": "0.5"}, None]}
     path = write(tmp_path / "3" / "evaluation-rag.json", {"summarization": [odd]})

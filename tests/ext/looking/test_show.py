@@ -157,7 +157,10 @@ def test_what_means_several_records_asks_for_the_track(word, message):
 def test_without_its_data_the_rest_is_shown(hard_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = shown(hard_run, "relations")
-    assert "the data was not found: data=data: no such folder" in folded(text)
+    assert (
+        "without the data, dialogues and gold are not shown: data=data: no such folder"
+        in folded(text)
+    )
     assert "g1 Runs 10 km" in text
     assert "g3 (its text is in the data)" in text
     assert "Dialogue" not in text

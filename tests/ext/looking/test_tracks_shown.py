@@ -134,7 +134,7 @@ def test_without_the_data_what_the_journals_hold_is_shown(tracks_run, tmp_path, 
         "ability1": "Target memory",
     }.items():
         text = folded(shown(tracks_run, word))
-        assert "the data was not found" in text
+        assert "without the data, dialogues and gold are not shown" in text
         assert words in text
 
 

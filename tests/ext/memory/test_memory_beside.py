@@ -116,6 +116,6 @@ def test_a_row_that_the_data_do_not_allow_is_left_out_with_its_reason(tmp_path):
     done = run_beside(tmp_path / "run", ["none", "placebo"], {})
     assert len(done.folders) == 2
     assert done.left_out == (
-        "Left out, memory=placebo shows the history of another user, "
+        "Left out, memory=placebo: it shows the history of another user, "
         "but the data has only one user",
     )

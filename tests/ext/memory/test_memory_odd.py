@@ -100,7 +100,7 @@ for line in sys.stdin:
         (LARGEST_REPLY, "its answer can't be read: it is larger than 16 MB"),
         (
             LARGEST_TEXT + 1,
-            "hits[0].text: the text has 4,194,305 bytes; at most 4,194,304",
+            "hits[0].text: the text has 4,194,305 bytes; at most 4,194,304 are allowed",
         ),
     ],
 )

@@ -187,6 +187,7 @@ def test_what_is_installed_apart_is_pinned_with_the_hashes_of_its_files():
             )
 
 
+@pytest.mark.release
 def test_a_package_of_the_same_name_and_other_content_is_not_installed(alps, monkeypatch, tmp_path):
     place = tmp_path / "wheels"
     place.mkdir()

@@ -65,6 +65,7 @@ def ran(data, tmp_path_factory):
 
 @pytest.mark.parametrize("way", WAYS[1:])
 @pytest.mark.parametrize("name", SAME)
+@pytest.mark.release
 def test_the_same_store_over_each_transport_has_the_same_scores(ran, way, name):
     ours, theirs = ((ran[one] / "out" / name).read_text() for one in ("class", way))
     assert ours == theirs
@@ -104,6 +105,7 @@ def test_what_is_sent_names_no_task_no_record_no_gold_and_no_option(ran, data, w
 
 
 @pytest.mark.parametrize("way", few(WAYS[1:] + WAYS[:1]))
+@pytest.mark.release
 def test_a_run_killed_again_and_again_ends_the_same_and_tells_nothing_settled_twice(
     ran, data, tmp_path, way
 ):

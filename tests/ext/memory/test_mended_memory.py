@@ -182,7 +182,7 @@ def test_a_run_that_is_refused_at_its_end_leaves_no_answer_to_go_on_from(tmp_pat
             "both roles are ingestd",
             "no such check — did you mean 'both roles are ingested'?",
         ),
-        ("users are kept apart", "scores mean nothing without that check"),
+        ("users are kept apart", "this check is mandatory; remove it from declares"),
     ],
 )
 def test_a_declaration_that_is_none_is_refused_by_its_name(name, said, tmp_path):

@@ -75,7 +75,7 @@ def test_a_dry_run_asks_nobody_for_the_notes(alps, monkeypatch):
     for task in ("utilization", "extraction"):
         done = alps("run", f"task={task}", *words, "memory_llm=openai/m")
         assert done.returncode == 0, done.stderr
-        assert "openai/m: calls by the memory system are not counted" in done.stdout
+        assert "openai/m: calls by the memory system are not included" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_an_odd_body_is_refused_with_the_field(answers, name):
 @pytest.mark.parametrize("name", ["gzip", "deflate", "br", "zstd", "gzip, gzip, gzip", "bomb"])
 def test_a_body_that_can_not_be_unpacked_is_refused(answers, name):
     assert answers[name].status_code == 400
-    assert told(answers[name]).startswith("the body can't be read: it ")
+    assert told(answers[name]).startswith("the body can't be read: ")
 
 
 @pytest.mark.parametrize(

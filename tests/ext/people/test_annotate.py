@@ -277,7 +277,7 @@ def test_relations_are_labelled_by_their_keys(works, tmp_path):
         (("w", "job=wash"), "job=wash"),
         (("w", "as=a/b"), "use only letters, digits"),
         (("w", "job=queries", "from=samples", "target=.05"), "queries have no metric"),
-        (("w", "job=gold", "from=samples", "people=anna"), "name 2 different people"),
+        (("w", "job=gold", "from=samples", "people=anna"), "name at least 2 different people"),
         (("w", "job=gold", "from=samples", "annotators=3"), "list all annotators with people="),
     ],
 )

@@ -42,6 +42,7 @@ def anchored(share, rng):
 
 
 @pytest.mark.parametrize("planted", [0.0, 0.2])
+@pytest.mark.release
 def test_a_planted_anchoring_is_found_within_five_points(tmp_path, planted):
     folder = plain_work(tmp_path / "work", 1200)
     label_all(folder, "anna", anchored(planted, random.Random(4)))
@@ -82,7 +83,7 @@ def test_what_is_exported_calibrates_the_judge_on_labels_from_before_it_was_seen
     assert calibrated.code == 0, calibrated.err
     report = json.loads((tmp_path / "calibrated" / "calibration.json").read_text())
     assert report["judge"] == "openai/judge"
-    assert "scores are not corrected" in " ".join(calibrated.out.split())
+    assert "corrects no scores" in " ".join(calibrated.out.split())
 
 
 def test_revised_labels_are_exported_where_they_are_asked_for(tmp_path):

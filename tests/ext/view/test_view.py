@@ -204,4 +204,4 @@ def test_an_answer_in_another_form_ends_no_export(place, tmp_path):
 def test_a_setting_that_would_change_nothing_is_refused(place, words):
     refused = alps_here("view", str(place / "hard-run"), *words)
     assert (refused.code, len(refused.err.splitlines())) == (2, 1)
-    assert "it changes nothing with serve=" in refused.err
+    assert "would change nothing with serve=" in refused.err
