@@ -198,7 +198,11 @@ def rescore_command(words: Sequence[str]) -> int:
         raise BudgetError("stopped by the budget; the same command with a larger budget resumes it")
     console = terminal()
     if done.too_many_unscored:
-        console.print("Too many answers have no verdict, so alps wrote no review.", markup=False)
+        console.print(
+            "Too many answers have no verdict, so alps wrote no review; repeat the command to "
+            "judge them.",
+            markup=False,
+        )
         return REFUSED
     for contradiction in done.refuted:
         console.print(f"refuted: {contradiction}", markup=False)

@@ -392,7 +392,7 @@ def request_text(packed: Packed) -> str:
     lines += [_request_row(name, track) for name, track in card.tracks.items()]
     lines += [
         "",
-        "This is how the answers were generated, and why the warnings are acceptable:",
+        "How the answers were generated, and why the warnings are acceptable:",
         "",
     ]
     lines += [card.notes or "…"]

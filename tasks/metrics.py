@@ -62,8 +62,8 @@ class Needs:
         support: Whether the judge must say what a dialogue supports.
         rating: Whether the judge must rate answers by a rubric.
         ranking: Whether the system must rank.
-        question: What the judge is asked for this metric alone, as in `Not checked whether the
-            memory was used`; empty where it is asked for nothing beyond the other metrics.
+        question: What the judge is asked for this metric alone, as in `alps did not check whether
+            the memory was used`; empty where it is asked for nothing beyond the other metrics.
     """
 
     relations: frozenset[str] = frozenset()

@@ -389,7 +389,7 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
             yield f"No interval: {reason}."
     if whole:
         if any(contrast.difference.estimate.method for contrast in contrasts):
-            yield f"Differences over few, large sessions use another interval method: {RESAMPLED}."
+            yield f"Intervals over few, large sessions come from another method: {RESAMPLED}."
         more = [one.explanation for track in comparison.tracks for one in track.more]
         yield from dict.fromkeys(filter(None, more))
         if comparison.diagnostics:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from alps.run.estimate import Stage
-from alps.show.formatting import counted
 from alps.show.table import Line, Part, Table, figures, named, printed, row_of, terminal
 
 Number = TypeVar("Number", int, float)
@@ -91,9 +90,9 @@ def _estimate_notes(
 ) -> list[str]:
     notes = []
     if kept := sum(stage.cached for stage in stages):
-        notes.append(f"Free, from the reply cache: {counted(kept, 'answer')}.")
+        notes.append(f"Free replies from the cache: {kept:,}.")
     notes.append(
-        "«likely» assumes replies as long as the gold; the range covers empty to maximal replies."
+        "«likely» assumes replies as long as the gold; the range covers all allowed lengths."
     )
     bounds = (bound for stage in stages for bound in _unknown_bounds(stage))
     notes += dict.fromkeys(bounds)
@@ -108,7 +107,7 @@ def _estimate_notes(
     baselines = sum(stage.likely_cost or 0.0 for stage in stages if stage.name == "baselines")
     if baselines and total.likely_cost:
         less = _dollars(total.likely_cost - baselines)
-        advice = f"Without baselines (baseline_records=0), the cost is {less}. "
+        advice = f"Without baselines (baseline_records=0), the likely cost is {less}. "
     if total.likely_cost and max_cost is None:
         advice += f"Set a limit: max_cost={float(f'{2 * total.likely_cost:.2g}'):g}"
     return [*notes, advice.rstrip()] if advice else notes

@@ -99,10 +99,10 @@ def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
         yield "– means too few sessions or records for an interval."
     if not (stratum := breakdown.standardised):
         return
-    yield f"Standardised scores weight each row to match the {stratum} mix of all records."
+    yield f"Standardised scores assume the {stratum} mix of all records in each row."
     lacking = []
     for group in breakdown.groups:
         if group.lacking:
             lacking.append(f"{group.group} ({counted(len(group.lacking), stratum)})")
     if lacking:
-        yield f"The mix differs in rows without records of some {stratum}s: {', '.join(lacking)}."
+        yield f"The mix differs in rows that lack records of some {stratum}s: {', '.join(lacking)}."

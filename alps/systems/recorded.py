@@ -143,7 +143,7 @@ def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
     data = path.read_bytes()
     refuse_form(data[:HEAD], path)
     if data and not data.endswith(b"\n"):
-        what = "the last line has no line break; is the file complete?"
+        what = "the last line has no line break; check that the file is complete"
         raise DataError(what, path=path, line=data.count(b"\n") + 1)
     for line, (offset, length, row) in enumerate(scan(path), start=1):
         if row is None:

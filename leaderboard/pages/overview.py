@@ -108,7 +108,8 @@ OTHERS: Mapping[JudgedBy, tuple[str, str]] = {
     ),
     "embedded": (
         "Judged by lexical or another embedded judge",
-        "Use these scores only for debugging: style alone changes scores of embedded judges.",
+        "Use these scores only for debugging: the style of an answer alone changes the score that "
+        "an embedded judge gives.",
     ),
 }
 """The heading and the note of systems that no official judge has judged."""

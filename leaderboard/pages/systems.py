@@ -130,7 +130,7 @@ class NamedJudge:
                 "This judge passed a calibration against human labels for the rubrics on its page."
             )
         if self.calibrations or self.agreement:
-            return "Use this judge for debugging: it agrees with people too little to rank systems."
+            return "Use this judge for debugging: its measured agreement is too low for ranking."
         unknown = "This judge has not been compared with human labels"
         if self.comparable:
             return f"{unknown}, so its accuracy is unknown."

@@ -104,7 +104,7 @@ def _check_row(row: dict[str, str], question: PersonaQuestion, path: Path, line:
 
 
 def _contradiction(said: str, known: str, path: Path, line: int, field: str) -> DataError:
-    what = f"'{said[:_SHOWN]}', but the data has '{known[:_SHOWN]}'; are the results of other data?"
+    what = f"'{said[:_SHOWN]}', but the data has '{known[:_SHOWN]}'; use results of this data"
     return DataError(what, path=path, line=line, field=field)
 
 

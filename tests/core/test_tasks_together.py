@@ -219,7 +219,7 @@ def test_what_the_reply_cache_holds_is_told_beside_what_would_be_asked(tmp_path)
         assert run(tmp_path, *words, "out=first", OPENAI_API_KEY="none").returncode == 0
         told = run(tmp_path, *words, "out=second", "dry_run=true", OPENAI_API_KEY="none").stdout
     assert calls_of(told)["generate"] == 0
-    kept = re.search(r"^Free, from the reply cache: (\d+) answers", told, re.MULTILINE)
+    kept = re.search(r"^Free replies from the cache: (\d+)\.", told, re.MULTILINE)
     assert kept is not None
     assert int(kept[1]) >= 3
 

@@ -338,7 +338,7 @@ def test_the_embedded_judge_is_told_what_it_is_worth(tmp_path, submissions):
     out = build(lexical, tmp_path / "site").out
     assert AGREEMENT in (out / "judges" / "0a1b2c3d4e5f.html").read_text("utf-8")
     assert "debugging only" in (out / "extraction.html").read_text("utf-8")
-    assert "No submission yet. Be the first" in (out / "retrieval.html").read_text("utf-8")
+    assert "There is no submission yet. To be" in (out / "retrieval.html").read_text("utf-8")
 
 
 def test_a_judge_page_shows_the_calibration_of_that_very_judge(submissions, tmp_path, monkeypatch):

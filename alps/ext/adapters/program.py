@@ -296,7 +296,7 @@ class ProgramSystem:
         words = _after_colon(process.last_words())
         times = f"{self._fruitless} times"
         if stuck:
-            words = words or ": does the program flush its output after every line?"
+            words = words or "; flush the program's output after every line"
             raise UsageError(f"{self._key}: no answer within {self._timeout:g} s, {times}{words}")
         when = "in a row" if self._ever_answered else "before its first answer"
         raise UsageError(f"{self._key}: died {times} {when} ({process.how()}){words}")

@@ -92,7 +92,8 @@ def _corrected(tracks: Sequence[TrackComparison], notes: Sequence[str]) -> Corre
         by="corrected by audits",
         unit="audited session",
         method="PPI++ on per-record differences.",
-        untested=f"p is omitted if the audited scores differ in fewer than {ENOUGH} sessions.",
+        untested=f"p is omitted if the audited scores differ between the runs in fewer than "
+        f"{ENOUGH} sessions.",
         tracks=tracks,
         notes=notes,
     )

@@ -110,7 +110,10 @@ def bent_table(bent: Sequence[BentRow], lead: Metric) -> Iterator[Table]:
     for one in bent:
         style = "bold" if one.p_holm <= SIGNIFICANT else ""
         rows.append(row_of(one.by, *change(one), Cell(p_value(one.p), one.p), style=style))
-    how = "Least squares, standard errors clustered by session; bold: p ≤ .05 (Holm)."
+    how = (
+        "Estimates are from least squares, with intervals clustered by session; "
+        "bold marks p ≤ .05 (Holm)."
+    )
     yield Table(
         "Judge bias: audit minus judge, per standard deviation",
         [named(), *figures("change", "95 % interval", "p")],
@@ -163,15 +166,15 @@ def slice_tables(slices: Sequence[SliceContrast], lead: Metric) -> Iterator[Part
             if one.by != by:
                 continue
             if one.difference is None:
-                short[f"{one.name}, {one.audited}"] = None
+                short[f"{one.name} ({one.audited})"] = None
             else:
                 rows.append(_slice_row(one, one.difference))
-        few = [dim(f"Slices by {by} left out, with too few shared audits: {'; '.join(short)}.")]
+        few = [dim(f"These slices by {by} have too few shared audits: {'; '.join(short)}.")]
         notes = few if short else []
         title = f"{lead.title.strip()} by {by}, corrected by audits"
         yield from [Table(title, columns, rows, notes)] if rows else notes
     if any(one.corrected is not None for one in slices):
-        yield Line("Bold: p ≤ .05 (Holm, over all slices).")
+        yield Line("Bold marks p ≤ .05 (Holm over all slices).")
 
 
 def _slice_row(one: SliceContrast, difference: Difference) -> Row:

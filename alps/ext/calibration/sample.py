@@ -395,7 +395,7 @@ def _how_many(counts: DrawCounts) -> str:
 _BINARY = "Label 1 means `met` in the text below, and label 0 means `not_met`."
 _GRADED = "Each dimension of an answer is a separate item, rated from 1 to 5."
 _PAIRS = (
-    "An item is one pair. Label how `predicted` relates to `gold`; "
+    "An item is one pair of memories. Label how `predicted` relates to `gold`; "
     "if no other label fits, use `unrelated`."
 )
 _README = """# Items to label

@@ -235,7 +235,7 @@ def _imported_rows(path: Path, system: str | None) -> list[Row]:
     rows = []
     for number, (_, _, row) in enumerate(scan(path), start=1):
         if row is None or "system" not in row or "id" not in row:
-            raise DataError("no imported answer", path=path, line=number)
+            raise DataError("not an imported answer; run alps import again", path=path, line=number)
         rows.append(row)
     systems = list(dict.fromkeys(str(row["system"]) for row in rows))
     if system is None and len(systems) > 1:

@@ -18,6 +18,7 @@ from alps.errors import DataError, shown
 from alps.jsonl import parse_json
 from alps.slips import HEAD, refuse_encoding
 
+_CUT_OFF = "the list is not closed; check that the file is complete"
 _CHUNK = 1 << 22
 _BETWEEN = b" \t\r\n,"
 _MARK_AND_BLANKS = b"\xef\xbb\xbf \t\r\n"
@@ -139,11 +140,11 @@ def refuse_head(path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(HEAD)
     if not head.strip():
-        raise DataError("an empty file", path=path)
+        raise DataError("the file is empty; download it again", path=path)
     if head.startswith(_GZIP):
-        raise DataError("packed by gzip; unpack it first, as with gunzip", path=path)
+        raise DataError("compressed with gzip; unpack it first, for example with gunzip", path=path)
     if head.startswith(_POINTER):
-        raise DataError("a Git LFS pointer; fetch the file, as with git lfs pull", path=path)
+        raise DataError("a Git LFS pointer; fetch the file with git lfs pull", path=path)
     if head.lstrip(_MARK_AND_BLANKS).startswith(b"<"):
         raise DataError("a web page, not data; download the file itself", path=path)
     refuse_encoding(head, path)
@@ -179,13 +180,13 @@ def items(path: Path) -> Iterator[JsonSlice]:
             if at == len(buffer):
                 base, buffer, at = base + at, file.read(_CHUNK), 0
                 if not buffer:
-                    raise DataError("the list is not closed; is the file complete?", path=path)
+                    raise DataError(_CUT_OFF, path=path)
                 continue
             if buffer[at : at + 1] == b"]":
                 # A second list behind the first would be dropped in silence.
                 if (buffer[at + 1 :] + file.read(_CHUNK)).strip():
                     where = f"byte {base + at + 1:,}"
-                    raise DataError(f"more at {where}, after the end of the list", path=path)
+                    raise DataError(f"data after the list, at {where}; remove it", path=path)
                 return
             if buffer[at : at + 1] != b"{":
                 raise DataError(f"expected an object at byte {base + at:,}", path=path)
@@ -194,7 +195,7 @@ def items(path: Path) -> Iterator[JsonSlice]:
             while (end := parts.end(buffer)) < 0:
                 more = file.read(_CHUNK)
                 if not more:
-                    raise DataError("the list is not closed; is the file complete?", path=path)
+                    raise DataError(_CUT_OFF, path=path)
                 buffer += more
             yield JsonSlice(path, base, end)
             at = end

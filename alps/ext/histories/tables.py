@@ -36,7 +36,7 @@ EACH = 1000
 
 
 EXPLANATION = (
-    "A turn is a question about one history. Starting at the turn shown, memory costs less in "
+    "A turn is a question about one history. From the turn shown onwards, memory costs less in "
     "total than sending the whole history in every prompt at the cached price."
 )
 
@@ -159,8 +159,8 @@ def _explained(even: Even) -> str:
     cached = "the cached price" if even.cached else "the full price (the cached price is unknown)"
     return (
         "A turn is a question about one history. With memory, ingesting the history costs "
-        f"{dollars(even.ingested)} and each turn {dollars(even.each)}. Without memory, sending all "
-        f"{even.tokens:,.0f} tokens costs {dollars(even.first)} for the first turn and "
+        f"{dollars(even.ingested)} and each turn costs {dollars(even.each)}. Without memory, "
+        f"sending all {even.tokens:,.0f} tokens costs {dollars(even.first)} for the first turn and "
         f"{dollars(even.again)} for each later turn at {cached}."
     )
 

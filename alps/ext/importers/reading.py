@@ -190,7 +190,7 @@ def read_text(path: Path) -> str:
         content = read_packed(path)
         if (pointer := _POINTER.match(content)) is not None:
             size = f"{int(pointer[1]):,} bytes"
-            fault = f"a Git LFS pointer to a file of {size}; fetch that file, as with git lfs pull"
+            fault = f"a Git LFS pointer to a file of {size}; fetch that file with git lfs pull"
             raise DataError(fault, path=path)
         refuse_encoding(content[:HEAD], path)
         return content.decode("utf-8-sig")
@@ -200,7 +200,7 @@ def read_text(path: Path) -> str:
 
 def _parsed(text: str, path: Path, line: int | None) -> Any:
     if not text.strip():
-        raise DataError("an empty file", path=path)
+        raise DataError("the file is empty; export it again", path=path)
     try:
         return parse_json(text, object_pairs_hook=_object)
     except _TwiceError as error:

@@ -230,7 +230,7 @@ def _parts(found: DriftOfRuns) -> Iterator[Part]:
         columns = [named("of"), *figures("change", "95 % interval")]
         yield Table(title, columns, rows, [Line(f"{alarm} ({p}).")])
     first, second = found.judges
-    same = "the same fingerprint" if found.fingerprints_equal else "different fingerprints"
+    same = "the fingerprints are equal" if found.fingerprints_equal else "the fingerprints differ"
     yield Line(f"Judge of the first run: {first}; judge of the second run: {second}; {same}.")
     if found.cached:
         yield Line(

@@ -521,8 +521,10 @@ def _noise(spread: Spread) -> Iterator[str]:
     half = f"the mean half-width of the intervals is {number(spread.half_width)}"
     yield f"Sampling noise: standard error {number(sampling)} ({half})."
     if spread.deviation != sampling:
-        larger = "Prompt variants add" if spread.deviation > sampling else "Sampling adds"
-        yield f"{larger} more noise."
+        wider = "Sampling adds more noise than prompt variants."
+        if spread.deviation > sampling:
+            wider = "Prompt variants add more noise than sampling."
+        yield wider
 
 
 def _ranking_parts(track: TrackSensitivity, ranking: Ranking) -> Iterator[Part]:
@@ -563,13 +565,13 @@ def _explanations(sensitivity: Sensitivity) -> Iterator[str]:
     for track in sensitivity.tracks:
         spreads += track.spreads
     if sensitivity.tracks:
-        yield "changed: share of records whose score differs from the score under our prompt."
+        yield "changed: share of records whose score differs from the score under alps's prompt."
         yield "bold: the interval excludes 0. The standard error is the mean half-width divided"
         yield f"by {LEVEL_WIDTH}."
     if any(spread.clusters is None for spread in spreads):
         yield "alps did not find the data, so it treats records as independent."
     if any(track.ranking for track in sensitivity.tracks):
-        yield "tau: Kendall's tau-b with the order under our prompt (1: same, -1: reversed)."
+        yield "tau: Kendall's tau-b with the order under alps's prompt (1: same, -1: reversed)."
     yield spent(sensitivity.calls)
     if spreads:
         yield f"Run folders: {spreads[0].under[0].folder.parent.parent}/RUN/VARIANT"

@@ -79,7 +79,8 @@ def _best(track: TrackJudges) -> Iterator[str]:
     orders = "all judges and prompts agree on the order of every two runs"
     if swapped:
         share = number(max(swapped))
-        orders = f"for any two runs, the share that disagrees on their order is at most {share}"
+        pairs = "pairs of judge-and-prompt combinations"
+        orders = f"for any two runs, at most {share} of the {pairs} disagree on their order"
     yield f"{letter} is best with probability {number(track.winner[letter])}; {orders}."
 
 

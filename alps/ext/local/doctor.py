@@ -13,7 +13,7 @@ from alps.errors import UsageError
 from alps.ext.local.server import COMES_WITH, ENVIRONMENT, Server, model_file
 from alps.show.formatting import visible
 
-_ASKED = "Name the days of the week, and what each is named after."
+_ASKED = "Name the days of the week and explain their names."
 _TOKENS = 32
 # Seconds; a busy machine writes a token in one
 _LONGEST = 120.0

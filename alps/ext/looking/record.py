@@ -229,7 +229,7 @@ def rule(groups: Sequence[Highlight]) -> str:
     quotas = "; ".join(f"{group.title} (up to {group.quota})" for group in groups)
     return (
         f"The page shows at most {LIMIT} records, each under one heading. alps fills headings in "
-        f"this order: {quotas}. It fills remaining places in the same order; records with equal "
+        f"this order: {quotas}. Remaining places are filled in the same order; records with equal "
         "scores keep the order of the data."
     )
 

@@ -61,6 +61,7 @@ from alps.tasks.metrics import headline_of
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 NARROW = 72
 """Below so many columns the table of trivial baselines has to be narrower, too."""
+_SUPPORTED = "whether the dialogue supports unmatched predictions"
 _NOT_MATCHING = {
     "bundles": "state several facts (bundle)",
     "unsupported_detail": "add detail that the dialogue does not support",
@@ -250,11 +251,9 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
         items = counted(track.rejected_gold, "gold item")
         yield f"Annotators rejected {items} in the scored records."
     if track.unchecked:
-        what = next(
-            filter(None, (metric.needs.question for metric in metrics)), "against the dialogue"
-        )
+        what = next(filter(None, (metric.needs.question for metric in metrics)), _SUPPORTED)
         answers = counted(track.unchecked, "answer")
-        yield f"Not checked {what}, because the judge failed: {answers}."
+        yield f"For {answers}, alps did not check {what}, because the judge failed."
     if track.seconds_per_query is not None:
         yield f"Mean time per query: {track.seconds_per_query * 1000:.1f} ms."
     if track.pools is not None and track.pools.generated:

@@ -121,10 +121,10 @@ async def _found_once_settled(desk: _Desk) -> None:
 
 async def _both_roles(desk: _Desk) -> None:
     user, code = desk.user(), desk.code()
-    answer = f"I have booked it. Your reservation of the kayak has the code {code}."
+    answer = f"I have booked it. The code of your kayak reservation is {code}."
     turns = (("user", "Can you book the kayak for Sunday?"), ("assistant", answer))
     await desk.tell(user, desk.session(*turns))
-    hits = await desk.search(user, "Which code does the reservation of the kayak have?")
+    hits = await desk.search(user, "What is the code of the kayak reservation?")
     if not _holds(hits, code):
         raise _Failed("the assistant's turn is not found")
 

@@ -437,7 +437,7 @@ def check_hits(
         what = f"{task.track}: whether answers follow from the hits ({shown(str(error), 160)})"
         findings.unchecked.append(what)
     if wrong:
-        what = f"answers that do not follow from the hits in the diary ({len(wrong):,}): "
+        what = f"answers that do not follow from the hits in the memory diary ({len(wrong):,}): "
         what += some_of(wrong)
         findings.serious("hits", f"{task.track}/predictions.jsonl", what, _MEND)
     if reads and system is None:

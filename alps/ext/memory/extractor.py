@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from alps.ext.memory.protocol import Hit, MeteredEndpoint, Opening, Session, Settled
 
 PROMPT = """\
-You keep the memory of an assistant. From the conversation below, list what is worth knowing about \
-the user in later conversations: facts, preferences, plans, people, what they asked to be \
-remembered, and what the assistant promised or told them. One short sentence in the third person \
-each, names, numbers and codes as they were said. Reply with a JSON array of strings and nothing \
-else; [] where there is nothing."""
+You maintain the memory of an assistant. From the conversation below, list what will be useful in \
+later conversations: facts about the user, the user's preferences and plans, people in the user's \
+life, what the user asked the assistant to remember, and what the assistant promised or told the \
+user. Write each item as one short sentence in the third person, and copy names, numbers and codes \
+exactly. Reply with only a JSON array of strings; if nothing will be useful, reply with []."""
 
 
 class LlmMemory:

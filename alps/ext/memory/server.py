@@ -163,7 +163,7 @@ def _data(method: str, answer: Any) -> Any:
 def _headers(options: Mapping[str, str]) -> dict[str, str]:
     for name in options:
         if not name.startswith(_HEADERS):
-            raise UsageError(f"memory.{name}: a server takes memory.headers.NAME alone")
+            raise UsageError(f"memory.{name}: a server takes only memory.headers.NAME")
     try:
         return header_values({name.removeprefix(_HEADERS): text for name, text in options.items()})
     except ValueError as error:

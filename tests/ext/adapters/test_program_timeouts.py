@@ -28,7 +28,7 @@ from tests.programs import (
 )
 
 IGNORED = "ignored output that is not an answer: 'sorry, not b'"
-NEVER = f"no answer within {QUICK:g} s, 3 times: does the program flush its output"
+NEVER = f"no answer within {QUICK:g} s, 3 times; flush the program's output"
 
 
 @dataclass(frozen=True)

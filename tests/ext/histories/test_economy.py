@@ -72,7 +72,7 @@ def write_set(folder):
 def script(body):
     """Keep a short memory of each session; answer the question rightly; judge by the words."""
     first = body["messages"][0]["content"]
-    if first.startswith("You keep the memory"):
+    if first.startswith("You maintain the memory"):
         said = re.split(r"(?:^|\n)(?:user|assistant): ", body["messages"][-1]["content"])
         return Answer(json.dumps([one.partition(" I met")[0] for one in said if one]))
     payload = json.loads(body["messages"][-1]["content"].rpartition("\n\n")[2])

@@ -19,9 +19,9 @@ FILES = {
     "personamem_v3": "benchmark/7/queries.csv",
 }
 CHANGED = {
-    "empty": (lambda raw: b"", "an empty file"),
-    "blank": (lambda raw: b" \r\n\n", "an empty file"),
-    "packed": (gzip.compress, "packed by gzip; unpack it first"),
+    "empty": (lambda raw: b"", "the file is empty"),
+    "blank": (lambda raw: b" \r\n\n", "the file is empty"),
+    "packed": (gzip.compress, "compressed with gzip; unpack it first"),
     "elsewhere": (lambda raw: b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
     "a page": (lambda raw: b"<!DOCTYPE html>", "a web page, not data"),
     "UTF-16": (lambda raw: raw.decode().encode("utf-16"), "is UTF-16: save it as UTF-8"),

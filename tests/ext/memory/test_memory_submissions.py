@@ -161,7 +161,7 @@ def halved(found: list[dict[str, Any]]) -> None:
             DIARY,
             lambda found: first_hits(found)[0].update(text="?"),
             "hits",
-            "answers that do not follow from the hits in the diary (1)",
+            "answers that do not follow from the hits in the memory diary (1)",
         ),
         (DIARY, lambda found: first_hits(found).pop(), "hits", "shown something else"),
         (DIARY, lambda found: found.remove(of_phase(found, "search")), "hits", "(no hits)"),

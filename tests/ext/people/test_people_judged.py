@@ -50,7 +50,7 @@ def test_a_judge_is_asked_where_texts_differ_and_its_matches_count(folder):
 def test_lists_that_the_judge_said_nothing_of_are_in_no_figure(folder):
     ran, _ = agreement(folder, lambda body: Answer("no verdict at all"))
     assert ran.code == 1  # six of the lists: more than max_failures
-    assert "Left out of all metrics because matching failed: unparsable 6." in ran.out
+    assert "No metric includes the lists for which matching failed: unparsable 6." in ran.out
     assert re.search(r"set F1 \(mean over sessions\) .* 2  sessions", ran.out)
 
 

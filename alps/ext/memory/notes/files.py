@@ -40,18 +40,20 @@ from alps.systems.retrievers import STOP_WORDS, TOKENS_VERSION, cut
 MOST_REPLIES = 30
 """Replies of the model to one session or one search; the last may call no tool."""
 _WRITE = f"""\
-You are the memory of an assistant. You keep notes about one user in Markdown files below {ROOT}, \
-with the tool `memory`. You are shown one conversation of the user. Bring the notes up to date: \
-facts about the user, their preferences, plans and people, what they asked to be remembered, and \
-what the assistant said or promised to them. Look into files that are there before you add to \
-them. Correct what has changed, and delete what the user wants forgotten. Write one fact a line, \
-so that the line can be understood by itself; names, numbers, codes and dates as they were said. \
-When the notes are up to date, reply without calling the tool."""
+You maintain the memory of an assistant. You keep notes about one user in Markdown files below \
+{ROOT}, using the tool `memory`. The input is one conversation with the user. Update the notes \
+with facts about the user, the user's preferences and plans, people in the user's life, what the \
+user asked the assistant to remember, and what the assistant told or promised the user. Read \
+existing files before you add to them. Correct what has changed, and delete what the user wants \
+forgotten. Write one fact per line, and make sure that each line can be understood on its own. \
+Copy names, numbers, codes and dates exactly. When the notes are up to date, reply without \
+calling the tool."""
 _READ = f"""\
-You are the memory of an assistant. Your notes about one user are Markdown files below {ROOT}. You \
-are shown what the user asks now. Look into the files with the tool `memory`, and find the lines \
-that help to answer. Do not answer. Reply with the places of these lines, the most helpful first, \
-one a line, as {ROOT}/people.md:3; reply `none` if there are none."""
+You maintain the memory of an assistant. Your notes about one user are Markdown files below \
+{ROOT}. The input is the user's current message. Use the tool `memory` to find the lines in these \
+files that help to answer the message. Do not answer the message. Reply with the locations of \
+these lines, one per line and the most helpful first, in the form {ROOT}/people.md:3. If no line \
+helps, reply `none`."""
 _PLACE = re.compile(
     rf"({ROOT}/[^:`*\n]+?)(?::(\d+)(?:\s*[-–]\s*(\d+))?|(?=[`*\s]*$))", re.MULTILINE
 )

@@ -159,7 +159,7 @@ def _pairs(pairs: Sequence[PairOfPeople]) -> Table:
 def _foot(row: GoldAgreement, calls: Calls | None) -> Iterator[str]:
     if row.unjudged:
         why = ", ".join(f"{name} {count:,}" for name, count in row.unjudged.items())
-        yield f"Left out of all metrics because matching failed: {why}."
+        yield f"No metric includes the lists for which matching failed: {why}."
     if calls is not None and (calls.http or calls.cached):
         yield spent(calls)
         yield from price_lines(calls)

@@ -317,7 +317,7 @@ def _verdict(words: Sequence[str]) -> LabelQuestion:
 def _of_a_memory(item: LabelItem) -> list[LabelQuestion]:
     """Return the questions about a memory that is kept, edited or added."""
     named: list[tuple[str, str, Sequence[Any]]] = [
-        ("type", "Does the user say or imply this memory?", TYPES),
+        ("type", "How does the user express this memory?", TYPES),
         ("time_scope", "When is the memory true?", TIME_SCOPES),
         ("confidence", "How certain is the memory?", CONFIDENCES),
     ]
@@ -333,8 +333,8 @@ def _of_a_memory(item: LabelItem) -> list[LabelQuestion]:
         AnswerChoice(turn, _code(n, len(turns) + 1), f"turn {n}")
         for n, turn in enumerate(turns, start=1)
     ]
-    questions.append(_unless_rejected("evidence", "Where is it said?", shown))
-    questions.append(_unless_rejected("label", "What is it about?", _labels()))
+    questions.append(_unless_rejected("evidence", "Which turn expresses this memory?", shown))
+    questions.append(_unless_rejected("label", "What is this memory about?", _labels()))
     return questions
 
 
