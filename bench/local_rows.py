@@ -16,7 +16,7 @@ from pathlib import Path
 from reference_rows import baselines_of, figure_of, lead_of, write
 from words import read_words
 
-from alps.ext.local import files
+from alps.ext.local import server
 from alps.leaderboard.references import (
     ReferenceColumn,
     ReferenceData,
@@ -30,7 +30,7 @@ from alps.run.opened import open_run
 from alps.run.start import run
 from alps.settings import RunSettings
 
-ROWS = Path(files.__file__).with_name("local.json")
+ROWS = Path(server.__file__).with_name("local.json")
 NOTE = "This smallest real model is for trying the whole path; do not rank it."
 
 

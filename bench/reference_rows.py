@@ -25,8 +25,8 @@ from alps.errors import AlpsError, DataError, UsageError
 from alps.ext.people.agreement.matching import PUBLISHERS
 from alps.ext.people.agreement.measure import measure
 from alps.ext.people.agreement.rows import AgreementFigure, GoldAgreement
-from alps.ext.people.agreement.settings import AgreementSettings
 from alps.ext.people.board import AgreementFile
+from alps.ext.people.settings import AgreementSettings
 from alps.jsonl import dump
 from alps.judges.resolve import AGREEMENTS
 from alps.keys import HomePath

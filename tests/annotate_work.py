@@ -14,7 +14,7 @@ import pytest
 from alps.ext.people.annotate.making import begin
 from alps.ext.people.annotate.seat import Seat, Step
 from alps.ext.people.annotate.server import application
-from alps.ext.people.annotate.settings import AnnotateSettings
+from alps.ext.people.settings import AnnotateSettings
 from alps.ext.view.loopback import HOST, listen, server_of
 from alps.parsing import parse_settings
 from tests.endtoend import Process, start

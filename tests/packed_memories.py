@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from alps.errors import UsageError
-from alps.ext.memory.comparison_runs import run_beside
+from alps.ext.memory.comparison import run_beside
 from alps.ext.memory.turns import Turns
 from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack

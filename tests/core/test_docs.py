@@ -30,8 +30,7 @@ from alps.ext.datasets.settings import AuditSettings, PoolSettings
 from alps.ext.importers.settings import ImportSettings
 from alps.ext.judging.settings import JudgesSettings
 from alps.ext.memory.settings import BesideSettings, DiagnoseSettings
-from alps.ext.people.agreement.settings import AgreementSettings
-from alps.ext.people.annotate.settings import AnnotateSettings, LabelExportSettings
+from alps.ext.people.settings import AgreementSettings, AnnotateSettings, LabelExportSettings
 from alps.ext.personas.settings import PersonaSettings
 from alps.ext.sweeps.plan import SweepSettings
 from alps.ext.view.settings import ViewSettings

@@ -10,8 +10,8 @@ import pytest
 
 from alps.ext.memory.connection import ClassConnection
 from alps.ext.memory.journal import Diary
-from alps.ext.memory.listed_memories import Direct
 from alps.ext.memory.protocol import Opening
+from alps.ext.memory.reader import Direct
 from alps.ext.memory.store import Store
 from alps.parsing import parse_settings
 from alps.run.source import open_data

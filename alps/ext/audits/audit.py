@@ -15,13 +15,12 @@ from typing import Any
 from alps.errors import RunFolderError, UsageError
 from alps.ext.audits import FOLDER, LABELLED
 from alps.ext.audits.draws import Draws, draw_tracks
-from alps.ext.audits.rows import AuditManifest, DrawnSessions
 from alps.ext.audits.settings import AuditKeys
 from alps.jsonl import parse_json
 from alps.judges.admission import refusal_of
 from alps.judges.base import Judge, fingerprint_id
 from alps.llm.ledger import Ledger
-from alps.rows import PEOPLE
+from alps.rows import PEOPLE, Fields, Json, RubricCheck
 from alps.run.collector import stopping_together
 from alps.run.engine import (
     TrackPlan,
@@ -44,7 +43,39 @@ from alps.systems import Unheard
 from alps.tasks.base import JUST_THE_SCORE, Records, rubrics_of
 
 ABOUT = "audit.json"
+
 VERDICTS, SCORES = "verdicts.jsonl", "scores.jsonl"
+
+
+class DrawnSessions(Fields):
+    """The sessions of a track that are audited.
+
+    Attributes:
+        records: How many of its records with gold they hold.
+        n: How many there are.
+        seed: Of the drawing; None in older audits, whose tracks share that of the audit.
+    """
+
+    sessions: list[str]
+    records: int
+    n: int
+    seed: int | None = None
+
+
+class AuditManifest(Fields):
+    """What an audit is: who judges, which known items it got right, and the drawn sessions."""
+
+    judge: str
+    fingerprint: Json
+    share: float
+    seed: int = 0
+    tracks: dict[str, DrawnSessions]
+    judge_check: dict[str, RubricCheck] | None = None
+
+    def seed_of(self, track: str) -> int:
+        """Return the seed by which a track was drawn."""
+        own = self.tracks[track].seed
+        return self.seed if own is None else own
 
 
 def drawn_data(data: RunData, settings: RunSettings) -> RunData:

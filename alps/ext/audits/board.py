@@ -66,7 +66,7 @@ class AuditPart(BoardPart):
         judging: Mapping[str, Any],
     ) -> "SampledRun":
         """Judge a sample of the answers in `source`, as an audit of the submitted verdicts."""
-        from alps.ext.audits.board_sample import judge_sample
+        from alps.ext.audits.board_checks import judge_sample
 
         return judge_sample(entry, source, settings, judging)
 

@@ -1,11 +1,20 @@
-"""Audit of a track, recomputed: the draw, the scores under the audit judge, what they correct."""
+"""Audit of a track on a board: recomputed, or judged again by a maintainer.
 
+The draw, the scores under the audit judge, and what they correct are recomputed. Where a sample of
+a submission is judged again, its own verdicts stand for a cheap judge, and the maintainer's for its
+audit: its scores are corrected by prediction-powered inference.
+"""
+
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from alps.ext.audits.answer_seed import answer_seed
-from alps.ext.audits.draws import place_of
+from alps.errors import BudgetError, UsageError
+from alps.ext.audits import FOLDER
+from alps.ext.audits.audit import SCORES, audit_run, read_audit
+from alps.ext.audits.draws import answer_seed, draw_tracks, place_of
 from alps.ext.audits.records import corrected_scores, records_of
 from alps.judges.admission import is_admitted
 from alps.judges.base import fingerprint_id
@@ -16,13 +25,30 @@ from alps.leaderboard.checks.scores import differences, figure
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack, task_of
 from alps.leaderboard.recompute import Key, recompute
+from alps.leaderboard.rescore import SampledRun
+from alps.leaderboard.settings import RescoreSettings
 from alps.leaderboard.site_data import drawn_by_a_maintainer
-from alps.leaderboard.submission import PublishedAudit, PublishedTrack, RunCard, only, without
+from alps.leaderboard.submission import (
+    PublishedAudit,
+    PublishedTrack,
+    RunCard,
+    Sampled,
+    SubmissionEntry,
+    only,
+    without,
+)
 from alps.leaderboard.untrusted import shown
 from alps.leaderboard.verify import TrackCheck
-from alps.rows import PEOPLE
+from alps.parsing import parse_settings
+from alps.rows import PEOPLE, AuditedScore
+from alps.run.folder import claimed_folder
 from alps.run.opened import AnswerKey as RunKey
+from alps.run.opened import read_manifest, read_rows
+from alps.run.source import RunData, open_data
+from alps.settings import RunSettings
 from alps.tasks import Task
+
+_SEEDS = 2**31
 
 
 @dataclass(frozen=True)
@@ -167,7 +193,7 @@ def _check_corrected(audited: Audited, sessions: frozenset[str], findings: Findi
     """Correct the scores again."""
     task, rows = audited.gold.task, audited.rows
     session_of = {name: sample.session_id for name, sample in audited.gold.samples.items()}
-    cheap, audit = (scores_of(audited.name, side) for side in (rows.scores, rows.audit))
+    cheap, audit = (_scores_of(audited.name, side) for side in (rows.scores, rows.audit))
     records = records_of(task, cheap, audit, session_of, sessions)
     again = {metric: score.row() for metric, score in corrected_scores(task, records).items()}
     printed = {}
@@ -178,10 +204,80 @@ def _check_corrected(audited: Audited, sessions: frozenset[str], findings: Findi
         findings.serious("audit", where, what, PACK_AGAIN)
 
 
-def scores_of(track: str, rows: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[RunKey, Any]:
+def _scores_of(track: str, rows: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[RunKey, Any]:
     """Return the scores of rows by the keys of a run."""
     scores = {}
     for (name, repeat), row in rows.items():
         if row.get("scores"):
             scores[RunKey(track, name, repeat)] = row["scores"]
     return scores
+
+
+def judge_sample(
+    entry: SubmissionEntry, source: Path, settings: RescoreSettings, judging: Mapping[str, Any]
+) -> SampledRun:
+    """Judge a sample of the answers in `source`; resume if some are judged.
+
+    Args:
+        entry: The submission.
+        source: A folder with the manifest and the predictions of one of its runs.
+        settings: Those of the command; `sample` is the share of the sessions.
+        judging: The settings of the judge that were typed, and what is left of the caps.
+
+    Raises:
+        UsageError: If too few records would be judged, or a track is not judged at all.
+        BudgetError: If the budget stopped it.
+        AlpsError: If the judge can't be used.
+    """
+    there = read_audit(source / FOLDER)
+    # Drawn by the maintainer, and not before: whoever knew which records are judged again could
+    # give all others the verdicts of a dream.
+    seed = secrets.randbelow(_SEEDS)
+    if there is not None:
+        seed = there.seed_of(next(iter(there.tracks)))
+    values = {**read_manifest(source).settings, **judging, "judge": "lexical"}
+    values |= {"audit_judge": settings.judge, "audit": settings.sample, "audit_seed": seed}
+    api_base = values.pop("judge_api_base", None)
+    values |= {} if api_base is None else {"audit_judge_api_base": api_base}
+    experiment = parse_settings(values, RunSettings)
+    data = open_data(experiment)
+    draws = draw_tracks(data, experiment, setting="sample")
+    with claimed_folder(source) as ledger:
+        if audit_run(experiment, data, source, spent=ledger.totals.counted):
+            raise BudgetError(
+                "stopped by the budget; the same command with a larger budget resumes it"
+            )
+    about = read_audit(source / FOLDER)
+    assert about is not None
+    tracks: dict[str, Mapping[str, Any]] = {}
+    sampled: dict[str, Sampled] = {}
+    for name, draw in draws.tracks.items():
+        scores = _corrected(entry, source, data, name, frozenset(draw.sessions))
+        if not scores:
+            raise UsageError(f"sample=: no score of {name} can be corrected by a sample")
+        tracks[name] = {"scores": scores, "judge_fingerprint": about.fingerprint["id"]}
+        sampled[name] = Sampled(seed=seed, records=draw.records, n=draw.n)
+    return SampledRun(tracks, sampled)
+
+
+def _corrected(
+    entry: SubmissionEntry, source: Path, data: RunData, name: str, sessions: frozenset[str]
+) -> dict[str, dict[str, Any]]:
+    """Return the scores of a track that its sample corrects, as a review has them."""
+    track = next(track for track in data.tracks if track.task.track == name)
+    session_of = {sample.benchmark_id: sample.session_id for sample in track.samples()}
+    printed = {}
+    for row in entry.rows(name, "scores"):
+        printed[row["benchmark_id"], row.get("repeat", 0)] = row
+    again = {}
+    for key, row in read_rows(source / FOLDER / SCORES).items():
+        if key.track == name:
+            again[key.id, key.repeat] = row
+    sides = (_scores_of(name, printed), _scores_of(name, again))
+    records = records_of(track.task, *sides, session_of, sessions)
+    corrected = corrected_scores(track.task, records)
+    return {metric: _row(score) for metric, score in corrected.items() if score.value is not None}
+
+
+def _row(score: AuditedScore) -> dict[str, Any]:
+    return {"value": score.value, "low": score.low, "high": score.high, "n": score.n}

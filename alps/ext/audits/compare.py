@@ -12,7 +12,7 @@ from alps.errors import AlpsError
 from alps.ext.audits import FOLDER
 from alps.ext.audits.audit import read_audit
 from alps.ext.audits.corrections import powered_difference
-from alps.ext.audits.grouped import ENOUGH
+from alps.ext.audits.intervals import ENOUGH
 from alps.ext.audits.records import (
     AuditedRecords,
     Pairs,

@@ -17,8 +17,15 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from alps.ext.audits.grouped import RARE, RARE_DIFFERENCE, few_differ, grouped_interval
-from alps.ext.audits.intervals import Confusion, Z, wilson
+from alps.ext.audits.intervals import (
+    RARE,
+    RARE_DIFFERENCE,
+    Confusion,
+    Z,
+    few_differ,
+    grouped_interval,
+    wilson,
+)
 from alps.stats.bootstrap import UNIT, Estimate, Floats, cluster_sums, clustered_variance
 from alps.stats.bounded import LEVEL, interval_by_variance
 from alps.stats.paired import Difference, detectable, t_tests

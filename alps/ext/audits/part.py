@@ -1,4 +1,7 @@
-"""The part of audits in a run: they are drawn and judged once it is finished."""
+"""The part of audits in a run: they are drawn and judged once it is finished.
+
+What an audit finds: corrected scores, slices, causes of the cheap judge's bias, cost.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,20 +15,25 @@ from alps.ext.audits.audit import (
     check_audit,
     drawn_data,
     is_audited,
+    read_audit,
     refuse_half_an_audit,
 )
-from alps.ext.audits.findings import audit_fault, audit_summary
+from alps.ext.audits.records import AuditedRecords, audited_records, correctable, corrected_scores
 from alps.ext.audits.settings import AuditKeys
+from alps.ext.audits.slices import bent_by, corrected_slices, errors_of, traits_of
+from alps.llm.ledger import Ledger
 from alps.parsing import parse_settings
-from alps.rows import Summary
+from alps.rows import AuditedTrack, AuditSummary, Summary
 from alps.run.estimate import Stage
 from alps.run.finished import Finished
 from alps.run.folder import claimed_folder, write_summary
 from alps.run.opened import open_run
 from alps.run.parts import Estimated, RunPart
 from alps.run.session import RunSession
-from alps.run.source import RunData, open_data, refuse_changed
+from alps.run.source import RunData, TrackData, open_data, refuse_changed
+from alps.run.summary import summarise_calls
 from alps.settings import RunSettings
+from alps.tasks.registry import track_title
 
 
 class Part(RunPart):
@@ -51,12 +59,12 @@ class Part(RunPart):
 
     def conclusions(self, summary: Summary, session: RunSession) -> Summary:
         """Add what the audit corrects."""
-        audit = audit_summary(session.folder, session.data)
+        audit = _audit_summary(session.folder, session.data)
         return summary if audit is None else summary.model_copy(update={"audit": audit})
 
     def fault(self, summary: Summary) -> str | None:
         """Return why the audit corrects nothing."""
-        return audit_fault(summary.audit)
+        return _audit_fault(summary.audit)
 
     def stages(self, session: RunSession, estimated: Estimated) -> Sequence[Stage]:
         """Count what the audit judge is asked."""
@@ -91,6 +99,64 @@ def audit_again(source: Path, auditing: dict[str, Any]) -> Finished:
     check_audit(settings, data)
     with claimed_folder(source) as ledger:
         stopped = audit_run(settings, data, source, spent=ledger.totals.counted)
-        summary = summary.model_copy(update={"audit": audit_summary(source, data)})
+        summary = summary.model_copy(update={"audit": _audit_summary(source, data)})
         write_summary(source, summary)
-    return Finished(source, summary, data.tasks, False, stopped, audit_fault(summary.audit))
+    return Finished(source, summary, data.tasks, False, stopped, _audit_fault(summary.audit))
+
+
+def _audit_summary(run: Path, data: RunData) -> AuditSummary | None:
+    """Return what the audit in a run folder found; None where there is none.
+
+    Raises:
+        RunFolderError: If a file of it can't be read.
+        DataError: If the data can't be read.
+    """
+    folder = run / FOLDER
+    about = read_audit(folder)
+    if about is None:
+        return None
+    tracks: dict[str, AuditedTrack] = {}
+    for track in data.tracks:
+        drawn = about.tracks.get(track.task.track)
+        if drawn is None:
+            continue
+        records = audited_records(run, track, frozenset(drawn.sessions))
+        scores = corrected_scores(track.task, records)
+        tracks[track.task.track] = AuditedTrack(scores=scores, **_looked_into(run, track, records))
+    ledger = Ledger(folder / "calls.jsonl")
+    ledger.close()
+    own = {} if about.judge_check is None else {"judge_check": about.judge_check}
+    return AuditSummary(
+        judge=about.judge,
+        fingerprint=str(about.fingerprint["id"]),
+        share=about.share,
+        calls=summarise_calls(ledger.totals),
+        tracks=tracks,
+        **own,
+    )
+
+
+def _audit_fault(audit: AuditSummary | None) -> str | None:
+    """Return why an audit corrects no score of a track; None where it does, or there is none."""
+    if audit is None:
+        return None
+    for name, track in audit.tracks.items():
+        reasons = [score.reason for score in track.scores.values() if score.value is None]
+        if not track.scores or len(reasons) == len(track.scores):
+            why = reasons[0] if reasons else "no audit score on any record"
+            mend = "the same command retries"
+            if audit.by_people:
+                mend = "let annotators decide these items"
+            return f"{track_title(name)} is not corrected: {why}; {mend}"
+    return None
+
+
+def _looked_into(run: Path, track: TrackData, records: AuditedRecords) -> dict[str, Any]:
+    """Return the slices of the headline, and what its cheap judge is bent by."""
+    metric = track.task.headline
+    if not correctable(metric, records):
+        return {}
+    traits = traits_of(run, track, records.keys)
+    slices = corrected_slices(records, traits, metric)
+    bent = bent_by([errors_of(records, traits, metric)])
+    return {"slices": slices, "bent": bent}

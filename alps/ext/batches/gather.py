@@ -23,13 +23,13 @@ from alps.ext.batches.interface import (
     Interface,
     ListedBatch,
     Results,
+    Spool,
     State,
     provider_of,
 )
 from alps.ext.batches.journal import BatchEntry, BatchJournal
 from alps.ext.batches.messages import MessageBatches
 from alps.ext.batches.room import Room
-from alps.ext.batches.spool import Spool
 from alps.llm import provider
 from alps.llm.prices import BATCH
 from alps.llm.retries import DAY, PATIENCE, Tries

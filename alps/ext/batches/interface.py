@@ -1,11 +1,16 @@
-"""Terms of a provider's batch interface, whatever its shape: lines, states and results."""
+"""Terms of a provider's batch interface, whatever its shape: lines, states and results.
+
+A request is written at once to the file of its batch, and kept only there.
+"""
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any, Protocol
 
 from alps.errors import UsageError
 from alps.jsonl import parse_json
@@ -13,9 +18,6 @@ from alps.llm.prices import entry_of
 from alps.llm.provider import DraftRequest
 from alps.llm.types import TransportError
 from alps.sizes import LARGEST_REPLY, LARGEST_RESULTS
-
-if TYPE_CHECKING:
-    from alps.ext.batches.spool import Spool
 
 FILES = ("openai", "azure", "litellm_proxy", "hosted_vllm")
 """Providers whose batches are files of requests, as those of OpenAI are."""
@@ -26,6 +28,7 @@ _MOST_REQUESTS = 10_000_000
 _LONGEST_NAME = 1_000
 # Bytes; the longest answers of today, of 128k tokens, are below 1 MB.
 _LARGEST_RESULT = 1 << 20
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -294,3 +297,63 @@ def time_of(row: Any, name: str) -> float | None:
 def as_json(value: Any) -> bytes:
     """Return `value` as JSON on one line."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+
+
+class Spool:
+    """The requests of one batch, in a file without a name, which is gone with its process.
+
+    Args:
+        folder: Where the file lies.
+        form: How the interface has it.
+
+    Attributes:
+        url: Where each of the requests would have been sent.
+        keys: The ids of the requests.
+        betas: What of an interface's betas the requests ask for, each as its header has it.
+        size: Bytes that are written.
+    """
+
+    def __init__(self, folder: Path, form: BatchForm) -> None:
+        self._form = form
+        # open until the batch is submitted
+        self._file: IO[bytes] = TemporaryFile(dir=folder)  # noqa: SIM115
+        self.url, self.size = "", 0
+        self.keys: list[str] = []
+        self.betas: set[str] = set()
+        self._write(form.opening)
+
+    def takes(self, row: bytes) -> bool:
+        """Tell whether one more request fits into the batch; into an empty one any does."""
+        size = self.size + len(self._form.between) + len(row) + len(self._form.closing)
+        fits = len(self.keys) < self._form.most and size <= self._form.largest
+        return fits or not self.keys
+
+    def add(self, line: BatchLine, row: bytes) -> None:
+        """Write a request."""
+        self._write(self._form.between if self.keys else b"")
+        self._write(row)
+        self.url = line.draft.url
+        self.keys.append(line.key)
+        self.betas.add(line.draft.headers.get("anthropic-beta", ""))
+
+    def finish(self) -> None:
+        """Write the end: no request comes after it."""
+        self._write(self._form.closing)
+
+    def opened(self) -> IO[bytes]:
+        """Return the file at its beginning; the reader leaves it open."""
+        self._file.seek(0)
+        return self._file
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield what the file holds."""
+        file = self.opened()
+        while piece := file.read(_PIECE):
+            yield piece
+
+    def close(self) -> None:
+        """Forget the requests."""
+        self._file.close()
+
+    def _write(self, part: bytes) -> None:
+        self.size += self._file.write(part)

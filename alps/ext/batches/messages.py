@@ -18,6 +18,7 @@ from alps.ext.batches.interface import (
     ListedBatch,
     Page,
     Results,
+    Spool,
     State,
     as_json,
     count_of,
@@ -30,7 +31,6 @@ from alps.ext.batches.interface import (
     text_of,
     time_of,
 )
-from alps.ext.batches.spool import Spool
 from alps.llm.failures import redirected, transport_error
 from alps.llm.libraries import libraries
 from alps.llm.provider import DraftRequest

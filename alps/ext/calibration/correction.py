@@ -24,7 +24,7 @@ from alps.errors import AlpsError, UsageError
 from alps.ext.audits.corrections import Correction, Method, clustered_rogan_gladen, ppi
 from alps.ext.audits.intervals import Z
 from alps.ext.calibration import OFF
-from alps.ext.calibration.judge_questions import JudgeCall, asked_in, population_hash
+from alps.ext.calibration.judge_of_run import JudgeCall, asked_in, population_hash
 from alps.folders import typed_path
 from alps.judges.base import Identified
 from alps.judges.calibration_file import (

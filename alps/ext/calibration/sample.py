@@ -21,9 +21,8 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.audits import SAMPLE
-from alps.ext.audits.answer_seed import run_seed
-from alps.ext.audits.draws import draw_sessions, place_of
-from alps.ext.calibration.judge_questions import JudgeCall, asked_in, population_hash
+from alps.ext.audits.draws import draw_sessions, place_of, run_seed
+from alps.ext.calibration.judge_of_run import JudgeCall, asked_in, population_hash
 from alps.ext.calibration.labels import ITEMS, SCALE, pair_payload, rated_payload
 from alps.folders import refuse_full
 from alps.jsonl import Row, dump

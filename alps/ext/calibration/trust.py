@@ -18,9 +18,9 @@ from markupsafe import Markup
 from alps.errors import UsageError
 from alps.ext.calibration import charts
 from alps.ext.calibration.agreement import LabelScale, disagreement, kappa_of, pair_features
-from alps.ext.calibration.answer import CAVEATS, FEW, NO, YES, answer_of
 from alps.ext.calibration.examples import Example, disagreements
 from alps.ext.calibration.labels import LabelSet, read_labels
+from alps.ext.calibration.short import CAVEATS, FEW, NO, YES, answer_of
 from alps.judges.calibration_file import (
     Calibration,
     FigureRow,

@@ -8,8 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from alps.ext.export.rows import score_rows, times_of
-from alps.ext.export.tables import write_parquet
+from alps.ext.export.rows import score_rows, times_of, write_parquet
 from alps.run.opened import RunFolder
 
 # What MLflow takes in no name of a metric

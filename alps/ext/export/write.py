@@ -22,9 +22,9 @@ class _Format:
 
 
 _FORMATS: dict[Target, _Format] = {
-    "csv": _Format("alps.ext.export.tables:write_csv"),
-    "parquet": _Format("alps.ext.export.tables:write_parquet"),
-    "hf": _Format("alps.ext.export.tables:write_hf"),
+    "csv": _Format("alps.ext.export.rows:write_csv"),
+    "parquet": _Format("alps.ext.export.rows:write_parquet"),
+    "hf": _Format("alps.ext.export.rows:write_hf"),
     "inspect": _Format("alps.ext.export.inspect_logs:write_inspect", "inspect"),
     "mlflow": _Format("alps.ext.export.trackers:write_mlflow", "mlflow"),
     "wandb": _Format("alps.ext.export.trackers:write_wandb", "wandb"),

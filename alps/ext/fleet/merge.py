@@ -8,7 +8,7 @@ from typing import Any
 
 from alps.errors import RunFolderError, UsageError
 from alps.ext.sizes import smaller_sizes
-from alps.ext.sizes.run import folder_of
+from alps.ext.sizes.part import folder_of
 from alps.extension import extensions
 from alps.keys import shard_of
 from alps.parsing import parse_settings

@@ -14,7 +14,7 @@ from alps.errors import AlpsError, BudgetError, RunFolderError, UsageError
 from alps.ext.fleet.merge import merge
 from alps.ext.fleet.settings import FleetKeys
 from alps.ext.sizes import smaller_sizes
-from alps.ext.sizes.run import folder_of
+from alps.ext.sizes.part import folder_of
 from alps.jsonl import parse_json
 from alps.llm.ledger import Totals, counted_in
 from alps.llm.secrets import redact

@@ -1,4 +1,7 @@
-"""Questions and histories of a set; histories are read on demand."""
+"""Questions and histories of a set, and their faults; histories are read on demand.
+
+Faults are those that no model is needed to see, and what others found.
+"""
 
 import hashlib
 from collections import Counter
@@ -9,17 +12,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from alps.data.hub import fetch_files, is_hub
+from alps.data.audit_findings import SEVERITIES, AuditReport, Severity, Tally, TrackLooked
+from alps.data.hub import fetch_files, hub_name, is_hub
 from alps.errors import DataError, UsageError
-from alps.ext.histories.faults import faults_of
 from alps.ext.histories.files import SetChoice, StoryPlace, lines
 from alps.ext.histories.model import CitedSet, SetQuestion, Story
+from alps.text import fold
 
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 T = TypeVar("T")
 WRONG_GOLD = "wrong gold"
 HARMLESS = frozenset(("wrong evidence", "doubled session"))
 """Defects that leave the gold right: an answer that is judged right is right."""
+SHORTEST_INSIDE = 4
+"""Letters of a gold that a question may not hold; a shorter one is in many by chance."""
+LATEST, EARLIEST = "2100", "1971"
+"""All times lie between them: clocks that begin in 1970 have 0 where they have none."""
+_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+_QUESTIONS, _HISTORIES = "questions", "histories"
 
 
 @dataclass(frozen=True)
@@ -197,7 +207,7 @@ def _entries(
     for session in story.sessions:
         ends.append(ends[-1] + len(session.messages))
     found: dict[str, list[str]] = {}
-    for fault in faults_of(story):
+    for fault in _faults_of(story):
         if fault.question and fault.severity == "serious":
             found.setdefault(fault.question, []).append(fault.code)
     for question in story.questions:
@@ -208,3 +218,144 @@ def _entries(
         turns = ends[-1] if question.sessions is None else ends[question.sessions]
         # Points are long, and what an answer is judged by is read again with its history.
         yield BookEntry(replace(question), place, turns, tuple(dict.fromkeys(defects)))
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """One thing that is wrong.
+
+    Attributes:
+        code: What kind of thing it is, as tables call it.
+        severity: `serious` where an answer to the question can't be trusted.
+        detail: One sentence that holds for all of the kind.
+        question: The question that it is of; empty for the history.
+        what: Where and what it is.
+    """
+
+    code: str
+    severity: Severity
+    detail: str
+    question: str
+    what: str
+
+
+def _faults_of(story: Story) -> Iterator[_Fault]:
+    """Yield what is wrong with a story."""
+    yield from _of_sessions(story)
+    named = {session.id for session in story.sessions}
+    for session in story.sessions:
+        named.update(message.id for message in session.messages)
+    asked: dict[tuple[str, int | None], str] = {}
+    for question in story.questions:
+        # Asked again after more sessions, it is another question.
+        text = fold(question.text), question.sessions
+        if text in asked:
+            detail = "a question is repeated in one history"
+            what = f"as {asked[text]}: {question.text}"
+            yield _Fault("duplicate-question", "serious", detail, question.id, what)
+        asked.setdefault(text, question.id)
+        yield from _of_question(question, named, story)
+
+
+def _of_sessions(story: Story) -> Iterator[_Fault]:
+    said: dict[tuple[str, ...], str] = {}
+    before = ""
+    dated = any(session.at for session in story.sessions)
+    for session in story.sessions:
+        name = f"{story.id}, session {session.id}"
+        texts = tuple(message.text for message in session.messages)
+        if not texts:
+            yield _Fault("empty-session", "note", "a session has no messages", "", name)
+        elif texts in said:
+            detail = "two sessions of a history are identical"
+            yield _Fault("doubled-session", "warning", detail, "", f"{name}: as {said[texts]}")
+        said.setdefault(texts, session.id)
+        if (session.written or dated) and not EARLIEST <= session.at < LATEST:
+            detail = "a session has no valid time"
+            yield _Fault("impossible-date", "serious", detail, "", f"{name}: {session.written}")
+        elif session.at and session.at < before:
+            detail = "sessions are not in chronological order"
+            yield _Fault("out-of-order", "warning", detail, "", f"{name}: {session.written}")
+        before = max(before, session.at)
+        for message in session.messages:
+            if any(mark in message.text for mark in _SPECIAL):
+                detail = "a message contains a special token"
+                yield _Fault("special-mark", "note", detail, "", f"{name}: {message.id}")
+                break
+
+
+def _of_question(question: SetQuestion, named: set[str], story: Story) -> Iterator[_Fault]:
+    gold, text = fold(question.answer), fold(question.text)
+    if not question.abstains and len(gold) >= SHORTEST_INSIDE and gold in text:
+        what = f"{question.answer}: {question.text}"
+        if " or " in text:
+            detail = "the question lists the answer among options, so guessing works"
+            yield _Fault("answer-among-choices", "note", detail, question.id, what)
+        else:
+            detail = "the question contains the answer verbatim"
+            yield _Fault("answer-in-question", "serious", detail, question.id, what)
+    if not gold and not question.abstains and not question.points:
+        detail = "the question has no gold answer"
+        yield _Fault("no-answer", "serious", detail, question.id, question.text)
+    missing = [name for name in question.evidence if name not in named]
+    if missing:
+        detail = "evidence points to missing messages or sessions"
+        yield _Fault("missing-evidence", "warning", detail, question.id, ", ".join(missing))
+    elif not question.evidence and not question.abstains:
+        detail = "the question has no evidence, so retrieval and diagnosis skip it"
+        yield _Fault("no-evidence", "note", detail, question.id, question.text)
+    written = question.at or question.more.get("written", "")
+    if written and not EARLIEST <= question.at < LATEST:
+        detail = "a question has an invalid time"
+        yield _Fault("impossible-date", "serious", detail, question.id, written)
+    before = story.sessions if question.sessions is None else story.sessions[: question.sessions]
+    late = max((session.at for session in before), default="")
+    if question.at and late > question.at:
+        detail = "a question is dated before an earlier session"
+        yield _Fault("asked-too-early", "warning", detail, question.id, f"{question.at} < {late}")
+
+
+def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | None:
+    """Audit a set in the files that `data=` names; None where they are of another layout.
+
+    Raises:
+        DataError: If a file that is the set's can't be read.
+    """
+    name = hub_name(data)
+    if name is not None and name.repository != cited.hub:
+        return None
+    choice = SetChoice(set=split if split in cited.chosen.get("set", ()) else None)
+    try:
+        found = cited.files(find(cited, data, choice), choice)
+        first = next(iter(stories(cited, found.stories)), None)
+    except (UsageError, DataError):
+        return None
+    if first is None or not first[1].questions:
+        return None
+    tally = Tally(cited.name)
+    listed = {one.id: one for one in known_defects(cited.name)}
+    questions = 0
+    for _, story in stories(cited, found.stories):
+        tally.look(_HISTORIES)
+        tally.look(_QUESTIONS, len(story.questions))
+        questions += len(story.questions)
+        for fault in _faults_of(story):
+            _count(tally, story, fault)
+        for question in story.questions:
+            defect = listed.get(question.id)
+            if defect is not None and defect.asked in ("", hash_of(question.text)):
+                code = f"known-{defect.what}".replace(" ", "-")
+                detail = f"{defect.what}, as {defect.source} says"
+                serious: Severity = "warning" if defect.what in HARMLESS else "serious"
+                tally.find(code, serious, detail, question.id, question.text, unit=_QUESTIONS)
+    findings = sorted(
+        tally.findings(), key=lambda one: (SEVERITIES.index(one.severity), one.code, -one.count)
+    )
+    looked = TrackLooked(cited.name, questions, questions)
+    return AuditReport(data, cited.name, (looked,), tuple(findings), ())
+
+
+def _count(tally: Tally, story: Story, fault: _Fault) -> None:
+    unit = _QUESTIONS if fault.question else _HISTORIES
+    name = fault.question or story.id
+    tally.find(fault.code, fault.severity, fault.detail, name, fault.what, unit=unit)

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from alps.commands.common import command, print_as, say
 
 if TYPE_CHECKING:
-    from alps.ext.histories.convert import ConvertSettings
+    from alps.ext.histories.convert import AnswersSettings, ConvertSettings
     from alps.ext.histories.listing import ListSettings
-    from alps.ext.histories.recorded import AnswersSettings
 
 
 @command("[format=json]", "alps.ext.histories.listing:ListSettings", name="list", quick=True)
@@ -41,7 +40,7 @@ def data_convert(settings: "ConvertSettings") -> None:
 
 @command(
     "task=… imported=DIR out=DIR [data=…] [system=…]",
-    "alps.ext.histories.recorded:AnswersSettings",
+    "alps.ext.histories.convert:AnswersSettings",
     name="answers",
     quick=True,
 )
@@ -52,6 +51,6 @@ def data_answers(settings: "AnswersSettings") -> None:
       alps import mem0 evaluation_metrics.json out=imported
       alps data answers task=locomo data=locomo10.json imported=imported out=theirs
     """
-    from alps.ext.histories.recorded import write_answers
+    from alps.ext.histories.convert import write_answers
 
     say(write_answers(settings))

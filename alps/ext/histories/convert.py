@@ -1,19 +1,82 @@
-"""Sets written in the form of one's own."""
+"""Sets written in the form of one's own, and answers that others recorded put to their questions.
 
-from collections.abc import Iterator
+`histories.jsonl` has a session a line, `questions.jsonl` a question a line. `alps import` reads
+result files of many forms into rows of one form; here each row finds its question, so that the
+answers are scored as if they had been given here.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from alps.errors import UsageError, closest
+from alps.errors import DataError, UsageError, closest
 from alps.ext.histories import READERS, SETS
-from alps.ext.histories.book import find, stories
-from alps.ext.histories.files import SetChoice
-from alps.ext.histories.model import CitedSet, Story
-from alps.ext.histories.own_rows import HISTORIES, QUESTIONS, write
+from alps.ext.histories.book import Book, find, open_book, stories
+from alps.ext.histories.files import JsonSlice, Role, SetChoice, lines
+from alps.ext.histories.judging import OUTCOMES
+from alps.ext.histories.model import CitedSet, Scoring, SetQuestion, Story
 from alps.extension import load
+from alps.jsonl import Row, dump, scan
 from alps.keys import DATA, FrozenSettings, HomePath
+from alps.schema import FrozenRow
 from alps.show.formatting import counted
+from alps.text import fold
+
+HISTORIES, QUESTIONS = "histories.jsonl", "questions.jsonl"
+Name = Annotated[str, Field(min_length=1)]
+RowT = TypeVar("RowT", bound=FrozenRow)
+ANSWERS, VERDICTS = "answers.jsonl", "verdicts.jsonl"
+
+
+class MessageRow(FrozenRow):
+    """One message of a session."""
+
+    text: str
+    role: Role = "user"
+    speaker: str = ""
+    id: str = ""
+
+
+class SessionRow(FrozenRow):
+    """A line of `histories.jsonl`."""
+
+    history: Name
+    session: str = ""
+    at: str = ""
+    messages: tuple[MessageRow, ...]
+
+
+class QuestionRow(FrozenRow):
+    """A line of `questions.jsonl`."""
+
+    id: Name
+    history: Name
+    question: Name
+    answer: str = ""
+    kind: str = "all"
+    at: str = ""
+    evidence: tuple[str, ...] = ()
+    abstains: bool = False
+    scoring: Scoring = "judged"
+    points: tuple[str, ...] = ()
+    sessions: Annotated[int, Field(ge=0)] | None = None
+
+
+@dataclass(frozen=True)
+class HistoryLines:
+    """The lines of one history: its sessions, and the questions about it."""
+
+    path: Path
+    sessions: tuple[tuple[int, JsonSlice], ...]
+    questions: tuple[tuple[int, JsonSlice], ...]
+
+    def read(self) -> tuple[list[SessionRow], list[QuestionRow]]:
+        """Read them."""
+        return _rows(self.sessions, SessionRow), _rows(self.questions, QuestionRow)
 
 
 class SetSettings(FrozenSettings):
@@ -30,7 +93,7 @@ class ConvertSettings(SetSettings):
     """What `alps data convert` takes."""
 
 
-def set_of(name: str) -> CitedSet:
+def _set_of(name: str) -> CitedSet:
     """Return the set whose task is called `name`.
 
     Raises:
@@ -50,7 +113,7 @@ def convert(settings: ConvertSettings) -> str:
         UsageError: If there is no such set, or the folder has one already.
         DataError: If a file can't be read.
     """
-    cited = set_of(settings.task)
+    cited = _set_of(settings.task)
     out = Path(settings.out)
     for name in (HISTORIES, QUESTIONS):
         if (out / name).exists():
@@ -62,6 +125,170 @@ def convert(settings: ConvertSettings) -> str:
         for _, story in stories(cited, found.stories):
             yield story
 
-    histories, questions = write(out, read())
+    histories, questions = _write(out, read())
     all_histories = counted(histories, "history", "histories")
     return f"wrote {all_histories} and {counted(questions, 'question')} in {settings.out}"
+
+
+def _rows(places: tuple[tuple[int, JsonSlice], ...], kind: type[RowT]) -> list[RowT]:
+    return [_row(line, place, kind) for line, place in places]
+
+
+def _row(line: int, place: JsonSlice, kind: type[RowT]) -> RowT:
+    try:
+        return kind.model_validate(place.read())
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise DataError(first["msg"], path=place.path, line=line, field=field) from error
+
+
+def by_history(path: Path, kind: type[RowT]) -> dict[str, list[tuple[int, JsonSlice]]]:
+    """Return the lines of each history in a file, each with its number, once all were read.
+
+    Raises:
+        DataError: If a line is of another form; names it and the field.
+    """
+    found: dict[str, list[tuple[int, JsonSlice]]] = {}
+    for line, place in lines(path):
+        row: Any = _row(line, place, kind)
+        found.setdefault(row.history, []).append((line, place))
+    return found
+
+
+def _session_rows(story: Story) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a story in `histories.jsonl`."""
+    for session in story.sessions:
+        messages = [MessageRow(**vars(one)).model_dump() for one in session.messages]
+        row = {"history": story.id, "session": session.id, "at": session.at, "messages": messages}
+        yield SessionRow.model_validate(row).model_dump(exclude_defaults=True)
+
+
+def _question_row(question: SetQuestion) -> dict[str, Any]:
+    fields = {**asdict(question), "question": question.text}
+    known = {name: fields[name] for name in QuestionRow.model_fields}
+    return QuestionRow.model_validate(known).model_dump(exclude_defaults=True)
+
+
+def _write(folder: Path, stories: Iterable[Story]) -> tuple[int, int]:
+    """Write stories into the two files of a folder; return how many histories and questions."""
+    folder.mkdir(parents=True, exist_ok=True)
+    histories = questions = 0
+    with (folder / HISTORIES).open("wb") as sessions, (folder / QUESTIONS).open("wb") as asked:
+        for story in stories:
+            histories += 1
+            sessions.writelines(dump(row) for row in _session_rows(story))
+            for question in story.questions:
+                questions += 1
+                asked.write(dump(_question_row(question)))
+    return histories, questions
+
+
+class AnswersSettings(SetSettings):
+    """What `alps data answers` takes."""
+
+    imported: HomePath = Field(description="the folder that alps import wrote")
+    system: str | None = Field(
+        None, description="system whose answers to convert, if there are several"
+    )
+
+
+def write_answers(settings: AnswersSettings) -> str:
+    """Write answers and verdicts of a folder of imported rows; return what was written.
+
+    Raises:
+        UsageError: If the folder has no such answers, or none of them is to a question of the set.
+        DataError: If a row can't be read.
+    """
+    path, out = Path(settings.imported) / ANSWERS, Path(settings.out)
+    rows = _imported_rows(path, settings.system)
+    choice = SetChoice(settings.set, settings.size)
+    book = open_book(_set_of(settings.task), settings.data, choice)
+    found = dict(_matched(rows, book))
+    if not found:
+        raise UsageError(
+            f"imported={settings.imported}: no answer to a question of {settings.task}"
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    judged = 0
+    with (out / ANSWERS).open("wb") as answers, (out / VERDICTS).open("wb") as verdicts:
+        for name, row in found.items():
+            answers.write(dump({"benchmark_id": name, "answer": row.get("answer") or ""}))
+            if row.get("score") in (0, 1) or row.get("outcome"):
+                judged += 1
+                verdicts.write(dump(_verdict(name, row)))
+    some = f"{len(found):,} of {counted(len(book.entries), 'answer')} ({judged:,} judged)"
+    split = sum(row.get("score") not in (0, 1, None) for row in found.values())
+    # A recorded verdict is a mark: shares of draws, and half marks, are none.
+    shares = f", {split:,} with a fractional score and no verdict" if split else ""
+    lacking = len(book.entries) - len(found)
+    none = f"; answers counted as wrong because they are missing: {lacking:,}" if lacking else ""
+    other = len(rows) - len(found)
+    left_out = f"; answers left out because they match no question: {other:,}" if other else ""
+    return (
+        f"wrote {some}{shares}{none}{left_out}. To score: "
+        f"model=predictions:{out / ANSWERS} judge=recorded:{out / VERDICTS}"
+    )
+
+
+def _imported_rows(path: Path, system: str | None) -> list[Row]:
+    if not path.is_file():
+        raise UsageError(f"imported={path.parent}: no {path.name} in it; alps import writes one")
+    rows = []
+    for number, (_, _, row) in enumerate(scan(path), start=1):
+        if row is None or "system" not in row or "id" not in row:
+            raise DataError("not an imported answer; run alps import again", path=path, line=number)
+        rows.append(row)
+    systems = list(dict.fromkeys(str(row["system"]) for row in rows))
+    if system is None and len(systems) > 1:
+        raise UsageError(f"imported={path.parent}: set system= ({', '.join(systems)})")
+    return [row for row in rows if row["system"] == (system or systems[0]) and not row["repeat"]]
+
+
+def _matched(rows: Sequence[Row], book: Book) -> Iterator[tuple[str, Row]]:
+    """Yield the answers with the ids of their questions: by id, else by words in a conversation."""
+    questions = [entry.question for entry in book.entries]
+    known = {question.id for question in questions}
+    if any(row["id"] in known for row in rows):
+        yield from ((row["id"], row) for row in rows if row["id"] in known)
+        return
+    by_history: dict[str, list[SetQuestion]] = defaultdict(list)
+    for question in questions:
+        by_history[question.history].append(question)
+    by_conversation: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_conversation[str(row["conversation"])].append(row)
+    for own in by_conversation.values():
+        asked = Counter(fold(str(row["question"])) for row in own)
+        history = max(by_history, key=lambda name: _shared(by_history[name], asked))
+        yield from _in_history(own, by_history[history])
+
+
+def _shared(questions: Sequence[SetQuestion], asked: Mapping[str, int]) -> int:
+    return sum(fold(question.text) in asked for question in questions)
+
+
+def _in_history(rows: Sequence[Row], questions: Sequence[SetQuestion]) -> Iterator[tuple[str, Row]]:
+    free: dict[str, list[SetQuestion]] = defaultdict(list)
+    for question in questions:
+        free[fold(question.text)].append(question)
+    for row in rows:
+        same = free[fold(str(row["question"]))]
+        # Of a question that is there twice the one with the same gold comes first.
+        same.sort(key=lambda one: fold(one.answer) != fold(str(row.get("gold") or "")))
+        if same:
+            yield same.pop(0).id, row
+
+
+def _verdict(name: str, row: Row) -> dict[str, Any]:
+    said = str(row.get("answer") or "")
+    outcome = row.get("outcome")
+    given: dict[str, Any] = {"score": int(row["score"])}
+    if outcome in OUTCOMES:
+        # By HaluMem's rubric an answer that is wrong is made up, or leaves something out.
+        given = {"marks": {"outcome": OUTCOMES.index(outcome)}}
+    return {
+        "benchmark_id": name,
+        "model_output": {"responses": [{"response": said}]},
+        "judge_output": [{**given, "response": said}],
+    }

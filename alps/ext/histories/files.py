@@ -1,14 +1,20 @@
-"""Files of sets, read one story at a time: a file of gigabytes takes the memory of one story."""
+"""Files of sets, read one story at a time: a file of gigabytes takes the memory of one story.
 
+Their fields are each of the type that a reader expects, or named in a fault. Rows of Parquet files
+are read one at a time by `datasets`.
+"""
+
+import ast
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from json.decoder import JSONDecoder
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
-from alps.errors import DataError
+from alps.errors import DataError, shown
 from alps.jsonl import parse_json
 from alps.slips import HEAD, refuse_encoding
 
@@ -19,6 +25,9 @@ _MARK_AND_BLANKS = b"\xef\xbb\xbf \t\r\n"
 _GZIP, _POINTER = b"\x1f\x8b", b"version https://git-lfs"
 _END_OF_TEXT = re.compile(rb'["\\]')
 _MARKS = re.compile(rb'["{}\[\]]')
+
+Role = Literal["user", "assistant", "system"]
+ROLES = get_args(Role)
 
 
 class StoryPlace(Protocol):
@@ -251,3 +260,124 @@ def _keys_in(path: Path) -> Iterator[str]:
 def as_json(node: Any) -> str:
     """Return a value on one line."""
     return json.dumps(node, ensure_ascii=False, separators=(",", ":"))
+
+
+def field(node: Any, name: str) -> Any:
+    """Return a field of an object.
+
+    Raises:
+        KeyError: If it is not there.
+        ValueError: If there is no object.
+    """
+    if not isinstance(node, Mapping):
+        raise ValueError(f"expected an object with {name}, got {shown(node)}")
+    return node[name]
+
+
+def text(node: Any, name: str) -> str:
+    """Return a text; numbers are written out, as years and counts are in some files.
+
+    Raises:
+        KeyError: If it is not there.
+        ValueError: If it is neither.
+    """
+    return as_text(field(node, name), name)
+
+
+def as_text(value: Any, name: str) -> str:
+    """Return a value as a text; see `text`."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{name}: expected a text, got {shown(value)}")
+    return str(value)
+
+
+def role(node: Any) -> Role:
+    """Return who says a message.
+
+    Raises:
+        KeyError: If nothing says so.
+        ValueError: If it is nobody that a conversation has.
+    """
+    found: Any = text(node, "role")
+    if found not in ROLES:
+        raise ValueError(f"role: {shown(found)} is none of {', '.join(ROLES)}")
+    given: Role = found
+    return given
+
+
+def listed(node: Any, name: str) -> list[Any]:
+    """Return a list.
+
+    Raises:
+        KeyError: If it is not there.
+        ValueError: If it is no list.
+    """
+    return as_list(field(node, name), name)
+
+
+def maybe_listed(node: Any, name: str) -> list[Any]:
+    """Return a list, nothing where there is none; see `listed`."""
+    found = field(node, name) if isinstance(node, Mapping) and name in node else None
+    return [] if found is None else as_list(found, name)
+
+
+def as_list(value: Any, name: str) -> list[Any]:
+    """Return a value that is a list; see `listed`."""
+    if not isinstance(value, list):
+        raise ValueError(f"{name}: expected a list, got {shown(value)}")
+    return value
+
+
+@dataclass(frozen=True)
+class HubRow:
+    """One row of a file, and what is made of its fields and of a name for it."""
+
+    path: Path
+    place: int
+    name: str
+    make: Callable[[str, Mapping[str, Any]], Any]
+
+    def read(self) -> Any:
+        """Read the row.
+
+        Raises:
+            DataError: If the file is no Parquet.
+        """
+        return self.make(self.name, _opened(self.path)[self.place])
+
+
+@lru_cache(maxsize=2)
+def _opened(path: Path) -> Any:
+    from datasets import Dataset, disable_progress_bars
+    from datasets.utils import logging
+
+    disable_progress_bars()
+    # What goes wrong is said in one line of ours.
+    logging.set_verbosity(logging.CRITICAL)
+    try:
+        return Dataset.from_parquet(str(path))
+    except Exception as error:  # whatever its reader raises
+        raise DataError(f"not a Parquet file ({type(error).__name__})", path=path) from error
+
+
+def rows_of(
+    paths: Sequence[Path], make: Callable[[str, Mapping[str, Any]], Any]
+) -> Iterator[HubRow]:
+    """Yield the rows of the files of a split, named after it and numbered from 1."""
+    number = 0
+    for path in paths:
+        for place in range(len(_opened(path))):
+            number += 1
+            yield HubRow(path, place, f"{path.stem.partition('-')[0]}-{number}", make)
+
+
+def literal(text: str) -> Any:
+    """Return the value of a Python literal.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, MemoryError, RecursionError) as error:
+        raise ValueError("not a Python literal") from error

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from alps.errors import UsageError
-from alps.ext.histories.files import SetChoice, SetFiles
+from alps.ext.histories.files import Role, SetChoice, SetFiles
 from alps.tasks.metrics import Metric
 
-Role = Literal["user", "assistant", "system"]
 Scoring = Literal["judged", "exact", "guided", "points"]
 
 

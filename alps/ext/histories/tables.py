@@ -3,19 +3,23 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from alps.ext.histories.economy_shown import (
-    EXPLANATION,
-    charts,
-    compared,
-    economy_in,
-    fact,
-    table_of,
+from alps.ext.histories.economy import NEVER, TURNS, Economy, Even
+from alps.ext.histories.part import ECONOMY, NAME
+from alps.rows import Interval, Summary
+from alps.show.charts import (
+    DASHES,
+    Chart,
+    ChartLine,
+    LegendKey,
+    colour_of,
+    context_curve,
+    letter_sign,
+    line_sign,
 )
-from alps.ext.histories.part import NAME
-from alps.rows import Summary
-from alps.show.formatting import counted
+from alps.show.formatting import counted, dollars, seconds
 from alps.show.parts import More, ShownPart
-from alps.show.table import Table
+from alps.show.svg import Axis
+from alps.show.table import BLANK, Cell, Part, Table, dim, figures, named, row_of
 from alps.tasks import Metric
 from alps.tasks.registry import track_title
 
@@ -27,6 +31,15 @@ if TYPE_CHECKING:
 FEW = 15
 """Histories of which there are so few that an interval between them is rough."""
 
+EACH = 1000
+"""Turns that a chart draws the dollars of: those of one are too small for an axis."""
+
+
+EXPLANATION = (
+    "A turn is a question about one history. From the turn shown onwards, memory costs less in "
+    "total than sending the whole history in every prompt at the cached price."
+)
+
 
 class Shown(ShownPart):
     """Tables, charts and notes of runs on sets."""
@@ -34,17 +47,17 @@ class Shown(ShownPart):
     def facts(self, summary: Summary) -> Iterator[str]:
         """Yield what a right answer took."""
         for track in summary.parts.get(NAME, {}):
-            if (took := economy_in(summary, track)) is not None:
-                yield fact(took)
+            if (took := _economy_in(summary, track)) is not None:
+                yield _fact(took)
 
     def tables(self, summary: Summary, track: str, metrics: Sequence[Metric]) -> Iterator[Table]:
         """Yield what right answers took."""
-        if (took := economy_in(summary, track)) is not None:
-            yield table_of(took)
+        if (took := _economy_in(summary, track)) is not None:
+            yield _table_of(took)
 
     def charts(self, sections: "Sequence[ChartedTrack]") -> "Iterable[Chart]":
         """Draw what a turn costs over turns."""
-        return charts(sections)
+        return _charts(sections)
 
     def more(
         self,
@@ -54,7 +67,7 @@ class Shown(ShownPart):
         sessions: Mapping[str, str],
     ) -> More | None:
         """Return what right answers of several runs took."""
-        row, parts = compared(runs, track)
+        row, parts = _compared(runs, track)
         return More(row, parts, EXPLANATION) if parts else None
 
     def notes(self, summary: Summary) -> Iterable[str]:
@@ -92,3 +105,142 @@ def _wrong(task: str, held: Mapping[str, Any]) -> Iterable[str]:
             f"scores at most {100 - 100 * total / of:.2f} % on answerable questions (by kind: "
             f"{', '.join(by_kind)})"
         )
+
+
+def _economy_in(summary: Summary, track: str) -> Economy | None:
+    """Return cost and time of a track's right answers, if recorded."""
+    row = summary.parts.get(NAME, {}).get(track, {}).get(ECONOMY)
+    return None if row is None else Economy.model_validate(row)
+
+
+def _fact(took: Economy) -> str:
+    """Return dollars and seconds of a right answer in a few words."""
+    return f"a right answer cost {dollars(took.dollars.value)} and {_took(took.seconds.value)}"
+
+
+def _took(value: float | None) -> str:
+    return "–" if value is None else f"{seconds(value)} s"
+
+
+def _table_of(took: Economy) -> Table:
+    """Return the table of a run."""
+    rows = [
+        row_of("US dollars", *_cells(took.dollars, dollars)),
+        row_of("seconds", *_cells(took.seconds, seconds)),
+    ]
+    notes = []
+    if took.even is not None:
+        name = "turn from which memory costs less than reading all"
+        rows.append(row_of(name, *_turn_cells(took.even)))
+        notes.append(dim(_explained(took.even)))
+    columns = [named(), *figures("", "95 % interval")]
+    return Table("For each right answer", columns, rows, notes)
+
+
+def _cells(figure: Interval, written: Any) -> tuple[Cell, str]:
+    between = "–"
+    if figure.low is not None and figure.high is not None:
+        between = f"[{written(figure.low)}, {written(figure.high)}]"
+    return Cell(written(figure.value), figure.value), between
+
+
+def _turn_cells(even: Even) -> tuple[Cell, str]:
+    between = "–"
+    if even.low is not None and even.high is not None:
+        between = f"[{_turn(even.low)}, {_turn(even.high)}]"
+    return Cell(_turn(even.turn), even.turn or None), between
+
+
+def _turn(turn: int) -> str:
+    return "never" if turn == NEVER else f"{turn:,}"
+
+
+def _explained(even: Even) -> str:
+    cached = "the cached price" if even.cached else "the full price (the cached price is unknown)"
+    return (
+        "A turn is a question about one history. With memory, ingesting the history costs "
+        f"{dollars(even.ingested)} and each turn costs {dollars(even.each)}. Without memory, "
+        f"sending all {even.tokens:,.0f} tokens costs {dollars(even.first)} for the first turn and "
+        f"{dollars(even.again)} for each later turn at {cached}."
+    )
+
+
+def _compared(runs: "Mapping[str, RunFolder]", track: str) -> tuple[dict[str, Any], list[Part]]:
+    """Return what right answers of several runs took, as JSON has it and as tables."""
+    found: dict[str, Economy] = {}
+    for letter, run in runs.items():
+        took = _economy_in(run.finished, track)
+        if took is not None:
+            found[letter] = took
+    if not found:
+        return {}, []
+    rows = []
+    for letter, took in found.items():
+        turn = ("–", "–") if took.even is None else _turn_cells(took.even)
+        each = Cell(seconds(took.seconds.value), took.seconds.value)
+        rows.append(row_of(letter, *_cells(took.dollars, dollars), each, *turn))
+    title = f"{track_title(track)}: cost per right answer, and turn at which memory is cheaper"
+    heads = figures("cost", "95 % interval", "seconds", "turn", "95 % interval")
+    parts: list[Part] = [BLANK, Table(title, [named("run"), *heads], rows)]
+    evens = {letter: took.even for letter, took in found.items() if took.even is not None}
+    if evens:
+        parts += [BLANK, _curve_table(track, evens)]
+    return {ECONOMY: {letter: took.row() for letter, took in found.items()}}, parts
+
+
+def _curve_table(track: str, evens: Mapping[str, Even]) -> Table:
+    rows = []
+    for letter, even in evens.items():
+        spent = [dollars(spot.memory.value) for spot in even.curve]
+        rows += [row_of(f"{letter} memory", *spent)]
+        rows += [row_of(f"{letter} reading", *[dollars(spot.whole) for spot in even.curve])]
+    title = f"{track_title(track)}: cost of a turn over the first turns, on average"
+    return Table(title, [named("run"), *figures(*map(str, TURNS))], rows)
+
+
+def _charts(sections: "Sequence[ChartedTrack]") -> Iterator[Chart]:
+    """Draw the dollars of a turn over turns, of the runs on the same records together."""
+    together: dict[tuple[str, ...], list[tuple[ChartedTrack, Even]]] = {}
+    for section in sections:
+        took = _economy_in(section.summary, section.track)
+        if took is not None and took.even is not None:
+            *same, _ = section.comparable_with
+            together.setdefault(tuple(same), []).append((section, took.even))
+    yield from map(_chart, together.values())
+
+
+def _chart(drawn: "Sequence[tuple[ChartedTrack, Even]]") -> Chart:
+    lines, legend = [], []
+    for n, (section, even) in enumerate(drawn):
+        memory = f"{section.run.model}, memory {section.found.memory}"
+        kept = [(spot.turn, _times(spot.memory)) for spot in even.curve]
+        lines.append(ChartLine(memory, section.letter, colour_of(section.colour), kept))
+        name, whole = f"{section.letter}: reading all", []
+        for spot in even.curve:
+            value = spot.whole * EACH
+            whole.append((spot.turn, Interval(value=value, low=None, high=None)))
+        dashes = DASHES[n % len(DASHES)]
+        lines.append(ChartLine(name, "", "floor-line", whole, dashes))
+        note = f"costs less from turn {_turn(even.turn)} {_turn_cells(even)[1].strip('–')}".strip()
+        legend.append(LegendKey(letter_sign(section.letter, section.colour), memory, note))
+        legend.append(
+            LegendKey(line_sign(dashes), name, "with the provider's price of cached prompts")
+        )
+    heights = [figure.high or figure.value or 0.0 for line in lines for _, figure in line.points]
+    name = f"US dollars of {EACH:,} turns over the number of turns"
+    about = (
+        f"Mean cost of the first n turns, in US dollars per {EACH:,} turns. A turn is a question "
+        "about one history; the x-axis is log₂ n. Bands are 95 % bootstrap "
+        "intervals over histories."
+    )
+    axis = Axis(0.0, max(heights) or 1.0)
+    drawing = context_curve(lines, axis, name=name, across="turns")
+    heading = f"Memory against reading all: {track_title(drawn[0][0].track)}"
+    return Chart("turns", "Cost over turns", heading, about, drawing, legend)
+
+
+def _times(figure: Interval) -> Interval:
+    value, low, high = (
+        None if one is None else one * EACH for one in (figure.value, figure.low, figure.high)
+    )
+    return Interval(value=value, low=low, high=high)

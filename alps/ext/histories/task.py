@@ -1,6 +1,10 @@
-"""The task of histories and questions; all sets are asked and scored alike."""
+"""The task of histories and questions; all sets are asked and scored alike.
 
-from collections.abc import Callable, Iterator, Mapping
+Scores are our own on all questions and on the sound ones, then those of the authors. A record on a
+page has the question, the evidence, what a memory found, and the verdict.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -8,10 +12,9 @@ from typing import Any
 from alps.data.audit_findings import AuditReport
 from alps.data.hub import RELEASE
 from alps.errors import UsageError
-from alps.ext.histories.audit import audit_set
-from alps.ext.histories.book import open_book
+from alps.ext.histories.book import audit_set, open_book
 from alps.ext.histories.files import SetChoice
-from alps.ext.histories.judging import is_mark, judge_prediction, rubrics_of
+from alps.ext.histories.judging import is_mark, judge_prediction, right_of, rubrics_of
 from alps.ext.histories.model import CitedSet
 from alps.ext.histories.sample import (
     UNKNOWN,
@@ -24,13 +27,14 @@ from alps.ext.histories.sample import (
     needed_of,
     place_of,
 )
-from alps.ext.histories.scores import breakdowns_of, groups_of, metrics_of, score
-from alps.ext.histories.shown import HIGHLIGHTS, record_parts
 from alps.judges.base import Judge
+from alps.judges.recorded import RecordedJudge
+from alps.judges.rubric import RubricQuestion
 from alps.llm.types import IN_WORDS, AnswerType
 from alps.prompts import load_prompt
 from alps.schema import Prediction, TextAnswer
 from alps.tasks.base import (
+    AGREEMENT,
     Answer,
     Asking,
     ByMemory,
@@ -38,14 +42,29 @@ from alps.tasks.base import (
     PublicAnswers,
     Records,
     Row,
+    Scored,
     Shown,
     Task,
     TaskData,
     TaskOptions,
+    agreement_score,
     chat_messages,
     memory_conditions,
 )
 from alps.tasks.by_memory import Recall
+from alps.tasks.metrics import Breakdown, Inference, Metric, OnBoards
+from alps.tasks.record_parts import (
+    FAILED,
+    JUDGEMENT_FAILED,
+    AnsweredRecord,
+    Dialogue,
+    Facts,
+    Highlight,
+    Part,
+    Passage,
+    Rank,
+    ScoredAnswer,
+)
 from alps.tasks.utilization import fits, read_answer
 
 PROMPT = load_prompt("alps.ext.histories", "prompts", "answer")
@@ -57,6 +76,41 @@ RECALL = Recall(
     needed_of,
     dated=True,
 )
+
+_RESAMPLED = Inference(resampled=True)
+_BESIDE = ("answerable", "abstention", "sound", "wrong_gold")
+OURS = (
+    Metric(
+        "right",
+        "right answers",
+        headline=True,
+        inference=Inference(resampled=True, baseline_differences=True),
+        on_boards=OnBoards(companions=_BESIDE),
+    ),
+    Metric("answerable", "  answerable", optional=True, inference=_RESAMPLED),
+    Metric("abstention", "  unanswerable, declined", optional=True, inference=_RESAMPLED),
+    Metric("sound", "  without known errors", optional=True, inference=_RESAMPLED),
+    Metric(
+        "wrong_gold",
+        "credit on wrong gold",
+        optional=True,
+        lower_is_better=True,
+        inference=_RESAMPLED,
+    ),
+)
+
+
+THEIRS = (
+    Metric("authors_sound", "  without known errors", optional=True),
+    Metric(
+        "authors_wrong_gold",
+        "  credit on wrong gold",
+        optional=True,
+        lower_is_better=True,
+        inference=_RESAMPLED,
+    ),
+)
+"""The authors' judged figure on these questions."""
 
 
 def _commonest(sample: HistorySample) -> dict[str, Any]:
@@ -148,21 +202,21 @@ def _task(cited: CitedSet, options: TaskOptions) -> Task:
         input_row=partial(_input_row, cited),
         to_prediction=lambda text: {"answer": text},
         has_gold=lambda sample: True,
-        score=partial(score, cited),
-        metrics=metrics_of(cited),
+        score=partial(_score, cited),
+        metrics=_metrics_of(cited),
         judge=judge,
         rubrics=rubrics_of(cited),
         likely=lambda sample: {"answer": sample.gold or UNKNOWN},
         fits=fits,
-        groups=groups_of,
+        groups=_groups_of,
         systems=SYSTEMS,
         conditions=conditions,
         asking=Asking(plain=True, for_class=for_class),
         public=PublicAnswers(longest=10_000, schema=TextAnswer, is_mark=is_mark),
         shown=Shown(
             title=cited.title,
-            breakdowns=breakdowns_of(cited),
-            record_parts=record_parts,
+            breakdowns=_breakdowns_of(cited),
+            record_parts=_record_parts,
             highlights=HIGHLIGHTS,
         ),
         data=TaskData(
@@ -172,3 +226,144 @@ def _task(cited: CitedSet, options: TaskOptions) -> Task:
         ),
         by_memory=ByMemory(recall=RECALL),
     )
+
+
+def _metrics_of(cited: CitedSet) -> tuple[Metric, ...]:
+    """Return the metrics of a set: ours first."""
+    if cited.authors is None:
+        return (*OURS, AGREEMENT)
+    headline, *others = OURS
+    # What others publish is in the authors' figures: boards print those next to ours.
+    shown = (*_BESIDE, *(metric.name for metric in cited.authors.metrics))
+    headline = replace(headline, on_boards=OnBoards(companions=shown))
+    return (headline, *others, *cited.authors.metrics, *THEIRS, AGREEMENT)
+
+
+def _breakdowns_of(cited: CitedSet) -> tuple[Breakdown, ...]:
+    """Return what is reported by kind of question: our score, then figures of the authors."""
+    kinds = dict(cited.kinds)
+    found = [Breakdown("kind", "accuracy by type of question", "right", kinds)]
+    for metric in _by_kind(cited):
+        found.append(
+            Breakdown(f"kind_{metric.name}", f"{metric.title}, by kind", metric.name, kinds)
+        )
+    return tuple(found)
+
+
+def _by_kind(cited: CitedSet) -> list[Metric]:
+    """Return the authors' first metric, and the one that a judge decides."""
+    if cited.authors is None:
+        return []
+    metrics = cited.authors.metrics
+    return [one for one in metrics if one in metrics[:1] or one.name == cited.authors.judged]
+
+
+def _groups_of(sample: HistorySample) -> Mapping[str, str]:
+    """Return the kind of a question, which all breakdowns go by."""
+    breakdowns = _breakdowns_of(sample.book.cited)
+    return dict.fromkeys((one.name for one in breakdowns), sample.question.kind)
+
+
+def _score(
+    cited: CitedSet,
+    sample: HistorySample,
+    prediction: Prediction,
+    verdict: Row | None,
+    judge: Judge,
+) -> Scored:
+    """Score one answer; a failed one is wrong."""
+    question = sample.question
+    answer = None if prediction.prediction is None else str(prediction.prediction["answer"])
+    marks: Mapping[str, float] = (verdict or {}).get("marks") or {}
+    scores: dict[str, float] = {}
+    counts: dict[str, float] = {}
+    right = right_of(question, answer, marks)
+    # What was recorded is no judgement of ours, and a missing answer no failure under it.
+    if right is not None and not isinstance(judge, RecordedJudge):
+        scores |= _ours(sample, right)
+    if cited.authors is not None:
+        theirs, counts = cited.authors.score(question, answer, marks)
+        scores |= theirs
+        if (credit := theirs.get(cited.authors.judged)) is not None:
+            scores |= {"authors_sound": credit} if sample.sound else {}
+            scores |= {"authors_wrong_gold": credit} if sample.wrong_gold else {}
+        # Optional metrics are shown where a record has a value or a count of their name.
+        own = [metric.name for metric in cited.authors.metrics if not metric.is_mean and counts]
+        counts = {**counts, **dict.fromkeys(own, 1.0)}
+    if marks and RubricQuestion in judge.answers:
+        counts["asked"] = 1.0
+    details: dict[str, Any] = {"defects": list(sample.entry.defects)} if not sample.sound else {}
+    return Scored(scores | agreement_score(verdict), counts, details, _key(sample))
+
+
+def _ours(sample: HistorySample, right: float) -> dict[str, float]:
+    scores = {"right": right, "abstention" if sample.question.abstains else "answerable": right}
+    if sample.sound:
+        scores["sound"] = right
+    if sample.wrong_gold:
+        scores["wrong_gold"] = right
+    return scores
+
+
+def _key(sample: HistorySample) -> tuple[str, str]:
+    return sample.question.history, sample.question.text
+
+
+def _record_parts(record: AnsweredRecord) -> Sequence[Part]:
+    """Show the question, the answer with its verdict, and the evidence in the history."""
+    answer = Passage("Answer", str(record.answer.get("answer") or ""))
+    verdict = Facts("Judgement", tuple(_verdict(record)))
+    sample: HistorySample | None = record.sample
+    if sample is None:
+        return [answer, verdict]
+    question = sample.question
+    about = [("kind", question.kind), ("history", question.history)]
+    about += [("asked at", question.at)] if question.at else []
+    about += [("known to be wrong", ", ".join(sample.entry.defects))] if not sample.sound else []
+    gold = "nothing is known" if question.abstains else question.answer
+    parts: list[Part] = [
+        Facts("Question", tuple(about)),
+        Passage("Question", question.text),
+        Passage("Right answer", gold),
+        answer,
+        verdict,
+    ]
+    return [*parts, *_evidence(sample)]
+
+
+def _verdict(record: AnsweredRecord) -> Iterator[tuple[str, str]]:
+    verdict = record.verdict or {}
+    reasons = verdict.get("reasons") or {}
+    for name, mark in (verdict.get("marks") or {}).items():
+        reason = reasons.get(name)
+        yield name, f"{mark} – {reason}" if reason else str(mark)
+
+
+def _evidence(sample: HistorySample) -> Iterator[Part]:
+    found = evidence_of(sample)
+    if found is not None and found.positions:
+        turns = history_of(sample).turns
+        labels = dict.fromkeys(found.positions, "evidence")
+        yield Dialogue(
+            "History, the evidence",
+            turns,
+            folded=True,
+            shown=tuple(found.positions[:12]),
+            labels=labels,
+        )
+
+
+def _wrong(answer: ScoredAnswer) -> Rank:
+    return () if answer.judged and answer.value("sound") == 0 else None
+
+
+def _credited(answer: ScoredAnswer) -> Rank:
+    return () if answer.judged and answer.value("wrong_gold") == 1 else None
+
+
+HIGHLIGHTS = (
+    FAILED,
+    JUDGEMENT_FAILED,
+    Highlight("wrong answers to sound questions", 6, _wrong),
+    Highlight("credit for a gold that is known to be wrong", 3, _credited),
+)

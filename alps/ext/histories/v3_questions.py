@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError
-from alps.ext.histories.fields import as_list, text
-from alps.ext.histories.files import WholeFile, refuse_head
+from alps.ext.histories.files import WholeFile, as_list, refuse_head, text
 from alps.ext.histories.model import SetQuestion
 
 VERSION = "# queries_csv_version=2"

@@ -12,8 +12,7 @@ from pydantic import Field
 
 from alps.errors import DataError
 from alps.ext.importers.longmemeval import ABSTENTION
-from alps.ext.importers.reading import Foreign, Listed, Text, read_file
-from alps.ext.importers.rows import ImportedAnswer
+from alps.ext.importers.reading import Foreign, ImportedAnswer, Listed, Text, read_file
 
 _CONVERSATIONS = ("sample_id", "conversation_id", "user_id")
 _TYPES = ("question_type", "question_category", "category")

@@ -9,8 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from alps.errors import DataError
-from alps.ext.importers.reading import Foreign, Score, Text, read_file
-from alps.ext.importers.rows import ImportedAnswer
+from alps.ext.importers.reading import Foreign, ImportedAnswer, Score, Text, read_file
 
 ABSTENTION = "abstention"
 _PREFIXES = ("evaluation-results-", "evaluation-")

@@ -33,8 +33,7 @@ def import_results(form: Any, folders: list[str], settings: "ImportSettings") ->
       alps import mem0 evaluation_metrics.json out=imported
       alps import longmemeval mine.jsonl.eval-results-gpt-4o data=longmemeval_s.json out=imported
     """
-    from alps.ext.importers.files import import_files
-    from alps.ext.importers.table import print_imported
+    from alps.ext.importers.files import import_files, print_imported
 
     if not folders:
         raise click.UsageError("name at least one file")

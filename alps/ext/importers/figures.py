@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from alps.ext.importers.rows import ImportedAnswer
+from alps.ext.importers.reading import ImportedAnswer
 from alps.stats.bootstrap import Estimate, clustered_mean
 from alps.stats.paired import Difference, holm, paired_difference, shared_letters
 from alps.text import fold

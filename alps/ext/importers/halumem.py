@@ -1,18 +1,19 @@
 """Results on HaluMem: `…_eval_stat_result.json`, its tasks as parts.
 
 Source: `eval/evaluation.py` and `scripts/stage6_1_question_generation.py` of MemTensor/HaluMem.
+
+Source of the published rates: `aggregate_eval_results` in `eval/evaluation.py`. Each rate is over
+the records that have a verdict (`valid` there); F1, as there, is of the figures over all records.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from alps.ext.importers.halumem_rates import contradicted, lines_of, rates_of
-from alps.ext.importers.reading import Foreign, Listed, Text, read_file
-from alps.ext.importers.rows import ImportedAnswer, Numbered
+from alps.ext.importers.reading import Foreign, ImportedAnswer, Listed, Numbered, Text, read_file
 
 ANSWERS, UPDATES, RECALL = "question answering", "memory updating", "memory extraction (recall)"
 PRECISION = "memory extraction (precision)"
@@ -23,6 +24,9 @@ _INTERFERENCE, _WHOLE = "interference", 2
 # Asks for what no session says: the right answer is that nothing is known.
 _BOUNDARY = "Memory Boundary"
 _NO_VERDICT = re.compile(r"\s*|.*(fail|error).*", re.I | re.S)
+_TARGET = (True, "true", "True")
+_SLACK = 5e-5
+Rates = Mapping[str, Mapping[str, float]]
 
 
 def _as_mark(value: object) -> object:
@@ -137,13 +141,13 @@ def _checked(path: Path, system: str, results: _Results) -> list[str]:
         distracts = one.memory_source == _INTERFERENCE
         kept.append((distracts, one.memory_integrity_score, weight))
     stored = [(one.is_target, one.memory_accuracy_score) for one in results.memory_accuracy_records]
-    rates = rates_of(
+    rates = _rates_of(
         [_outcome(one.result_type, _OF_ANSWERS) for one in results.question_answering_records],
         [_outcome(one.memory_update_type, _OF_UPDATES) for one in results.memory_update_records],
         kept,
         stored,
     )
-    return [*lines_of(system, rates), *contradicted(path.name, results.overall_score, rates)]
+    return [*_lines_of(system, rates), *_contradicted(path.name, results.overall_score, rates)]
 
 
 def _outcome(result: str | None, verdicts: Sequence[str]) -> str | None:
@@ -174,3 +178,83 @@ def _memory(
         score=score,
         unread=row.unread,
     )
+
+
+def _rates_of(
+    answers: Sequence[str | None],
+    updates: Sequence[str | None],
+    kept: Sequence[tuple[bool, int | None, float]],
+    stored: Sequence[tuple[bool, int | None]],
+) -> dict[str, dict[str, float]]:
+    """Return the rates by task and name, as `overall_score` has them; none over no records.
+
+    Args:
+        answers: The outcome of each answer in small letters, None without a verdict.
+        updates: The same of each update.
+        kept: Of each gold memory whether it only distracts, its mark from 0 to 2, its importance.
+        stored: Of each stored memory whether gold memories are about it, and its mark.
+    """
+    real = [(mark, weight) for distracts, mark, weight in kept if not distracts]
+    known = [(mark, weight) for mark, weight in real if mark is not None]
+    about = [mark for target, mark in stored if target]
+    rated = [mark for mark in about if mark is not None]
+    marks = [mark for _, mark in stored if mark is not None]
+    left = [mark for distracts, mark, _ in kept if distracts and mark is not None]
+    whole = sum(mark == 2 for mark, _ in known)
+    weights = sum(weight for _, weight in known)
+    found: dict[str, dict[str, tuple[float, float]]] = {
+        "memory_integrity": {
+            "recall(valid)": (whole, len(known)),
+            "weighted_recall(valid)": (sum(m * w for m, w in known) / 2, weights),
+        },
+        "memory_accuracy": {
+            "target_accuracy(valid)": (sum(rated) / 2, len(rated)),
+            "weighted_accuracy(valid)": (sum(marks) / 2, len(marks)),
+            "interference_accuracy(valid)": (sum(mark == 0 for mark in left), len(left)),
+        },
+        "memory_update": _shares(updates, "{}_update_memory_ratio(valid)", _UPDATES),
+        "question_answering": _shares(answers, "{}_qa_ratio(valid)", _UPDATES[:3]),
+    }
+    rates: dict[str, dict[str, float]] = {}
+    for task, own in found.items():
+        rates[task] = {name: above / below for name, (above, below) in own.items() if below}
+    if (
+        real
+        and about
+        and (recall := whole / len(real)) + (precision := sum(rated) / 2 / len(about))
+    ):
+        f1 = 2 * precision * recall / (precision + recall)
+        rates["memory_accuracy"]["memory_extraction_f1"] = f1
+    return rates
+
+
+_UPDATES = ("correct", "hallucination", "omission", "other")
+
+
+def _shares(
+    outcomes: Sequence[str | None], name: str, known: Sequence[str]
+) -> dict[str, tuple[float, float]]:
+    valid = [one for one in outcomes if one in known]
+    return {name.format(one): (valid.count(one), len(valid)) for one in known}
+
+
+def _lines_of(system: str, rates: Rates) -> Iterator[str]:
+    """Yield a line a task with its rates."""
+    for task, own in rates.items():
+        if own:
+            shown = ", ".join(
+                f"{name.replace('(valid)', '')} {one:.2%}" for name, one in own.items()
+            )
+            yield f"{system}: {task}: {shown}"
+
+
+def _contradicted(name: str, said: Mapping[str, Any], rates: Rates) -> Iterator[str]:
+    """Yield each rate that a file says of itself, and its records do not give."""
+    for task, own in rates.items():
+        for rate, value in own.items():
+            claims = said if rate == "memory_extraction_f1" else said.get(task)
+            claim = claims.get(rate) if isinstance(claims, dict) else None
+            if isinstance(claim, int | float) and abs(value - claim) > _SLACK:
+                yield (
+                    f"{name}: says {claim:.2%} for {task}, {rate}, and its records give {value:.2%}"
+                )

@@ -9,7 +9,7 @@ from zipfile import ZipFile, is_zipfile
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 
 from alps.errors import DataError, UsageError
-from alps.ext.importers.rows import ImportedAnswer
+from alps.ext.importers.reading import ImportedAnswer
 from alps.sizes import LARGEST_FILE, LARGEST_PACKED, TooLarge, check_size, too_large
 
 # What Inspect's scorers write for correct, incorrect, partial and no answer, and what its metrics

@@ -7,8 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError
-from alps.ext.importers.reading import Foreign, Listed, Score, Text, read_file
-from alps.ext.importers.rows import ImportedAnswer, Numbered
+from alps.ext.importers.reading import (
+    Foreign,
+    ImportedAnswer,
+    Listed,
+    Numbered,
+    Score,
+    Text,
+    read_file,
+)
 
 CATEGORIES = {
     "1": "multi-hop",

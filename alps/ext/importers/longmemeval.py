@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, AliasPath, BeforeValidator, Field
 
-from alps.ext.importers.reading import Foreign, Text, read_rows
-from alps.ext.importers.rows import ImportedAnswer
+from alps.ext.importers.reading import Foreign, ImportedAnswer, Text, read_rows
 from alps.show.formatting import counted
 
 ABSTENTION = "_abs"

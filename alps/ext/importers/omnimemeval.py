@@ -11,8 +11,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from alps.ext.importers.locomo import ADVERSARIAL, CATEGORIES
-from alps.ext.importers.reading import Foreign, Listed, Text, read_file
-from alps.ext.importers.rows import ImportedAnswer, Numbered
+from alps.ext.importers.reading import Foreign, ImportedAnswer, Listed, Numbered, Text, read_file
 
 # On LongMemEval; the run's own version stands before the number of the question.
 _USER = re.compile(r"\A(lme_exper_user_)(?:.*_)?(\d+)\Z", re.DOTALL)

@@ -14,8 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from alps.errors import DataError
-from alps.ext.importers.reading import read_text
-from alps.ext.importers.rows import ImportedAnswer
+from alps.ext.importers.reading import ImportedAnswer, read_text
 
 _COMBINED = ("pr_combined_personalization_score", "combined")
 _LEAK, _PROACTIVE = ("personalization_leak_rate", "inverted"), ("proactive_action_score", "share")

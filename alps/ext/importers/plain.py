@@ -15,10 +15,9 @@ from typing import Any
 from alps.errors import DataError
 from alps.ext.importers.locomo import ADVERSARIAL, CATEGORIES
 from alps.ext.importers.longmemeval import ABSTENTION, UNKNOWN
-from alps.ext.importers.looks import leaves, looking_like_verdicts
 from alps.ext.importers.marks import score_of
-from alps.ext.importers.reading import read_tree
-from alps.ext.importers.rows import ImportedAnswer, Numbered
+from alps.ext.importers.reading import ImportedAnswer, Numbered, read_tree
+from alps.ext.importers.verdicts import leaves, looking_like_verdicts
 
 _QUESTIONS = ("question", "query", "question_input", "question_text", "user_query", "q")
 _GOLDS = (

@@ -20,7 +20,7 @@ def local_install() -> None:
       alps local install
       alps run task=extraction model=local limit=2 max_tokens=300
     """
-    from alps.ext.local.files import ENVIRONMENT
+    from alps.ext.local.server import ENVIRONMENT
 
     click.echo(f"local: installed in {ENVIRONMENT.install()}; model=local and judge=local run it")
 

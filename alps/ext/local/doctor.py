@@ -10,8 +10,7 @@ from rich.text import Text
 
 from alps.embeddings import E5
 from alps.errors import UsageError
-from alps.ext.local.files import COMES_WITH, ENVIRONMENT, model_file
-from alps.ext.local.server import Server
+from alps.ext.local.server import COMES_WITH, ENVIRONMENT, Server, model_file
 from alps.show.formatting import visible
 
 _ASKED = "Name the days of the week and explain their names."

@@ -5,7 +5,7 @@ from importlib.metadata import distributions
 
 from alps.errors import UsageError
 from alps.ext.local import SERVED
-from alps.ext.local.files import ENVIRONMENT, model_file
+from alps.ext.local.server import ENVIRONMENT, model_file
 from alps.extension import is_served
 from alps.run.parts import RunPart
 from alps.run.source import RunData

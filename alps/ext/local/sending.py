@@ -24,8 +24,7 @@ from alps.llm.types import EndpointCalls, Reply, Request, Sender, TransportError
 from alps.sizes import Unreadable
 
 if TYPE_CHECKING:
-    from alps.ext.local.files import ModelFile
-    from alps.ext.local.server import Server
+    from alps.ext.local.server import ModelFile, Server
     from alps.llm.wire import Exchange
 
 # Seconds; the time that is kept here comes before every other
@@ -61,7 +60,7 @@ def sender(asking: EndpointCalls) -> Sender | None:
         if asking.api_base is not None:
             what = "local models use their own server; leave the address out, or name openai/NAME"
             raise UsageError(f"{asking.model}: {what}")
-        from alps.ext.local.files import model_file
+        from alps.ext.local.server import model_file
 
         return Started(asking, model_file(asking.model))
     if asking.limiter is None or not is_own(asking.api_base):

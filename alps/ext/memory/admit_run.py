@@ -6,6 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import BaseModel
+
 from alps.errors import UsageError
 from alps.event_loop import run_loop
 from alps.ext.memory.connection import MemoryFailed
@@ -19,11 +21,15 @@ from alps.keys import passed
 from alps.llm.ledger import Ledger
 from alps.rows import Check
 from alps.run.services import UsedModel, check_models, close_clients
+from alps.show.formatting import counted
 from alps.tasks import Task
 from alps.waiting import tell
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from alps.llm.client import Client
+    from alps.show.table import Table
 
 
 async def admitted(memory: EmbeddedMemory | None, when: Literal["before", "after"]) -> list[Check]:
@@ -126,3 +132,40 @@ async def _checked(memory: Store, clients: "Sequence[Client]") -> list[Check]:
     finally:
         await memory.aclose()
         await close_clients(clients)
+
+
+def examine_memory(settings: BaseModel, console: "Console") -> int | None:
+    """Print the admission of the memory system that `memory=` names.
+
+    Returns:
+        0 where it passed, else 1; None where none is named.
+
+    Raises:
+        UsageError: If nothing is called so, or it is no memory system.
+    """
+    from alps.show.table import printed
+
+    keys = DoctorKeys.of(settings)
+    if keys.memory is None:
+        if others := sorted(keys.model_fields_set & set(DoctorKeys.model_fields)):
+            raise UsageError(f"{others[0]}= needs memory=NAME")
+        return None
+    name = keys.memory
+    checks = checks_of(keys)
+    failed = sum(not check.passed for check in checks)
+    console.print(*printed([_table(name, checks)]))
+    passed = f"{counted(len(checks) - failed, 'check')} passed"
+    console.print(f"{passed}, {failed} failed: not admitted." if failed else f"{passed}: admitted.")
+    return 1 if failed else 0
+
+
+def _table(name: str, checks: list[Check]) -> "Table":
+    from alps.show.table import Cell, Table, figures, named, row_of
+
+    rows = []
+    for check in checks:
+        mark = Cell("ok", style="green") if check.passed else Cell("bad", style="bold red")
+        took = Cell(f"{check.seconds:.2f}", check.seconds)
+        rows.append(row_of(mark, check.name, check.fault, took))
+    columns = [named(wraps="no"), named("check", "fold"), named("problem", "fold")]
+    return Table(f"Admission of {name}", [*columns, *figures("s")], rows, layout="plain")

@@ -17,10 +17,9 @@ from alps.ext.memory import CALLS, FILE
 from alps.ext.memory.admission import CHECKS, DECLARED, current_name
 from alps.ext.memory.board_setup import ahead_of, beside_of, without_memory
 from alps.ext.memory.connection import MemoryFailed
-from alps.ext.memory.listed_memories import Direct
-from alps.ext.memory.phases import phases_of, used_otherwise
+from alps.ext.memory.journal import phases_of, used_otherwise
 from alps.ext.memory.protocol import LONGEST_ID, Hit
-from alps.ext.memory.reader import Reader, through
+from alps.ext.memory.reader import Direct, Reader, through
 from alps.ext.memory.resolve import MemoryOptions, is_alone, is_ours, open_memory
 from alps.ext.memory.store import cut, sample_key
 from alps.leaderboard.checks.card import is_own

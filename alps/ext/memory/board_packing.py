@@ -14,8 +14,8 @@ from alps.ext.memory import CALLS, FILE
 from alps.ext.memory.admission import declared_in
 from alps.ext.memory.board_checks import first_fault
 from alps.ext.memory.board_setup import ahead_of
-from alps.ext.memory.comparison_runs import FOLDER
-from alps.ext.memory.phases import phases_of, stored_by, used_otherwise
+from alps.ext.memory.comparison import FOLDER
+from alps.ext.memory.journal import phases_of, stored_by, used_otherwise
 from alps.folders import file_names
 from alps.jsonl import scan
 from alps.judges.base import fingerprint_id

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from alps.ext.memory.admission import declared_in
-from alps.ext.memory.no_memory import failed_share, too_many_failed
 from alps.ext.memory.resolve import HTTP, MCP, PROGRAM, PYTHON
+from alps.ext.memory.tables import failed_share, too_many_failed
 from alps.leaderboard.comparison import record_scores
 from alps.leaderboard.gold_data import needs_reader
 from alps.leaderboard.provenance import FilePlace

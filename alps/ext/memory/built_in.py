@@ -5,17 +5,17 @@ from importlib import import_module
 
 from alps.errors import UsageError, closest
 from alps.ext.memory.protocol import MemorySystem
-from alps.ext.memory.turns import Turns
+from alps.ext.memory.turns import RULES_SETTINGS, Recorded, Turns, statements
 from alps.folders import typed_path
 from alps.systems.embedded import RETRIEVERS
 
 RECORDED = "recorded:"
 RULES = "rules"
-NOTES: Mapping[str, str] = {"notes": "notes.plain:Notes"}
+NOTES: Mapping[str, str] = {"notes": "notes.files:Notes"}
 """Memory systems that ask nobody, by module and class."""
 MODELS: Mapping[str, str] = {"files": "notes.files:Files", "llm": "extractor:LlmMemory"}
 """Memory systems that ask the models of the run, by module and class."""
-PRODUCTS: Mapping[str, str] = {"mem0": "mem0:Mem0", "langmem": "langmem:LangMem"}
+PRODUCTS: Mapping[str, str] = {"mem0": "products:Mem0", "langmem": "products:LangMem"}
 """Memory systems that others make, each behind an extra of its name, by module and class."""
 _CLASSES: Mapping[str, str] = {**NOTES, **MODELS, **PRODUCTS}
 BOXED = (*RETRIEVERS, RULES, f"{RECORDED}FILE", *_CLASSES)
@@ -91,15 +91,11 @@ def open_boxed(name: str, options: Mapping[str, str]) -> MemorySystem:
         return Turns(name)
     retriever = options.get("retriever", "bm25")
     if name == RULES:
-        from alps.ext.memory.rules import SETTINGS, statements
-
-        return Turns(retriever, statements, SETTINGS)
+        return Turns(retriever, statements, RULES_SETTINGS)
     if name in _CLASSES:
         module, _, kind = _CLASSES[name].partition(":")
         system: MemorySystem = getattr(import_module(f"alps.ext.memory.{module}"), kind)()
         return system
-    from alps.ext.memory.recorded import Recorded
-
     records = typed_path(name.removeprefix(RECORDED))
     extract = Recorded(records, typed_path(options["dialogues"]))
     return Turns(retriever, extract, extract.settings)

@@ -33,8 +33,7 @@ def memory_compare(run: Path, settings: "BesideSettings") -> None:
       alps memory compare runs/personamem-rules-samples
     """
     from alps.ext.memory.comparison import beside as compare_memories
-    from alps.ext.memory.comparison import print_beside
-    from alps.ext.memory.comparison_runs import run_beside
+    from alps.ext.memory.comparison import print_beside, run_beside
 
     given = {} if settings.max_cost is None else {"max_cost": settings.max_cost}
     ran = run_beside(run, settings.rows.split(","), given, typed={"model": settings.model})
@@ -73,7 +72,7 @@ def memory_diagnose(run: Path, record: str, settings: "DiagnoseSettings") -> Non
 @command(name="list", group=memory, quick=True)
 def memory_list() -> None:
     """List the memory systems that `memory=` takes, and which are installed."""
-    from alps.ext.memory.check_table import list_memories
+    from alps.ext.memory.resolve import list_memories
 
     list_memories(console())
 

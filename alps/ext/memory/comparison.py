@@ -1,15 +1,27 @@
-"""Runs that differ in their memory alone, sorted by how far each is from the one without any."""
+"""Runs that differ in their memory alone, sorted by how far each is from the one without any.
 
-from collections.abc import Iterator, Sequence
+Of a finished run, the comparison runs are made here: the same reader without memory, with a part,
+and with all of the history.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from alps.errors import UsageError
-from alps.ext.memory.phases import tokens_shown
-from alps.run.opened import RunFolder, open_run
+from alps.errors import BudgetError, RunFolderError, UsageError
+from alps.ext.memory.journal import tokens_shown
+from alps.ext.memory.resolve import refuse_untyped
+from alps.ext.memory.settings import MemoryModels
+from alps.folders import own_folder, slug
+from alps.llm.secrets import redact
+from alps.parsing import parse_settings
+from alps.run.fresh import refuse_other_code
+from alps.run.opened import MANIFEST, RunFolder, open_run, read_manifest
+from alps.run.start import run as carry_out
+from alps.settings import RunSettings
 from alps.show.compare import Comparison, MetricComparison, compare_runs
 from alps.show.formatting import counted, tokens
 from alps.show.shared_records import (
@@ -33,11 +45,22 @@ from alps.show.table import (
 )
 from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric
-from alps.tasks.by_memory import FULL, NOTHING
+from alps.tasks.by_memory import FULL, NOTHING, ORACLE, PLACEBO
 from alps.tasks.registry import track_title
 
 REFUSAL = "refusal"
 """A reader that declines whatever it is asked: the worst mark on each record, without a run."""
+
+FOLDER = "beside"
+_OF_MEMORY = ("memory", "memory_options", "reader", "out", *MemoryModels.model_fields)
+
+
+@dataclass(frozen=True)
+class ComparedFolders:
+    """The folders of a run and of its rows, and why rows are left out."""
+
+    folders: list[Path]
+    left_out: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -213,3 +236,74 @@ def _table(track: ComparedTrack) -> Table:
     title = f"{track_title(track.name)}: {track.metric} on {counted(track.shared, 'shared record')}"
     columns = "Δ", "95 % interval", "score", "ties", "tokens"
     return Table(title, [named("memory"), *figures(*columns)], rows)
+
+
+def run_beside(
+    folder: Path,
+    rows: Sequence[str],
+    given: dict[str, Any],
+    *,
+    typed: Mapping[str, str | None] | None = None,
+) -> ComparedFolders:
+    """Run what a finished run did with other memories; what was run already is not asked again.
+
+    Args:
+        folder: The run.
+        rows: Names as `memory=` takes them.
+        given: Settings of how it is carried out, such as `max_cost`.
+        typed: What `refuse_untyped` is told; None trusts the run.
+
+    Raises:
+        BudgetError: If the budget stopped a row.
+        AlpsError: If the run is not finished, or a row can't be run.
+    """
+    known = open_run(folder)
+    if not any(task.by_memory.recall is not None for task in known.tasks.values()):
+        raise UsageError(f"{folder}: none of its tasks has a history")
+    if typed is not None:
+        refuse_untyped(known, typed)
+    assert known.finished
+    settings = _settings_of(known.manifest.settings)
+    again = parse_settings(settings, RunSettings)
+    refuse_other_code(folder, dict(again), "task", "model")
+    folders, left_out = [folder], []
+    for memory in rows:
+        if memory == known.manifest.settings.get("memory", FULL):
+            continue
+        out = own_folder(folder / FOLDER, redact(memory), slug(memory), _memory_of)
+        row = parse_settings({**settings, **given, "memory": memory, "out": str(out)}, RunSettings)
+        try:
+            done = carry_out(row)
+        except UsageError as error:
+            # The data need not tell where the evidence is, or have a second user.
+            if memory not in (ORACLE, PLACEBO) or not str(error).startswith(f"memory={memory}:"):
+                raise
+            left_out.append(f"Left out, {error}")
+            continue
+        if done.budget_spent:
+            raise BudgetError(
+                f"memory={memory}: stopped by the budget; the same command with a larger one "
+                "continues"
+            )
+        folders.append(out)
+    return ComparedFolders(folders, tuple(left_out))
+
+
+def _memory_of(folder: Path) -> str | None:
+    """Return the memory of the run in a folder; None where there is no run."""
+    if not (folder / MANIFEST).exists():
+        return None
+    try:
+        return redact(str(read_manifest(folder).settings.get("memory", FULL)))
+    except RunFolderError:  # the run says what is wrong with it
+        return None
+
+
+def _settings_of(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run that are not its defaults, and not of its memory."""
+    kept: dict[str, Any] = {}
+    for name, value in settings.items():
+        field = RunSettings.model_fields.get(name)
+        if field is not None and name not in _OF_MEMORY and value != field.default:
+            kept[name] = value
+    return kept

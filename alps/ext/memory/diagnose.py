@@ -15,24 +15,29 @@ from typing import Any
 from alps.errors import UsageError
 from alps.event_loop import run_loop
 from alps.ext.memory import FILE
-from alps.ext.memory.attribution import STAGES, AnswerFacts, Stage, held, shares, stage_of
-from alps.ext.memory.closest_memory import ByMeaning
-from alps.ext.memory.connection import MemoryFailed
-from alps.ext.memory.embedded import EmbeddedMemory
-from alps.ext.memory.journal import found_in
-from alps.ext.memory.named_code import refuse_untyped
-from alps.ext.memory.part import Part
-from alps.ext.memory.protocol import Hit
-from alps.ext.memory.reader import Reader
-from alps.ext.memory.replay import (
+from alps.ext.memory.attribution import (
+    STAGES,
+    AnswerFacts,
+    ByMeaning,
     Found,
     Life,
     Located,
     Replay,
     SoughtSample,
+    Stage,
     find,
+    held,
     is_verbatim,
+    shares,
+    stage_of,
 )
+from alps.ext.memory.connection import MemoryFailed
+from alps.ext.memory.embedded import EmbeddedMemory
+from alps.ext.memory.journal import found_in
+from alps.ext.memory.part import Part
+from alps.ext.memory.protocol import Hit
+from alps.ext.memory.reader import Reader
+from alps.ext.memory.resolve import refuse_untyped
 from alps.ext.memory.settings import MemoryKeys
 from alps.ext.memory.store import Store, cut, sample_key
 from alps.folders import kept_working_folder

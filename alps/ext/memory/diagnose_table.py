@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from alps.errors import UsageError
-from alps.ext.memory.attribution import STAGES, AnswerFacts, Stage
+from alps.ext.memory.attribution import DEEPER, STAGES, AnswerFacts, Found, Stage
 from alps.ext.memory.diagnose import Diagnosis, Miss
-from alps.ext.memory.replay import DEEPER, Found
 from alps.show.formatting import counted
 from alps.show.record_text import pick
 from alps.show.table import (

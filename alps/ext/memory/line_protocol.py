@@ -2,6 +2,7 @@
 
 It is asked one thing at a time. A process that hangs is ended; one that ended is started and opened
 again at the next call, and `begun` tells how often, as what it was told before may be lost.
+Lines of a program are `{"id", "method", …}` and `{"id", "result"}`.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from alps.ext.adapters.process import STDERR_KEPT, LineProcess, split_command, t
 from alps.ext.memory import STDERR
 from alps.ext.memory.connection import (
     METHODS,
+    OPTIONAL,
     TIMED_OUT,
     MemoryFailed,
     MemoryReply,
@@ -30,7 +32,7 @@ from alps.ext.memory.protocol import Opening
 from alps.jsonl import parse_json
 from alps.llm.secrets import keep_secret, masked, program_environment, redact
 from alps.sizes import LARGEST_REPLY, too_large
-from alps.systems.base import one_line
+from alps.systems.base import beginning, one_line
 
 # Time-outs in a row after which a process is not started again: else each of a thousand users
 # would wait for its own.
@@ -290,3 +292,42 @@ class _Process:
         if isinstance(row, dict) and row.get("id") == self._awaited and "method" not in row:
             self._answer = row
             self._wake.set()
+
+
+class JsonLines:
+    """Requests with their arguments beside `method`; answers with a `result` or an `error`."""
+
+    async def open(self, ask: Ask, tell: Callable[[Row], None], arguments: Row) -> Declared:
+        """Open the program; it may answer with `can`, `persistent` and `declares`."""
+        said = self.result(await ask(self.request("open", arguments)))
+        return declared(said, frozenset(METHODS))
+
+    def request(self, method: str, arguments: Row) -> Row:
+        """Return a request."""
+        return {"method": method, **arguments}
+
+    def result(self, answer: Row) -> Any:
+        """Return the result."""
+        if answer.get("error") is not None:
+            raise ValueError(f"said {answer['error']}")
+        if "result" not in answer:
+            raise ValueError(f"answered without a result: {beginning(answer)}")
+        return answer["result"]
+
+
+def declared(said: Any, has: frozenset[str]) -> Declared:
+    """Read what the answer to `open` declares; `has` is known without it.
+
+    Raises:
+        ValueError: If it is not in form.
+    """
+    if said is None:
+        return Declared(has, False)
+    if not isinstance(said, dict):
+        expected = "expected an object with can, persistent and declares, or null"
+        raise ValueError(f"{expected}, got {beginning(said)}")
+    more = said.get("can", [])
+    if not isinstance(more, list) or any(name not in (*OPTIONAL, *METHODS) for name in more):
+        raise ValueError(f"can: must be a list of {', '.join(OPTIONAL)}")
+    declares = said.get("declares")
+    return Declared(has | frozenset(more), said.get("persistent") is True, declares)

@@ -11,10 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, FailFast
 
-from alps.ext.memory.answers import shaped
-from alps.ext.memory.connection import METHODS, OPTIONAL
-from alps.ext.memory.line_protocol import Ask, Declared, Row
-from alps.ext.memory.program import declared
+from alps.ext.memory.connection import METHODS, OPTIONAL, shaped
+from alps.ext.memory.line_protocol import Ask, Declared, Row, declared
 from alps.jsonl import parse_json
 from alps.sizes import MOST_PAGES
 from alps.systems.base import beginning

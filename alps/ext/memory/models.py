@@ -1,14 +1,23 @@
-"""Models that a memory system is given: which, and who asks them."""
+"""Models that a memory system is given: which, and who asks them.
 
-from collections.abc import Callable, Mapping
+Bundled embedders, by the name in `memory_embedder=`, send no requests.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from alps.embeddings import E5, EMBEDDERS, MINILM
 from alps.errors import UsageError
 from alps.ext.memory.built_in import needed_models
 from alps.ext.memory.embedded import open_embedded
 from alps.ext.memory.settings import MemoryModels
 from alps.llm.secrets import redact
+from alps.systems.retrievers import terms
 
 if TYPE_CHECKING:
     from alps.ext.memory.proxy import Behind
@@ -19,6 +28,7 @@ _OF_PACKAGES: Mapping[str, str] = {"minilm": "minilm", "local": "e5"}
 """Embedders that an extra brings, by the name of that."""
 IN_THE_BOX = ("hash", *_OF_PACKAGES)
 """Embedders that nobody is asked for."""
+DIMENSIONS = 512
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,6 @@ def memory_models(
     """
     if settings.memory_llm is None and settings.memory_embedder is None:
         return Given()
-    from alps.ext.memory.embedders import EMBEDDERS
     from alps.ext.memory.proxy import Behind
 
     behind = {}
@@ -58,7 +67,7 @@ def memory_models(
             behind[key] = Behind(name, client(api_base, name), api_base)
     embedder = behind.get("memory_embedder")
     if settings.memory_embedder in IN_THE_BOX:
-        embedder = Behind(settings.memory_embedder, embed=EMBEDDERS[settings.memory_embedder])
+        embedder = Behind(settings.memory_embedder, embed=_EMBED[settings.memory_embedder])
     return Given(behind.get("memory_llm"), embedder)
 
 
@@ -100,7 +109,28 @@ def embedder_versions(settings: MemoryModels) -> dict[str, str]:
     extra = _OF_PACKAGES.get(str(settings.memory_embedder))
     if extra is None:
         return {}
-    from alps.embeddings import EMBEDDERS
-
     package, _, version = EMBEDDERS[extra].version().partition(" ")
     return {package: version}
+
+
+def hashed(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return a unit vector per text: its stemmed words, each added at a place of its hash.
+
+    The same for the same text on every machine; words that mean the same are as far apart as any.
+    """
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    vectorizer = HashingVectorizer(n_features=DIMENSIONS, analyzer=terms)
+    vectors = np.asarray(vectorizer.transform(texts).toarray(), dtype=np.float32)
+    # A text without words would be at no angle to any other.
+    vectors[~vectors.any(axis=1), 0] = 1.0
+    return vectors
+
+
+_EMBED: Mapping[str, Callable[[Sequence[str]], NDArray[np.float32]]] = {
+    "hash": hashed,
+    "minilm": MINILM.embed,
+    # What a system asks about and what it keeps come alike: the model's authors give texts that
+    # are compared with each other the prefix of queries.
+    "local": partial(E5.embed, queries=True),
+}

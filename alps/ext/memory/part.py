@@ -9,7 +9,7 @@ from alps.errors import UsageError
 from alps.ext.memory import ANSWERS, FILE
 from alps.ext.memory.admit_run import admitted, check_estimable
 from alps.ext.memory.embedded import EmbeddedMemory
-from alps.ext.memory.journal import AnswerLog, checks_in
+from alps.ext.memory.journal import AnswerLog, answers_of, checks_in, phases_of, stored_by
 from alps.ext.memory.models import (
     IN_THE_BOX,
     Given,
@@ -19,7 +19,6 @@ from alps.ext.memory.models import (
     memory_models,
     require_memory_models,
 )
-from alps.ext.memory.phases import answers_of, phases_of, stored_by
 from alps.ext.memory.reader import through
 from alps.ext.memory.resolve import (
     SPOKEN,

@@ -1,7 +1,10 @@
-"""Memories by the name that `memory=` gives."""
+"""Memories by the name that `memory=` gives.
+
+What it names may be code: who looks into a stranger's run must not run the stranger's code.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.metadata import Distribution, distributions
@@ -9,33 +12,38 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alps.embeddings import EMBEDDERS
 from alps.errors import UsageError, closest
 from alps.ext.adapters.python_class import declared_settings, instantiate
 from alps.ext.memory import FILE, STORED
-from alps.ext.memory.built_in import BOXED, asks_models, is_boxed, open_boxed
+from alps.ext.memory.built_in import BOXED, PRODUCTS, asks_models, is_boxed, open_boxed
 from alps.ext.memory.connection import METHODS, ClassConnection, MemoryConnection
 from alps.ext.memory.embedded import KNOWN as EMBEDDED
 from alps.ext.memory.embedded import EmbeddedMemory, open_embedded
-from alps.ext.memory.environments import APART, command, packages
+from alps.ext.memory.environments import APART, command, environment, installed, packages
 from alps.ext.memory.journal import ADMISSION, Diary
-from alps.ext.memory.line_protocol import SpokenConnection
+from alps.ext.memory.line_protocol import JsonLines, SpokenConnection
 from alps.ext.memory.mcp import McpTools
-from alps.ext.memory.placebo import Placebo
-from alps.ext.memory.program import JsonLines
 from alps.ext.memory.protocol import Opening
 from alps.ext.memory.store import Samples, Store
+from alps.ext.memory.turns import Placebo
 from alps.llm.secrets import redact
+from alps.run.opened import RunFolder
 from alps.systems.base import TRACEBACKS
 from alps.systems.embedded import RETRIEVERS
 from alps.tasks.by_memory import PLACEBO
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from alps.ext.memory.proxy import Behind
 
 PYTHON, PROGRAM, MCP = "python:", "program:", "mcp:"
 SPOKEN, HTTP = (PROGRAM, MCP), ("http://", "https://")
 OURS = (*EMBEDDED, PLACEBO, *BOXED)
 KNOWN = (*OURS, *APART, f"{PYTHON}MODULE:CLASS", f"{PROGRAM}CMD", "http://…", f"{MCP}CMD")
+
+_FOREIGN = ("python:", "program:", "mcp:", "http://", "https://")
 
 
 @dataclass(frozen=True)
@@ -181,3 +189,47 @@ def _connect(name: str, options: MemoryOptions) -> MemoryConnection:
             return SpokenConnection(typed, language(), key=key, env=env, folder=folder)
     known = ", ".join(KNOWN)
     raise UsageError(f"memory={name}: unknown{closest(name, KNOWN)} (known: {known})")
+
+
+def refuse_untyped(run: RunFolder, typed: Mapping[str, str | None]) -> None:
+    """Refuse a run whose system or memory is code or a server, unless that is typed again.
+
+    Raises:
+        UsageError: If one is not; says what to type.
+    """
+    for key, value in typed.items():
+        named = str(run.manifest.settings.get(key) or "")
+        if value is not None and value != named:
+            raise UsageError(f"{key}={value}: {run.folder} has {key}={named}")
+        if value is None and named.startswith(_FOREIGN):
+            raise UsageError(
+                f"{run.folder} was made with {key}={named}, and this command would run that code: "
+                f"if you trust the code, add {key}=… to the command"
+            )
+
+
+def list_memories(console: "Console") -> None:
+    """Print the memory systems that `memory=` accepts, and what each lacks."""
+    from alps.show.table import Table, named, printed, row_of
+
+    # A command in two lines could not be copied.
+    columns = [named("memory=", "no"), named("description", "fold"), named("installed", "no")]
+    rows = [row_of(*cells) for cells in _known()]
+    console.print(*printed([Table("", columns, rows, layout="plain")]))
+
+
+def _known() -> Iterator[tuple[str, str, str]]:
+    for name in BOXED:
+        if name not in PRODUCTS:
+            model = EMBEDDERS.get(name)
+            missing = model.installation if model is not None and model.missing else ""
+            yield name, "in the box", missing or "yes"
+    for name in PRODUCTS:
+        # An extra has the name of the module that it installs.
+        missing = f"pip install 'alps-eval[{name}]'"
+        yield name, "in the process of the run", "yes" if find_spec(name) else missing
+    for name in APART:
+        there = installed(name)
+        what = f"in its own environment: {' '.join(packages(name))}"
+        what += f" ({environment(name).folder})" if there else ""
+        yield name, what, "yes" if there else f"alps memory install {name}"

@@ -19,14 +19,13 @@ from alps.completion import words_of
 
 if TYPE_CHECKING:
     from alps.ext.calibration.settings import DrawSettings
-    from alps.ext.people.agreement.settings import AgreementSettings
-    from alps.ext.people.annotate.settings import LabelExportSettings
+    from alps.ext.people.settings import AgreementSettings, LabelExportSettings
 
 
 @with_commands
 @command(
     "[job=… from=RUN|DATA] [as=NAME]",
-    "alps.ext.people.annotate.settings:AnnotateSettings",
+    "alps.ext.people.settings:AnnotateSettings",
     quick=True,
 )
 @click.argument("folder", shell_complete=words_of(folders=True))
@@ -46,8 +45,7 @@ def annotate(folder: str, settings: Any) -> None:
 
 def _serve(folder: Path, parsed: Any) -> None:
     from alps.ext.people.annotate.making import begin
-    from alps.ext.people.annotate.purpose import lines_at_start
-    from alps.ext.people.annotate.seat import Seat
+    from alps.ext.people.annotate.seat import Seat, lines_at_start
     from alps.ext.people.annotate.server import application
     from alps.ext.view.loopback import address_of, listen, new_token, require_packages, server_of
 
@@ -96,7 +94,7 @@ def annotate_draw(run: Path, settings: "DrawSettings") -> None:
 
 @command(
     "out=DIR [labels=first|revised]",
-    "alps.ext.people.annotate.settings:LabelExportSettings",
+    "alps.ext.people.settings:LabelExportSettings",
     name="export",
     group=annotate,
     quick=True,
@@ -108,8 +106,7 @@ def annotate_export(folder: str, settings: "LabelExportSettings") -> None:
     \b
       alps annotate export work out=labels
     """
-    from alps.ext.people.annotate.export import export
-    from alps.ext.people.annotate.table import print_export
+    from alps.ext.people.annotate.export import export, print_export
 
     done = export(Path(folder).expanduser(), Path(settings.out), settings.labels)
     print_export(done, console())
@@ -117,7 +114,7 @@ def annotate_export(folder: str, settings: "LabelExportSettings") -> None:
 
 @command(
     "LABELS… [rule=…] [draft=…] [out=FILE] [format=json]",
-    "alps.ext.people.agreement.settings:AgreementSettings",
+    "alps.ext.people.settings:AgreementSettings",
     name="agreement",
     group=annotate,
     folders=True,

@@ -2,19 +2,20 @@
 
 Every reply of a model that passed its checks is in the reply cache: a command that was killed and
 is given again asks for the rest and writes the same bytes.
+
+Questions that a model answers right without the history are dropped.
 """
 
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from alps.errors import BudgetError, RunFolderError, TooManyFailuresError, UsageError
 from alps.event_loop import run_loop
-from alps.ext.personas.blind import PROMPT, BlindFilter
 from alps.ext.personas.engines import (
     MATERIAL,
     TELLINGS,
@@ -23,10 +24,15 @@ from alps.ext.personas.engines import (
     Model,
     Templates,
     UnwrittenError,
+    chat,
 )
+from alps.ext.personas.replies import BLIND
 from alps.ext.personas.settings import PersonaSettings
 from alps.jsonl import parse_json
+from alps.llm.client import Client
 from alps.llm.ledger import Ledger
+from alps.llm.types import Request
+from alps.prompts import load_prompt
 from alps.run.folder import claimed_folder, write_json
 from alps.run.progress import progress_line
 from alps.run.services import UsedModel, check_models, open_clients
@@ -37,13 +43,16 @@ from alps.tasks.personamem.persona_timeline import (
     tell,
     words_of,
 )
+from alps.tasks.personamem.personas import DraftQuestion, ask, seeded, set_writer, write_set
 from alps.tasks.personamem.personas import DraftQuestion as Question
-from alps.tasks.personamem.personas import ask, seeded, set_writer, write_set
+from alps.tasks.personamem.release import LETTERS
 
 TEMPLATES = "templates"
 MANIFEST = "generation.json"
 _BATCH = 8
 """Personas under way at once: each holds a history in memory, of 4 MB at 1M tokens."""
+PROMPT = load_prompt("alps.ext.personas", "prompts", "blind")
+_UNHEARD = ("budget", "transport")
 
 
 @dataclass(frozen=True)
@@ -189,7 +198,52 @@ def _engine(settings: PersonaSettings, clients: dict[str, Any]) -> Engine:
     )
 
 
-def _filter(settings: PersonaSettings, clients: dict[str, Any]) -> BlindFilter | None:
+@dataclass(frozen=True)
+class _BlindFilter:
+    """A model that is shown question and options alone, under the four rotations of the options.
+
+    A question is dropped where it is right under all of them: by chance that is one in 256.
+    """
+
+    name: str
+    client: Client
+    api_base: str | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+
+    async def kept(self, asked: Sequence[DraftQuestion], *, about: str) -> list[DraftQuestion]:
+        """Return the questions that the model can't answer blind, in their order.
+
+        Raises:
+            UnwrittenError: If the model can't be asked.
+        """
+        guessed = await asyncio.gather(*(self._guessed(one, about) for one in asked))
+        return [one for one, right in zip(asked, guessed, strict=True) if not right]
+
+    async def _guessed(self, asked: DraftQuestion, about: str) -> bool:
+        """Tell whether the model is right under every rotation; it stops at the first miss."""
+        for shift in range(len(LETTERS)):
+            rotated = (*asked.options[shift:], *asked.options[:shift])
+            options = dict(zip(LETTERS, rotated, strict=True))
+            payload = {"message": asked.question, "options": options}
+            request = Request(
+                model=self.name,
+                messages=chat(PROMPT, payload),
+                answer=BLIND,
+                sampling=self.sampling,
+                api_base=self.api_base,
+                purpose="judge",
+                about=about,
+            )
+            reply = await self.client.complete(request)
+            if reply.outcome in _UNHEARD:
+                raise UnwrittenError(reply.outcome, f"{about}, filter: {reply.error}")
+            # No letter is no right answer: the question stays.
+            if reply.value != LETTERS[(asked.gold - shift) % len(LETTERS)]:
+                return False
+        return True
+
+
+def _filter(settings: PersonaSettings, clients: dict[str, Any]) -> _BlindFilter | None:
     if settings.filter is None:
         return None
     from alps.llm.preflight import default_temperature
@@ -197,11 +251,11 @@ def _filter(settings: PersonaSettings, clients: dict[str, Any]) -> BlindFilter |
     name, api_base = settings.filter, settings.filter_api_base
     warmth = default_temperature(name, api_base=api_base, sampling={}, extra={})
     sampling = {} if warmth is None else {"temperature": warmth}
-    return BlindFilter(name, clients["filter"], api_base=api_base, sampling=sampling)
+    return _BlindFilter(name, clients["filter"], api_base=api_base, sampling=sampling)
 
 
 async def _make(
-    settings: PersonaSettings, number: int, engine: Engine, blind: BlindFilter | None
+    settings: PersonaSettings, number: int, engine: Engine, blind: _BlindFilter | None
 ) -> _Made | str:
     """Make one persona; or say why its texts could not be had.
 

@@ -1,8 +1,17 @@
-"""Curves of a run: its headline at each size of the context, as a table and as a chart."""
+"""Tables of context sizes: curves of a run, and Pareto fronts of several.
+
+A curve is the headline at each size of the context. Fronts are of the score against tokens, seconds
+and dollars; a point is a run at one size. One that is beaten, and yet can't be told from the best
+point that costs no more, ties with it: the records don't say that it is worse.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from alps.ext.sizes.pareto import fronts, more_of
+from alps.ext.memory.journal import question_of, tokens_shown
+from alps.ext.sizes.part import folder_of
 from alps.rows import Curve, Summary
 from alps.run.opened import RunFolder
 from alps.show.charts import (
@@ -14,12 +23,117 @@ from alps.show.charts import (
     context_curve,
     letter_sign,
 )
+from alps.show.compare import SIGNIFICANT
 from alps.show.formatting import dollars, interval, number, seconds, tokens
 from alps.show.parts import ChartedTrack, More, ShownPart
-from alps.show.table import Cell, Table, figures, named, row_of, ungrouped, with_interval
+from alps.show.shared_records import SharedRecords, Values, metric_values, values_in
+from alps.show.table import (
+    BLANK,
+    Cell,
+    Part,
+    Table,
+    change,
+    figures,
+    named,
+    row_of,
+    scored,
+    ungrouped,
+    with_interval,
+)
+from alps.stats.bootstrap import Estimate
+from alps.stats.curves import Spot, front_of, rival_of
+from alps.stats.paired import Difference, holm
 from alps.tasks import Metric
 from alps.tasks.by_memory import FULL
 from alps.tasks.registry import track_title
+
+AXES = {
+    "tokens": ("context tokens shown", tokens),
+    "seconds": ("seconds a question", seconds),
+    "cost": ("US dollars a question", dollars),
+}
+"""What a score is held against, with its title and how it is written."""
+
+
+EXPLANATION = (
+    "front: every other point with an equal or higher score uses more of the resource that the "
+    "table compares (tokens, time or money). ties: the point's score is not significantly below "
+    "the score of the best point that uses no more of the resource (p ≥ .05, Holm)."
+)
+
+
+@dataclass(frozen=True)
+class SizePoint:
+    """A run at one size of the context; `size` is None where the run has no bound.
+
+    What it took is on average a question, None where nobody noted it.
+    """
+
+    run: str
+    size: int | None
+    values: Values
+    score: Estimate
+    tokens: float | None
+    seconds: float | None
+    cost: float | None
+
+    @property
+    def name(self) -> str:
+        """The letter of the run and the size."""
+        return self.run if self.size is None else f"{self.run} {self.size:,}"
+
+
+@dataclass(frozen=True)
+class FrontPlace:
+    """A point compared with a front.
+
+    Attributes:
+        rival: The best point of the front that costs no more; None for one of the front itself.
+        difference: How far the rival is ahead of it.
+        corrected: Its p by Holm's method over all points that are not on the front.
+    """
+
+    point: SizePoint
+    taken: float
+    rival: SizePoint | None = None
+    difference: Difference | None = None
+    corrected: float | None = None
+
+    @property
+    def ties(self) -> bool:
+        """Whether it does not differ significantly from its rival."""
+        return self.rival is not None and (self.corrected is None or self.corrected > SIGNIFICANT)
+
+    @property
+    def standing(self) -> str:
+        """Relation to the front, in words."""
+        if self.rival is None:
+            return "front"
+        return f"ties with {self.rival.name}" if self.ties else f"below {self.rival.name}"
+
+
+@dataclass(frozen=True)
+class Front:
+    """The points of a track against what they take, the least first."""
+
+    track: str
+    metric: str
+    axis: str
+    places: tuple[FrontPlace, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        rows = []
+        for place in self.places:
+            point = place.point
+            row: dict[str, Any] = {"run": point.run, "max_context_tokens": point.size}
+            row |= {self.axis: place.taken, "score": point.score.row, "front": place.rival is None}
+            if place.rival is not None and place.difference is not None:
+                rival = {"run": place.rival.run, "max_context_tokens": place.rival.size}
+                ahead = place.difference.estimate.row
+                row |= {"rival": rival, "behind": ahead, "p_holm": place.corrected}
+            rows.append({**row, "ties": place.ties})
+        return {"track": self.track, "metric": self.metric, "axis": self.axis, "points": rows}
 
 
 class Shown(ShownPart):
@@ -53,7 +167,7 @@ class Shown(ShownPart):
         self, runs: Mapping[str, RunFolder], track: str, metric: Metric, sessions: Mapping[str, str]
     ) -> More | None:
         """Return the fronts of runs at several sizes."""
-        return more_of(list(fronts(runs, track, metric, sessions)))
+        return _more_of(list(fronts(runs, track, metric, sessions)))
 
 
 def _table(curve: Curve, metrics: Sequence[Metric]) -> Table:
@@ -101,3 +215,108 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Curve]]") -> Chart:
     drawing = context_curve(lines, axis_of(metric), name=f"{title} over the size of the context")
     heading = f"Equal context sizes: {track_title(first.track)}"
     return Chart("contexts", "Context sizes", heading, about, drawing, legend)
+
+
+def fronts(
+    runs: Mapping[str, RunFolder], track: str, metric: Metric, sessions: Mapping[str, str]
+) -> Iterator[Front]:
+    """Yield the fronts of a track on the records that all its points have; see `AXES`.
+
+    Args:
+        runs: By their letters; nothing comes of them where none was asked at several sizes.
+        track: The track.
+        metric: What is scored.
+        sessions: The session of each record that the runs share.
+    """
+    if not any(run.summary_of(track).curve for run in runs.values()):
+        return
+    columns = {}
+    for letter, run in runs.items():
+        for size, inside in _sizes_of(run, track):
+            columns[letter, size, inside] = _values(inside, track, metric)
+    records = SharedRecords.of(metric, sessions, columns.values(), sessions)
+    points = []
+    for (letter, size, inside), values in columns.items():
+        run = runs[letter]
+        question, mean = question_of(run.folder, inside, track), records.mean(values)
+        each = tokens_shown(inside, track), question.seconds, question.cost
+        points.append(SizePoint(letter, size, values, mean, *each))
+    for axis in AXES:
+        taken = [getattr(point, axis) for point in points]
+        # Where nobody noted it, or all is free, there is nothing to weigh a score against.
+        if len(records.ids) and None not in taken and any(taken):
+            places = _places(points, axis, records, metric)
+            yield Front(track, metric.title.strip(), axis, tuple(places))
+
+
+def _sizes_of(run: RunFolder, track: str) -> Iterator[tuple[int | None, Path]]:
+    summary = run.summary_of(track)
+    if summary.curve is None:
+        yield summary.max_context_tokens, run.folder
+        return
+    *less, largest = [point.max_context_tokens for point in summary.curve.points]
+    for size in less:
+        yield size, folder_of(run.folder, size)
+    yield largest, run.folder
+
+
+def _values(inside: Path, track: str, metric: Metric) -> dict[str, float]:
+    return metric_values(values_in(inside / "scores.jsonl", track=track).get(track, {}), metric)
+
+
+def _places(
+    points: Sequence[SizePoint], axis: str, records: SharedRecords, metric: Metric
+) -> list[FrontPlace]:
+    sign = -1.0 if metric.lower_is_better else 1.0
+    spots = [Spot(getattr(point, axis), sign * (point.score.value or 0.0)) for point in points]
+    front = front_of(spots)
+    order = sorted(range(len(points)), key=lambda place: (spots[place].cost, place))
+    places = []
+    for place in order:
+        point, taken = points[place], spots[place].cost
+        if place in front:
+            places.append(FrontPlace(point, taken))
+            continue
+        rival = points[rival_of(place, spots, front)]
+        ahead = records.difference(rival.values, point.values)
+        places.append(FrontPlace(point, taken, rival, ahead))
+    return _corrected(places)
+
+
+def _corrected(places: Sequence[FrontPlace]) -> list[FrontPlace]:
+    """Correct every p for all points that are held to the front."""
+    ps = []
+    for place in places:
+        if place.difference is not None and place.difference.p is not None:
+            ps.append(place.difference.p)
+    held = iter(holm(ps))
+    corrected = []
+    for place in places:
+        p = None if place.difference is None or place.difference.p is None else next(held)
+        corrected.append(FrontPlace(place.point, place.taken, place.rival, place.difference, p))
+    return corrected
+
+
+def _more_of(found: Sequence[Front]) -> More | None:
+    """Return fronts as a comparison adds them to a track; None where there is none."""
+    if not found:
+        return None
+    tables: list[Part] = []
+    for front in found:
+        tables += [BLANK, _front_table(front)]
+    return More({"pareto": [front.as_json() for front in found]}, tables, EXPLANATION)
+
+
+def _front_table(front: Front) -> Table:
+    title, written = AXES[front.axis]
+    rows = []
+    for place in front.places:
+        point = place.point
+        behind = ("", "") if place.difference is None else change(place.difference.estimate)
+        size = "–" if point.size is None else f"{point.size:,}"
+        cells = size, Cell(written(place.taken), place.taken), scored(point.score), *behind
+        style = "bold" if place.rival is None else ""
+        rows.append(row_of(point.run, *cells, place.standing, style=style))
+    head = f"{track_title(front.track)}: {front.metric} against {title} (Pareto)"
+    columns = "at most", front.axis, "score", "behind", "95 % interval", ""
+    return Table(head, [named("run"), *figures(*columns)], rows)

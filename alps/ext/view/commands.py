@@ -37,8 +37,7 @@ def view(runs: list[Path], settings: "ViewSettings") -> None:
     if settings.serve:
         _serve_view(runs, settings.port)
         return
-    from alps.ext.view.files import write_files
-    from alps.ext.view.records import RecordLines
+    from alps.ext.view.records import RecordLines, write_files
     from alps.run.opened import open_run
 
     path = write_files(RecordLines([open_run(folder) for folder in runs]), Path(settings.out))

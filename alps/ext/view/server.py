@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alps.ext.view.files import assets, chunk_script, index_script, page
 from alps.ext.view.loopback import application_of
-from alps.ext.view.records import RecordLines
+from alps.ext.view.records import RecordLines, assets, chunk_script, index_script, page
 from alps.run.opened import open_run
 from alps.text import whole_number
 

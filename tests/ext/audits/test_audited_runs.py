@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alps.ext.audits.answer_seed import answer_seed
 from alps.ext.audits.corrections import powered_difference, ppi
+from alps.ext.audits.draws import answer_seed
 from alps.ext.audits.intervals import clopper_pearson
 from alps.ext.audits.records import Pairs, corrected_score
 from alps.ext.audits.slices import Errors, bent_by, family_of, script_of

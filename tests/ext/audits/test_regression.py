@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from alps.ext.audits.regression import clustered_effects
+from alps.ext.audits.slices import clustered_effects
 
 
 def data(seed, sessions=120, each=2, slope=0.3):

@@ -12,8 +12,7 @@ from alps.ext.audits.corrections import (
     rogan_gladen,
     youden,
 )
-from alps.ext.audits.grouped import few_differ, grouped_interval
-from alps.ext.audits.intervals import Confusion, confusion, wilson
+from alps.ext.audits.intervals import Confusion, confusion, few_differ, grouped_interval, wilson
 from alps.stats.bootstrap import Estimate
 from alps.stats.bounded import interval_by_variance
 from tests.few import few

@@ -5,7 +5,7 @@ import pytest
 
 from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
-from alps.ext.calibration.judge_questions import asked_in, population_hash
+from alps.ext.calibration.judge_of_run import asked_in, population_hash
 from alps.ext.calibration.labels import read_labels
 from alps.ext.calibration.sample import draw_labels
 from alps.judges.matching import RELATIONS

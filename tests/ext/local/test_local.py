@@ -11,9 +11,8 @@ import time
 import pytest
 
 from alps.errors import UsageError
-from alps.ext.local.files import ENVIRONMENT, model_file
 from alps.ext.local.sending import Started, sender
-from alps.ext.local.server import Server
+from alps.ext.local.server import ENVIRONMENT, Server, model_file
 from alps.llm.client import Client, Endpoint
 from alps.llm.ledger import Ledger
 from alps.llm.prices import price_of

@@ -8,8 +8,7 @@ import pytest
 
 from alps import evaluate
 from alps.errors import UsageError
-from alps.ext.memory.comparison import beside, print_beside
-from alps.ext.memory.comparison_runs import run_beside
+from alps.ext.memory.comparison import beside, print_beside, run_beside
 from alps.ext.memory.resolve import MemoryOptions, open_memory
 from alps.parsing import parse_settings
 from alps.run.source import open_data

@@ -9,10 +9,17 @@ import pytest
 from alps import evaluate
 from alps.errors import UsageError
 from alps.ext.memory import resolve
-from alps.ext.memory.attribution import STAGES, AnswerFacts, shares, stage_of
-from alps.ext.memory.closest_memory import ByMeaning
+from alps.ext.memory.attribution import (
+    STAGES,
+    AnswerFacts,
+    ByMeaning,
+    Found,
+    Located,
+    says,
+    shares,
+    stage_of,
+)
 from alps.ext.memory.diagnose import diagnose
-from alps.ext.memory.replay import Found, Located, says
 from alps.ext.memory.turns import Turns
 from alps.ext.personas.generate import generate
 from alps.ext.personas.settings import PersonaSettings

@@ -13,7 +13,7 @@ from alps.ext.memory.built_in import check_boxed, open_boxed
 from alps.ext.memory.connection import ClassConnection
 from alps.ext.memory.extractor import PROMPT, LlmMemory
 from alps.ext.memory.protocol import MeteredEndpoint, Opening, Session, SpokenTurn
-from alps.ext.memory.rules import statements
+from alps.ext.memory.turns import statements
 from tests.endtoend import write_rows
 from tests.loopback import Answer, serve
 

@@ -8,8 +8,7 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.memory.connection import ClassConnection, MemoryFailed
-from alps.ext.memory.notes.files import MOST_REPLIES, Files
-from alps.ext.memory.notes.plain import Notes
+from alps.ext.memory.notes.files import MOST_REPLIES, Files, Notes
 from alps.ext.memory.notes.tool import COMMANDS
 from alps.ext.memory.protocol import MeteredEndpoint, Opening, Session, SpokenTurn
 from alps.parsing import parse_settings

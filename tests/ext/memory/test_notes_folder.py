@@ -7,8 +7,18 @@ from contextlib import suppress
 
 import pytest
 
-from alps.ext.memory.notes.folder import DEEPEST, LARGEST, MOST, Folder
-from alps.ext.memory.notes.tool import COMMANDS, MOST_SHOWN, NAME, READING, carry_out, tool
+from alps.ext.memory.notes.tool import (
+    COMMANDS,
+    DEEPEST,
+    LARGEST,
+    MOST,
+    MOST_SHOWN,
+    NAME,
+    READING,
+    Folder,
+    carry_out,
+    tool,
+)
 
 SECRET = "the secret outside"
 

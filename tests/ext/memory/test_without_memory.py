@@ -10,8 +10,7 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.memory.board_readers import ALONE
-from alps.ext.memory.comparison import beside
-from alps.ext.memory.comparison_runs import run_beside
+from alps.ext.memory.comparison import beside, run_beside
 from alps.leaderboard.findings import Verification
 from alps.leaderboard.ranking import Board, build_boards
 from alps.leaderboard.references import read_references

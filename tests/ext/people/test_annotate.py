@@ -14,9 +14,8 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.people.annotate.export import export
-from alps.ext.people.annotate.items import open_work
+from alps.ext.people.annotate.items import gloss_in, open_work
 from alps.ext.people.annotate.journal import people_in, read_journal
-from alps.ext.people.annotate.questions import gloss_in
 from alps.ext.people.annotate.seat import Seat
 from alps.ext.people.annotate.server import application
 from alps.judges.calibration_file import rubric_of

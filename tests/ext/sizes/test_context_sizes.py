@@ -15,8 +15,8 @@ from alps import evaluate
 from alps.errors import UsageError
 from alps.ext.looking.report_page import write_report
 from alps.ext.memory.turns import Turns
-from alps.ext.sizes.pareto import fronts
-from alps.ext.sizes.run import folder_of
+from alps.ext.sizes.part import folder_of
+from alps.ext.sizes.tables import fronts
 from alps.parsing import parse_settings
 from alps.run.estimate import dry_run
 from alps.run.opened import open_run

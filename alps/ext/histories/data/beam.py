@@ -11,9 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from alps.ext.histories.authors.beam import ABILITIES, PUBLISHED
-from alps.ext.histories.fields import as_list, as_text, listed, role, text
-from alps.ext.histories.files import SetChoice, SetFiles, Together
-from alps.ext.histories.hub_rows import literal, rows_of
+from alps.ext.histories.files import (
+    SetChoice,
+    SetFiles,
+    Together,
+    as_list,
+    as_text,
+    listed,
+    literal,
+    role,
+    rows_of,
+    text,
+)
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.histories.authors.halumem import OUTCOME, PUBLISHED
-from alps.ext.histories.fields import listed, maybe_listed, role, text
-from alps.ext.histories.files import SetChoice, SetFiles, lines
+from alps.ext.histories.files import SetChoice, SetFiles, lines, listed, maybe_listed, role, text
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
 

@@ -7,9 +7,7 @@ what is in them.
 from pathlib import Path
 
 from alps.errors import DataError, UsageError
-from alps.ext.histories.files import SetChoice, SetFiles
-from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
-from alps.ext.histories.own_rows import (
+from alps.ext.histories.convert import (
     HISTORIES,
     QUESTIONS,
     HistoryLines,
@@ -17,6 +15,8 @@ from alps.ext.histories.own_rows import (
     SessionRow,
     by_history,
 )
+from alps.ext.histories.files import SetChoice, SetFiles
+from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
 
 

@@ -12,8 +12,16 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.histories.authors.locomo import PUBLISHED
-from alps.ext.histories.fields import listed, maybe_listed, text
-from alps.ext.histories.files import SetChoice, SetFiles, StoryPlace, Together, items
+from alps.ext.histories.files import (
+    SetChoice,
+    SetFiles,
+    StoryPlace,
+    Together,
+    items,
+    listed,
+    maybe_listed,
+    text,
+)
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
 

@@ -12,8 +12,16 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.histories.authors.longmemeval import PUBLISHED, RUBRICS
-from alps.ext.histories.fields import as_list, as_text, listed, role, text
-from alps.ext.histories.files import SetChoice, SetFiles, items
+from alps.ext.histories.files import (
+    SetChoice,
+    SetFiles,
+    as_list,
+    as_text,
+    items,
+    listed,
+    role,
+    text,
+)
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.histories.fields import as_list, maybe_listed, text
-from alps.ext.histories.files import SetChoice, SetFiles, WholeFile
+from alps.ext.histories.files import SetChoice, SetFiles, WholeFile, as_list, maybe_listed, text
 from alps.ext.histories.model import CitedSet, HistorySession, Message, Story
 from alps.ext.histories.task import tracks_of
 from alps.ext.histories.v3_questions import question_of, questions_in, when_at

@@ -3,6 +3,9 @@
 It is the plain baseline of memories that a model keeps itself. The run's `memory_llm=` is given a
 session, and edits the notes until it calls the tool no more; a search asks it which lines matter.
 What is found are lines of the notes, word for word: what else the model says is not shown.
+
+`memory=notes` is its twin that calls no tool and asks nobody: each turn is appended to a file, and
+`search` greps.
 """
 
 import json
@@ -15,18 +18,24 @@ from typing import Any
 
 import httpx
 
-from alps.ext.memory.notes.folder import ROOT, Folder, Refused, parts_of
 from alps.ext.memory.notes.tool import (
     COMMANDS,
     READING,
+    ROOT,
     VERSION,
+    Folder,
+    Parts,
+    Refused,
     carry_out,
     lines_of,
     listing,
+    parts_of,
     tool,
 )
 from alps.ext.memory.protocol import Hit, MeteredEndpoint, Opening, Session, Settled
+from alps.ext.memory.turns import whole_turns
 from alps.run.folder import write_json
+from alps.systems.retrievers import STOP_WORDS, TOKENS_VERSION, cut
 
 MOST_REPLIES = 30
 """Replies of the model to one session or one search; the last may call no tool."""
@@ -50,6 +59,7 @@ _PLACE = re.compile(
 )
 _BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
 _STATE = "state.json"
+_NOTE = re.compile(r"- \[(?P<at>[^\]]+)\] (?P<text>.+)")
 
 
 class Files:
@@ -221,3 +231,73 @@ def _distinct(lines: Iterator[str]) -> Iterator[Hit]:
         if text and not text.startswith("#") and text not in known:
             known.add(text)
             yield Hit(sha256(text.encode()).hexdigest()[:16], text)
+
+
+class Notes:
+    """A file for each session of a user, with a line for each turn and its time."""
+
+    persistent = True
+
+    def __init__(self) -> None:
+        self.settings: Mapping[str, Any] = {"search": "grep", "terms": TOKENS_VERSION}
+
+    def open(self, opening: Opening) -> None:
+        """Go on with the notes in the folder."""
+        self._place = opening.folder
+
+    def ingest(self, user: str, session: Session) -> None:
+        """Write down what was said; a session that is known is left out."""
+        folder, file = self._folder(user), (f"{session.id}.md",)
+        if file in folder.files():
+            return
+        lines = [f"# {session.id}"]
+        for said in whole_turns(session):
+            lines.append(f"- [{said.at}] {' '.join(said.text.splitlines())}")
+        folder.write(file, "\n".join(lines) + "\n")
+
+    def settle(self, user: str, timeout: float) -> Settled:
+        """Return at once: what was written can be found."""
+        return "ready"
+
+    def search(self, user: str, query: str, k: int, at: str) -> Sequence[Hit]:
+        """Return the lines with most of the words of the query, of those the latest first."""
+        wanted = _words(query)
+        found = []
+        for hit in reversed(self.memories(user)):
+            if shared := len(wanted & _words(hit.text)):
+                found.append((shared, hit))
+        found.sort(key=lambda pair: -pair[0])
+        return [hit for _, hit in found[:k]]
+
+    def memories(self, user: str) -> Sequence[Hit]:
+        """Return every line, the earliest first."""
+        folder = self._folder(user)
+        hits = (hit for parts in folder.files() for hit in _hits(folder, parts))
+        return sorted(hits, key=lambda hit: str(hit.created_at))
+
+    def forget(self, user: str, what: str) -> None:
+        """Delete the lines that say `what`."""
+        folder, wanted = self._folder(user), what.casefold()
+        for parts in folder.files():
+            lines = folder.read(parts).splitlines()
+            left = [line for line in lines if wanted not in line.casefold()]
+            if left != lines:
+                folder.write(parts, "\n".join(left) + "\n")
+
+    def reset(self, user: str) -> None:
+        """Delete all files of a user."""
+        rmtree(self._place / user, ignore_errors=True)
+
+    def _folder(self, user: str) -> Folder:
+        return Folder(self._place / user, bounded=False)
+
+
+def _hits(folder: Folder, parts: Parts) -> Iterator[Hit]:
+    session = parts[-1].removesuffix(".md")
+    for number, line in enumerate(folder.read(parts).splitlines(), start=1):
+        if note := _NOTE.fullmatch(line):
+            yield Hit(f"{session}:{number}", note["text"], None, note["at"], (session,))
+
+
+def _words(text: str) -> set[str]:
+    return set(cut(text)) - STOP_WORDS

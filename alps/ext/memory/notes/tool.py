@@ -2,20 +2,194 @@
 
 Commands and arguments are those of the memory tool in Anthropic's documentation ("Memory tool",
 type `memory_20250818`); every model that calls functions can use them.
+
+No path leads out of the folder. What a path says comes from a model. So names are checked first,
+and then each folder of a path is opened from the one above it, by its descriptor and without
+following a link: a process that swaps a folder for a link meanwhile changes nothing. A file is
+written under another name and moved to its place, so that what another name or a link leads to is
+never written.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-
-from alps.ext.memory.notes.folder import ROOT, Folder, Parts, Refused, parts_of, path_of
 
 NAME = "memory"
 VERSION = 1
 """Raised whenever the same call may be answered otherwise."""
 MOST_SHOWN = 16_000
 """Characters of one answer."""
+
+ROOT = "/memories"
+"""How paths begin, wherever the folder is."""
+LARGEST, MOST, DEEPEST, LONGEST_NAME = 100_000, 200, 4, 120
+"""Bytes of a file; files and folders; names in a path; bytes of a name."""
+_DEVICES = {"CON", "PRN", "AUX", "NUL"}
+_NUMBERED = ("COM", "LPT")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+# A pipe would be waited for
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_NEW = ".new"
+_ASKED_FOR = {
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+    errno.ENOTEMPTY,
+    errno.ELOOP,
+    errno.EINVAL,
+    errno.ENXIO,
+}
+_MISSING = "there is no such file or folder"
+
+Parts = tuple[str, ...]
+
+
+class Refused(Exception):
+    """What is not done, in one line for the model that asked."""
+
+
+class Folder:
+    """Files below `root`, which is made where it is missing.
+
+    Methods take what `parts_of` returns, and raise `Refused` for what they don't do.
+
+    Args:
+        root: The folder.
+        bounded: Whether `LARGEST` and `MOST` hold.
+    """
+
+    def __init__(self, root: Path, *, bounded: bool = True) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self._root, self._bounded = root, bounded
+
+    def files(self) -> list[Parts]:
+        """Return all files, by their paths; links and what is no file are left out."""
+        return sorted(parts for parts, is_file in self._walk(()) if is_file)
+
+    def is_folder(self, parts: Parts) -> bool:
+        """Tell whether a folder is there."""
+        with suppress(Refused), self._at(parts):
+            return True
+        return False
+
+    def read(self, parts: Parts) -> str:
+        """Return the text of a file."""
+        with self._above(parts) as (above, name):
+            found = os.stat(name, dir_fd=above, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                raise Refused(f"{path_of(parts)}: it is a folder; name a file in it")
+            _check_plain(parts, found)
+            with open(os.open(name, _FILE, dir_fd=above), "rb") as file:
+                # Another one may be there by now
+                _check_plain(parts, os.fstat(file.fileno()))
+                content = file.read(LARGEST + 1 if self._bounded else -1)
+        if self._bounded:
+            _check_size(parts, len(content))
+        return content.decode("utf-8", "replace")
+
+    def write(self, parts: Parts, text: str, *, new: bool = False) -> None:
+        """Write a file in one step, and its folders; a `new` one must not be there."""
+        content = text.encode(errors="replace")
+        if self._bounded:
+            _check_size(parts, len(content))
+        there = self._there()
+        if new and parts in there:
+            raise Refused(f"{path_of(parts)}: it is there already; edit, rename or delete it")
+        self._check_room(parts, there)
+        with self._above(parts, make=True) as (above, name):
+            with suppress(FileNotFoundError):
+                os.unlink(_NEW, dir_fd=above)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            with open(os.open(_NEW, flags, 0o666, dir_fd=above), "wb") as file:
+                file.write(content)
+            try:
+                os.rename(_NEW, name, src_dir_fd=above, dst_dir_fd=above)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(_NEW, dir_fd=above)
+
+    def delete(self, parts: Parts) -> None:
+        """Delete a file, or a folder with all that is in it."""
+        with self._above(parts) as (above, name):
+            found = os.stat(name, dir_fd=above, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                shutil.rmtree(name, dir_fd=above)
+            else:
+                os.unlink(name, dir_fd=above)
+
+    def rename(self, parts: Parts, to: Parts) -> None:
+        """Move a file or a folder to where nothing is."""
+        there = self._there()
+        if parts and parts not in there:
+            raise Refused(f"{path_of(parts)}: {_MISSING}")
+        if to in there or to[: len(parts)] == parts:
+            raise Refused(f"{path_of(to)}: it is there already, or inside of what is renamed")
+        self._check_room(to, there)
+        below = max(len(entry) for entry in there if entry[: len(parts)] == parts)
+        if len(to) + below - len(parts) > DEEPEST:
+            raise Refused(f"{path_of(to)}: at most {DEEPEST} names below {ROOT}")
+        with self._above(parts) as (above, name), self._above(to, make=True) as (below, new):
+            os.rename(name, new, src_dir_fd=above, dst_dir_fd=below)
+
+    def _there(self) -> set[Parts]:
+        return {parts for parts, _ in self._walk(())}
+
+    def _check_room(self, parts: Parts, there: set[Parts]) -> None:
+        made = {parts[:length] for length in range(1, len(parts) + 1)} - there
+        if self._bounded and made and len(there) + len(made) > MOST:
+            raise Refused(f"{path_of(parts)}: {MOST} files and folders are the most; delete some")
+
+    def _walk(self, parts: Parts) -> Iterator[tuple[Parts, bool]]:
+        with self._at(parts) as folder, os.scandir(folder) as found:
+            entries = [entry for entry in found if not _fault(entry.name)]
+            folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+            files = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+        for name in files:
+            yield (*parts, name), True
+        for name in folders:
+            yield (*parts, name), False
+            if len(parts) + 1 < DEEPEST:
+                # Another process may have moved it away by now
+                with suppress(Refused):
+                    yield from self._walk((*parts, name))
+
+    @contextmanager
+    def _above(self, parts: Parts, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """Yield the descriptor of the folder that something is in, and its name there."""
+        if not parts:
+            raise Refused(f"{ROOT}: it is the folder itself; name a file in it")
+        with self._at(parts[:-1], make=make) as above:
+            try:
+                yield above, parts[-1]
+            except OSError as error:
+                raise _refused(parts, error) from error
+
+    @contextmanager
+    def _at(self, parts: Parts, *, make: bool = False) -> Iterator[int]:
+        """Yield the descriptor of a folder."""
+        here = os.open(self._root, _FOLDER)
+        try:
+            for place, name in enumerate(parts, start=1):
+                try:
+                    if make:
+                        with suppress(FileExistsError):
+                            os.mkdir(name, dir_fd=here)
+                    below = os.open(name, _FOLDER, dir_fd=here)
+                except OSError as error:
+                    raise _refused(parts[:place], error) from error
+                os.close(here)
+                here = below
+            yield here
+        finally:
+            os.close(here)
 
 
 class _Asked(BaseModel):
@@ -197,3 +371,64 @@ _CARRIED_OUT: Mapping[str, Callable[[Folder, Any], str]] = {
     "delete": _delete,
     "rename": _rename,
 }
+
+
+def parts_of(path: str) -> Parts:
+    """Return the names in a path; none of `ROOT` itself.
+
+    Raises:
+        Refused: If it is outside, or a name is none that every file system takes.
+    """
+    if path != ROOT and not path.startswith(f"{ROOT}/"):
+        raise Refused(f"{_shown(path)}: paths begin with {ROOT}")
+    inside = path.removeprefix(ROOT).strip("/")
+    parts = tuple(inside.split("/")) if inside else ()
+    if len(parts) > DEEPEST:
+        raise Refused(f"{_shown(path)}: at most {DEEPEST} names below {ROOT}")
+    for name in parts:
+        if fault := _fault(name):
+            raise Refused(f"{_shown(path)}: {fault}")
+    return parts
+
+
+def path_of(parts: Sequence[str]) -> str:
+    """Return the path that `parts_of` reads."""
+    return "/".join((ROOT, *parts))
+
+
+def _fault(name: str) -> str:
+    """Say why no file may be called so; nothing where it may."""
+    if not name or name.startswith("."):
+        return "no name may be empty or begin with a dot"
+    if not name.isprintable() or set(name) & set("\\:"):
+        return "a name has no control characters, backslashes or colons"
+    if len(name.encode(errors="replace")) > LONGEST_NAME:
+        return f"a name has at most {LONGEST_NAME} bytes"
+    stem = name.partition(".")[0].strip().upper()
+    if stem in _DEVICES or (stem[:3] in _NUMBERED and stem[3:].isdigit()):
+        return f"{stem} is the name of a device"
+    return ""
+
+
+def _shown(path: str) -> str:
+    short = path if len(path) <= 80 else f"{path[:80]}…"
+    return short if short.isprintable() else ascii(short)
+
+
+def _check_plain(parts: Parts, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        raise Refused(f"{path_of(parts)}: it is a link or a device, which is not read")
+
+
+def _check_size(parts: Parts, size: int) -> None:
+    if size > LARGEST:
+        most = f"a file has at most {LARGEST:,} bytes; use several"
+        raise Refused(f"{path_of(parts)}: {most}")
+
+
+def _refused(parts: Parts, error: OSError) -> Exception:
+    """Return what to raise: a full disk and the like are no fault of the model."""
+    if error.errno not in _ASKED_FOR:
+        return error
+    why = _MISSING if error.errno == errno.ENOENT else str(error.strerror).lower()
+    return Refused(f"{path_of(parts)}: {why}")

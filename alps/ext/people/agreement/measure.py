@@ -1,14 +1,28 @@
-"""The agreement that `alps annotate agreement` measures: on gold, or on a label folder."""
+"""The agreement that `alps annotate agreement` measures: on gold, or on a label folder.
+
+That of a label folder is measured rubric by rubric.
+"""
 
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from alps.errors import UsageError, closest
 from alps.event_loop import run_loop
-from alps.ext.calibration.labels import ITEMS, LABELS, SCALE, read_labels
+from alps.ext.calibration.agreement import rater_estimates
+from alps.ext.calibration.labels import (
+    ITEMS,
+    LABELS,
+    SCALE,
+    LabelSet,
+    Verdict,
+    Verdicts,
+    read_labels,
+)
+from alps.ext.calibration.matrix import LabelMatrix, label_matrix, mean_kappa, pair_figures
 from alps.ext.people.agreement.annotations import (
     TITLES,
     TwoPeople,
@@ -18,10 +32,15 @@ from alps.ext.people.agreement.annotations import (
     release_beside,
 )
 from alps.ext.people.agreement.gold import GoldDraft, gold_agreement
-from alps.ext.people.agreement.labelled import label_agreement
 from alps.ext.people.agreement.matching import PUBLISHERS, JudgeRule, PublishersRule
-from alps.ext.people.agreement.rows import GoldAgreement, LabelAgreement
-from alps.ext.people.agreement.settings import AgreementSettings
+from alps.ext.people.agreement.rows import (
+    AgreementFigure,
+    GoldAgreement,
+    LabelAgreement,
+    LabelledRow,
+    PairOfPeople,
+)
+from alps.ext.people.settings import AgreementSettings
 from alps.judges.resolve import EMBEDDED_JUDGES
 from alps.llm.ledger import Ledger
 from alps.rows import Calls
@@ -31,8 +50,11 @@ from alps.run.services import check_judge, open_judge
 from alps.run.services import closing as closing_services
 from alps.run.session import effective_judge, refuse_without_effect
 from alps.run.summary import summarise_calls
+from alps.stats.bootstrap import DRAWS
 
 NO_DRAFT = "off"
+PAIRS = 15
+"""Of how many pairs of people each is shown; a study with many people has thousands."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +107,7 @@ def _on_labels(paths: Sequence[Path], settings: AgreementSettings) -> LabelAgree
             why = "labels of a label folder are compared on their scale"
             given = getattr(settings, name)
             raise UsageError(f"{name}={given} would change nothing: {why}; leave it out")
-    return label_agreement(read_labels(paths[0]), seed=settings.seed)
+    return _label_agreement(read_labels(paths[0]), seed=settings.seed)
 
 
 def write_row(row: GoldAgreement | LabelAgreement, path: Path) -> None:
@@ -147,3 +169,62 @@ def _on_gold(people: TwoPeople, draft: GoldDraft, settings: AgreementSettings) -
         most = settings.max_failures * (row.matched + missed)
         calls = summarise_calls(ledger.totals)
         return Measured(row, calls, "budget" in row.unjudged, missed > most)
+
+
+def _label_agreement(labels: LabelSet, *, seed: int = 0, draws: int = DRAWS) -> LabelAgreement:
+    """Measure human agreement per rubric; items with one label are left out.
+
+    Kappa is quadratic unless the scale is nominal, and the mean over pairs of people, weighted by
+    the items that they share. Derived labels (an adjudication) are nobody's own, and left out.
+
+    Raises:
+        UsageError: If no item has labels of two people.
+    """
+    # The matrix of a judge who said nothing: its rows are all items.
+    nobody = Verdicts("", dict.fromkeys(labels.items, Verdict(None)), "")
+    rubrics: dict[str, LabelledRow] = {}
+    for rubric in labels.rubrics:
+        row = _of_rubric(label_matrix(labels, rubric, nobody), seed=seed, draws=draws)
+        if row is not None:
+            rubrics[rubric] = row
+    if not rubrics:
+        raise UsageError("no item has labels of two people, which agreement needs")
+    return LabelAgreement(labels=labels.sha256, rubrics=rubrics)
+
+
+def _of_rubric(matrix: LabelMatrix, *, seed: int, draws: int) -> LabelledRow | None:
+    columns = dict(zip(matrix.names, zip(*matrix.people, strict=True), strict=True))
+    shared: dict[tuple[str, str], int] = {}
+    for one, other in combinations(columns, 2):
+        pairs = zip(columns[one], columns[other], strict=True)
+        if both := sum(None not in pair for pair in pairs):
+            shared[one, other] = both
+    if not shared:
+        return None
+    resampling = {"seed": seed, "draws": draws}
+    scale, clusters = matrix.scale, matrix.clusters
+    kappa = mean_kappa(matrix.people, scale, clusters, **resampling)
+    raters = rater_estimates(matrix.people, scale, clusters, **resampling)
+    figures = {} if kappa is None else {"kappa": AgreementFigure.of(kappa, "items")}
+    for name, estimate in raters.items():
+        figures[name] = AgreementFigure.of(estimate, "items")
+    chosen = sorted(shared, key=shared.__getitem__, reverse=True)[:PAIRS]
+    names = ["agreement", "kappa"] if scale.kind == "nominal" else ["agreement", "kappa", "mae"]
+    sides = [(columns[one], columns[other]) for one, other in chosen]
+    of_pairs = pair_figures(sides, scale, names, clusters, **resampling)
+    rows = []
+    for people, estimates in zip(chosen, of_pairs, strict=True):
+        own = {name: AgreementFigure.of(estimate, "items") for name, estimate in estimates.items()}
+        rows.append(PairOfPeople(people=people, figures=own))
+    return LabelledRow(
+        kind=scale.kind,
+        items=len(matrix.items),
+        twice=_twice(matrix.people),
+        people=list(columns),
+        figures=figures,
+        pairs=rows,
+    )
+
+
+def _twice(people: Sequence[Sequence[object]]) -> int:
+    return sum(len(row) - row.count(None) >= 2 for row in people)

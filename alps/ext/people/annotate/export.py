@@ -1,31 +1,66 @@
-"""Export of labels: label folders, gold in the release layout with a log of changes, queries."""
+"""Export of labels: label folders, gold in the release layout with a log of changes, queries.
+
+It says how far people moved their labels to what a judge or a draft says.
+"""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import combinations, takewhile
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from alps.data.release import write_track
 from alps.errors import DataError, UsageError
 from alps.ext.audits import SAMPLE
+from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.judge_of_run import JUDGE, read_judge_of_run
 from alps.ext.calibration.labels import ITEMS, LABELS, PEOPLE, SCALE, VERDICTS, read_scales
 from alps.ext.calibration.next_steps import after_export
-from alps.ext.people.annotate.anchoring import Anchoring, anchoring
 from alps.ext.people.annotate.decided import Decided, Which, decided
 from alps.ext.people.annotate.gold import ANNOTATED, MemoryChange, verified
-from alps.ext.people.annotate.items import RECORDS, SHOWN, Work, open_work, read_lines
-from alps.ext.people.annotate.journal import GivenLabel, people_in
+from alps.ext.people.annotate.items import RECORDS, SHOWN, LabelItem, Work, open_work, read_lines
+from alps.ext.people.annotate.journal import GivenLabel, before_shown, by_item, people_in
 from alps.folders import path_fault, refuse_full, same_file
 from alps.jsonl import Row, dump, parse_json
 from alps.run.folder import write_json, write_whole
+from alps.show.formatting import counted
+from alps.show.table import Table, named, printed, row_of, scored, ungrouped, with_interval
+from alps.stats.bootstrap import Estimate, clustered_mean
 
 ADJUDICATED = "adjudicated"
 CHANGES, QUERIES = "changes.jsonl", "queries.jsonl"
 # As the authors of the benchmark published theirs, and alps annotate agreement reads them.
 ANNOTATIONS, DRAFT = "annotations", "benchmark_data"
+
+# All fields together, where there are several.
+ALL = "all labels"
+
+
+@dataclass(frozen=True)
+class Anchoring:
+    """How the labels of one field changed after the judge or draft was shown.
+
+    Attributes:
+        seen: How many first labels were followed by what was shown.
+        towards: The share changed towards it, of those that differed from it.
+        away: The share changed away from it, of those that were the same.
+    """
+
+    seen: int
+    towards: Estimate
+    away: Estimate
+
+
+@dataclass(frozen=True)
+class _Change:
+    """One label: how far from what was shown it was before and after, in any unit."""
+
+    group: str
+    before: float
+    after: float
 
 
 @dataclass(frozen=True)
@@ -76,7 +111,7 @@ def export(folder: Path, out: Path, which: Which = "first") -> Exported:
         counts=counts,
         people=len({name for one in labels.values() for name in one.by}),
         differing=differing if work.plan.job != "queries" else 0,
-        anchoring=anchoring(work.items, people, scales),
+        anchoring=_anchoring(work.items, people, scales),
         next=_next(work, out),
     )
 
@@ -249,3 +284,112 @@ def _queries(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, 
                 rows.append({**about, "value": value, "query": query, "by": name})
     _write(out / QUERIES, rows)
     return {"memories": len(labels), "queries": len(rows)}
+
+
+def _anchoring(
+    items: Mapping[str, LabelItem],
+    people: Mapping[str, Sequence[GivenLabel]],
+    scales: Mapping[str, LabelScale],
+) -> dict[str, Anchoring]:
+    """Estimate anchoring by rubric and field, with intervals over sessions.
+
+    Numbers are nearer by their distance, on a scale with an order by that of their places, and
+    other labels where they are the same.
+    """
+    changes: dict[str, list[_Change]] = {ALL: []}
+    for said in people.values():
+        for item_id, of_item in by_item(said).items():
+            for name, change in _changes(items[item_id], of_item, scales):
+                changes.setdefault(name, []).append(change)
+                changes[ALL].append(change)
+    if len(changes) < 3:
+        changes.pop(ALL)
+    return {name: _estimate(of_field) for name, of_field in changes.items()}
+
+
+def _changes(
+    item: LabelItem, said: Sequence[GivenLabel], scales: Mapping[str, LabelScale]
+) -> Iterator[tuple[str, _Change]]:
+    first, last = before_shown(said), said[-1]
+    if first is None or first.shown or not last.shown or item.shown is None:
+        return
+    for name, shown in item.shown.items():
+        if shown is None or name == "quote" or name not in first.answer:
+            continue
+        # A memory that is rejected in the end has none of its fields any more.
+        after = last.answer.get(name)
+        scale = scales.get(item.rubric) if name == "label" else None
+        apart = [_apart(value, shown, scale) for value in (first.answer[name], after)]
+        yield f"{item.rubric}: {name}", _Change(item.group, *apart)
+
+
+def _apart(value: object, shown: object, scale: LabelScale | None) -> float:
+    if value == shown:
+        return 0.0
+    if scale is not None and scale.kind != "nominal" and value is not None:
+        places = scale.numbers[scale.codes([value, shown])]
+        return float(abs(places[0] - places[1]))
+    if isinstance(value, float) and isinstance(shown, float):
+        return abs(value - shown)
+    return 1.0
+
+
+def _estimate(changes: Sequence[_Change]) -> Anchoring:
+    apart = [change for change in changes if change.before]
+    same = [change for change in changes if not change.before]
+    return Anchoring(
+        seen=len(changes),
+        towards=_share([change.after < change.before for change in apart], apart),
+        away=_share([change.after > 0 for change in same], same),
+    )
+
+
+def _share(moved: Sequence[bool], changes: Sequence[_Change]) -> Estimate:
+    if not moved:
+        return Estimate(None, None, None, 0)
+    return clustered_mean(np.array(moved, dtype=np.float64), [one.group for one in changes])
+
+
+def print_export(done: Exported, console: Any) -> None:
+    """Print what was written, anchoring, and what to do next."""
+    parts = [f"{count:,} {name}" for name, count in done.counts.items()]
+    console.print(f"{done.folder}: {', '.join(parts)}", soft_wrap=True)
+    if done.anchoring:
+        titles = (
+            "changed after the judge or draft was shown",
+            "towards it",
+            "interval",
+            "of",
+            "away",
+            "of",
+        )
+        rows = []
+        for name, moved in done.anchoring.items():
+            towards, away = moved.towards, moved.away
+            cells = *with_interval(towards), ungrouped(towards.n), scored(away), ungrouped(away.n)
+            rows.append(row_of(name, *cells))
+        console.print(*printed([Table("", list(map(named, titles)), rows, layout="plain")]))
+        console.print(
+            "towards it: share of first labels that people changed towards the label shown, among "
+            "first labels that differed from the label shown; away: share of first labels that "
+            "people changed, among first labels that equalled the label shown."
+        )
+    if done.differing:
+        what = counted(done.differing, "item")
+        console.print(
+            f"Annotators differ on {what}: a third person decides with adjudicate=yes",
+            soft_wrap=True,
+        )
+    if done.next:
+        console.print(f"Next: {done.next}", soft_wrap=True)
+    for words in _compared(done):
+        console.print(f"Agreement: alps annotate agreement {words}", soft_wrap=True)
+
+
+def _compared(done: Exported) -> Iterator[str]:
+    """Yield the words of `alps annotate agreement` for an export: gold in pairs of people."""
+    people = sorted((done.folder / ANNOTATIONS).glob("annotator_*.jsonl"))
+    if len(people) > 2:
+        yield from (f"{first} {second}" for first, second in combinations(people, 2))
+    elif len(people) == 2 or (done.people > 1 and (done.folder / ITEMS).is_file()):
+        yield str(done.folder)

@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from alps.ext.datasets.audit_records import conversation
-from alps.ext.people.annotate.added import Added
-from alps.ext.people.annotate.decided import Decided, Ruling
-from alps.ext.people.annotate.items import Answer
-from alps.ext.people.annotate.memories import FIELDS
-from alps.ext.people.annotate.questions import EDIT, NOTHING, REJECT
+from alps.ext.people.annotate.decided import Added, Decided, Ruling
+from alps.ext.people.annotate.items import EDIT, NOTHING, REJECT, Answer
+from alps.ext.people.annotate.making import FIELDS
 from alps.jsonl import Row
 
 # The name of the split that is written.

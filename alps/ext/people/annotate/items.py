@@ -8,25 +8,61 @@ The files of a folder:
 - `shown.jsonl`: `{"item_id", "by", "answer"}`, what is hidden until a label is given.
 - `records.jsonl`: `{"record", "track", "input", "gold"}`, the rows that memories come from.
 - `journal-NAME.jsonl`: what one person said, `journal.Said` a line.
+
+Every choice has a code of one or two keys; all codes of a question are equally long, so that no
+label takes more than two keystrokes.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.labels import ITEMS
-from alps.ext.people.annotate.settings import Job
+from alps.ext.people.settings import Job
 from alps.jsonl import Row, parse_json, scan
+from alps.judges.rubric import labelled_as
 from alps.run.folder import write_json
-from alps.schema import FrozenRow
-from alps.slips import refuse_form_of
+from alps.schema import CANONICAL_LABELS, UNMAPPED, FrozenRow
+from alps.slips import read_toml, refuse_form_of
+from alps.text import fold
 
 PLAN, SHOWN, RECORDS = "annotate.json", "shown.jsonl", "records.jsonl"
 Answer = Mapping[str, Any]
+KEEP, EDIT, REJECT, ADD, NOTHING = "keep", "edit", "reject", "add", "nothing"
+WORDS = 25
+"""The most words of a query, as the authors of the benchmark ask for."""
+# Those of the authors' validator: explicit and stable, repeated, by default, weak.
+CONFIDENCES = (0.95, 0.8, 0.65, 0.5)
+TIME_SCOPES = ("long_term", "short_term", "past", "future")
+TYPES = ("direct", "indirect")
+_GLOSSES: Mapping[Any, str] = {
+    KEEP: "correct, and about this user",
+    EDIT: "about this user, but badly worded",
+    REJECT: "wrong, or not about this user",
+    ADD: "write a memory that the draft lacks",
+    NOTHING: "the draft is complete",
+    "direct": "the user says it",
+    "indirect": "the user implies it",
+    "long_term": "a trait or habit that lasts",
+    "short_term": "true for days or weeks",
+    "past": "no longer true",
+    "future": "a plan or an intention",
+    0.95: "said explicitly, and stable",
+    0.8: "said more than once",
+    0.65: "likely, and never contradicted",
+    0.5: "weak evidence",
+}
+"""When to give each answer, in one line under its button."""
+_LONGEST_GLOSS = 110
+_LISTED = re.MULTILINE | re.DOTALL
 
 
 class LabelPlan(FrozenRow):
@@ -141,3 +177,237 @@ def _item(row: Row, shown: Row, path: Path) -> LabelItem:
 def write_plan(folder: Path, plan: LabelPlan) -> None:
     """Write the plan; last, as a folder without one is not begun."""
     write_json(folder / PLAN, plan.model_dump())
+
+
+@dataclass(frozen=True)
+class AnswerChoice:
+    """One answer to a question: its value, its keys, its words, and when to give it."""
+
+    value: Any
+    code: str
+    text: str
+    gloss: str = ""
+
+    @property
+    def name(self) -> str:
+        """The value as a form has it."""
+        return str(self.value)
+
+
+@dataclass(frozen=True)
+class LabelQuestion:
+    """Something asked of an item.
+
+    Attributes:
+        name: The field of the answer that it fills.
+        unless: Verdicts after which it is not asked.
+    """
+
+    name: str
+    text: str
+    choices: Sequence[AnswerChoice]
+    unless: tuple[str, ...] = ()
+
+    def read(self, word: str) -> Any:
+        """Return the value of a form's word.
+
+        Raises:
+            UsageError: If it stands for none.
+        """
+        for choice in self.choices:
+            if choice.name == word:
+                return choice.value
+        raise UsageError(f"Choose an answer: {self.text}")
+
+
+@dataclass(frozen=True)
+class LabelForm:
+    """Form of an item: questions, text fields, and their initial values.
+
+    Attributes:
+        texts: By field, the words above a field of text, and whether it has several lines.
+        values: What the fields of text start as.
+    """
+
+    questions: Sequence[LabelQuestion]
+    texts: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def single(self) -> bool:
+        """Whether one answer is all: choosing it commits it."""
+        return len(self.questions) == 1 and not self.texts
+
+
+def form_of(item: LabelItem, scales: Mapping[str, LabelScale]) -> LabelForm:
+    """Return the form of an item."""
+    if item.rubric in scales:
+        return LabelForm((_on_scale(scales[item.rubric], item.rubric),))
+    if item.rubric == "queries":
+        texts = {"query": "A query that needs this memory", "second": "Another one, or none"}
+        return LabelForm((), texts)
+    verdicts = (ADD, NOTHING) if item.rubric == "missing" else (KEEP, EDIT, REJECT)
+    texts = {"value": "The memory", "quote": "Quote from the dialogue (evidence)"}
+    values = {} if item.rubric == "missing" else {"value": item.payload["memory"]["value"]}
+    return LabelForm((_verdict(verdicts), *_of_a_memory(item)), texts, values)
+
+
+def _on_scale(scale: LabelScale, rubric: str) -> LabelQuestion:
+    known = labelled_as(rubric, ())
+    text = "" if known is None else known.text
+    values = scale.values
+    numbers = all(isinstance(value, int) and 0 <= value <= 9 for value in values)
+    choices = []
+    for place, value in enumerate(values, start=1):
+        code = str(value) if numbers else _code(place, len(values))
+        word = _met(value, values)
+        choices.append(
+            AnswerChoice(value, code, word, gloss_in(text, word.replace(" ", "_"), rubric))
+        )
+    return LabelQuestion("label", "Your label", choices)
+
+
+def _met(value: object, values: Sequence[object]) -> str:
+    """Say in words what 0 and 1 mean."""
+    if tuple(values) == (0, 1):
+        return "met" if value == 1 else "not met"
+    return str(value)
+
+
+@cache
+def _glosses() -> Mapping[str, Mapping[str, str]]:
+    """Return those of labels of our rubrics whose own sentences are too long for a line."""
+    return read_toml(Path(str(files("alps.judges"))) / "glosses.toml")
+
+
+def gloss_in(text: str, label: str, rubric: str) -> str:
+    """Return a rubric's explanation of a label, on one line; empty if there is none.
+
+    Args:
+        text: The rubric; its labels are items of a list, as "- `met`: the constraint is kept."
+        label: The label, as the rubric has it.
+        rubric: Its name, which ends in the dimension where the rubric has a list for each.
+    """
+    if (known := _glosses().get(rubric, {}).get(label)) is not None:
+        return known
+    for section in text.split("\n### ")[1:]:
+        if rubric.endswith(section.partition(":")[0]):
+            text = section
+    found = re.search(rf"^- `?{re.escape(label)}`?: (.+?)(?=\n *\n|\n *- |\Z)", text, _LISTED)
+    if found is None:
+        return ""
+    said = " ".join(found[1].split())
+    # «Everything else.» alone says too little.
+    sentences = re.split(r"(?<=[.;]) ", said.removeprefix("everything else. "), maxsplit=1)
+    line = sentences[0].rstrip(".;:")
+    line = line if len(line) <= _LONGEST_GLOSS else f"{line[:_LONGEST_GLOSS].rpartition(' ')[0]} …"
+    return f"{line[0].lower()}{line[1:]}" if line[1:2].islower() else line
+
+
+def _code(place: int, count: int) -> str:
+    return str(place) if count < 10 else f"{place:02}"
+
+
+def _verdict(words: Sequence[str]) -> LabelQuestion:
+    choices = [AnswerChoice(word, word[0], word, _GLOSSES[word]) for word in words]
+    text = "Is a memory missing?" if ADD in words else "What should be done with this memory?"
+    return LabelQuestion("verdict", text, choices)
+
+
+def _of_a_memory(item: LabelItem) -> list[LabelQuestion]:
+    """Return the questions about a memory that is kept, edited or added."""
+    named: list[tuple[str, str, Sequence[Any]]] = [
+        ("type", "How does the user express this memory?", TYPES),
+        ("time_scope", "When is the memory true?", TIME_SCOPES),
+        ("confidence", "How certain is the memory?", CONFIDENCES),
+    ]
+    questions = []
+    for name, text, values in named:
+        choices = []
+        for n, value in enumerate(values, 1):
+            word = str(value).replace("_", " ")
+            choices.append(AnswerChoice(value, str(n), word, _GLOSSES[value]))
+        questions.append(_unless_rejected(name, text, choices))
+    turns = [n for n, turn in enumerate(item.payload["dialogue"]) if turn["role"] == "user"]
+    shown = [
+        AnswerChoice(turn, _code(n, len(turns) + 1), f"turn {n}")
+        for n, turn in enumerate(turns, start=1)
+    ]
+    questions.append(_unless_rejected("evidence", "Which turn expresses this memory?", shown))
+    questions.append(_unless_rejected("label", "What is this memory about?", _labels()))
+    return questions
+
+
+def _unless_rejected(name: str, text: str, choices: Sequence[AnswerChoice]) -> LabelQuestion:
+    return LabelQuestion(name, text, choices, unless=(REJECT, NOTHING))
+
+
+def _labels() -> list[AnswerChoice]:
+    """Return the taxonomy: the first key is the group, the second the label in it."""
+    groups: dict[str, int] = {}
+    choices = []
+    for label in CANONICAL_LABELS:
+        group, _, rest = label.partition("/")
+        groups[group] = groups.get(group, 0) + 1
+        code = f"{len(groups)}{groups[group]}"
+        choices.append(AnswerChoice(label, code, f"{group} / {rest}".replace("_", " ")))
+    return [*choices, AnswerChoice(UNMAPPED, "00", "none of these")]
+
+
+def read_answer(item: LabelItem, form: LabelForm, given: Mapping[str, str]) -> Answer:
+    """Return the answer that a filled-in form gives.
+
+    Raises:
+        UsageError: If something is missing or does not fit; one sentence for whoever labels.
+    """
+    answer: dict[str, Any] = {}
+    for question in form.questions:
+        if answer.get("verdict") in question.unless and question.unless:
+            continue
+        answer[question.name] = question.read(given.get(question.name, ""))
+    if item.rubric == "queries":
+        return {"queries": read_queries(item, given)}
+    if answer.get("verdict") in (REJECT, NOTHING) or not form.texts:
+        return answer
+    return answer | _texts(item, answer, given)
+
+
+def _texts(item: LabelItem, answer: Answer, given: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the value and the quote of a memory, checked against the dialogue.
+
+    The quote is None where no words of the turn were marked.
+    """
+    value = given.get("value", "").strip()
+    turn = item.payload["dialogue"][answer["evidence"]]["text"]
+    quote = given.get("quote", "").strip()
+    if not value:
+        raise UsageError("Write the memory")
+    if fold(quote) not in fold(turn):
+        raise UsageError(
+            "The quote is not in the selected turn: copy it from there, or leave it empty"
+        )
+    old = item.payload.get("memory", {}).get("value", "")
+    if answer["verdict"] == EDIT and fold(value) == fold(old):
+        raise UsageError("The memory is unchanged: edit it, or choose keep")
+    if answer["verdict"] == KEEP and fold(value) != fold(old):
+        raise UsageError("The memory has changed: choose edit, or restore the text")
+    return {"value": value, "quote": quote or None}
+
+
+def read_queries(item: LabelItem, given: Mapping[str, str]) -> list[str]:
+    """Return one or two queries for a memory: at most 25 words, and not its value word by word.
+
+    Raises:
+        UsageError: If one is too long, or gives the memory away.
+    """
+    queries = [given.get(name, "").strip() for name in ("query", "second")]
+    queries = [query for query in queries if query]
+    value = fold(item.payload["memory"]["value"])
+    if not queries:
+        raise UsageError("Write a query")
+    for query in queries:
+        if len(query.split()) > WORDS:
+            raise UsageError(f"The query has {len(query.split())} words: use at most {WORDS}")
+        if value in fold(query):
+            raise UsageError("The query repeats the memory: ask without stating the memory")
+    return queries

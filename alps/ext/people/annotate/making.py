@@ -2,28 +2,60 @@
 
 Answers to rate and memories to relate are drawn as `alps annotate draw` draws them; what the run's
 judge said of them is put aside, to be shown after a label is given.
+
+Memories to be verified are gold of the release layout, or a run's answers.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
+from alps.data.release import open_split, read_track
 from alps.errors import UsageError
 from alps.ext.calibration.correct_again import judge_of_run
-from alps.ext.calibration.judge_of_run import JUDGE
-from alps.ext.calibration.judge_questions import JudgeCall, asked_in
+from alps.ext.calibration.judge_of_run import JUDGE, JudgeCall, asked_in
 from alps.ext.calibration.labels import ITEMS
-from alps.ext.calibration.sample import draw_audit, draw_labels
+from alps.ext.calibration.sample import draw_audit, draw_labels, rank
+from alps.ext.datasets.audit_records import at, conversation, dicts_at, text_at, track_folders
 from alps.ext.people.annotate.items import PLAN, RECORDS, SHOWN, LabelPlan, open_work, write_plan
-from alps.ext.people.annotate.memories import Memories, memories_of
-from alps.ext.people.annotate.settings import JOBS, Job, Settings
+from alps.ext.people.settings import JOBS, Job, Settings
 from alps.jsonl import Row, dump, scan
 from alps.judges.matching import UNRELATED, MatchQuestion
 from alps.run.folder import write_json, write_whole
-from alps.run.opened import AnswerKey, find_run, open_run, read_rows
+from alps.run.opened import MANIFEST, RUNS, AnswerKey, find_run, open_run, read_rows
 from alps.run.source import open_again
 
 _DRAFT = "draft"
+
+# The fields that a person gives of a memory, and that are hidden until they do.
+FIELDS = ("type", "label", "time_scope", "confidence")
+_TAKEN = ("split", "n", "seed", "annotators", "blind", "target", "audit", "audit_seed")
+
+
+@dataclass(frozen=True)
+class _Memories:
+    """The memories of one record, and its dialogue.
+
+    Attributes:
+        name: Track and id of the record.
+        record: The track, and the rows of input and gold, as they are exported again.
+        system: The system that predicted the memories; None where they are gold.
+    """
+
+    name: str
+    session_id: str
+    dialogue: Sequence[Row]
+    items: Sequence[Row]
+    record: Row
+    system: str | None = None
+
+    def draft_of(self, memory: Row) -> Row:
+        """Return the fields of a draft that are hidden until the person's own label."""
+        evidence: Any = memory.get("evidence") or {}
+        draft = {name: memory.get(name) for name in FIELDS}
+        return draft | {"evidence": evidence.get("utterance_index"), "quote": evidence.get("text")}
 
 
 def make_work(folder: Path, plan: LabelPlan) -> None:
@@ -88,7 +120,7 @@ def _labels(asked: JudgeCall, row: Row) -> Iterator[tuple[str, object]]:
 
 
 def _of_memories(folder: Path, plan: LabelPlan) -> None:
-    sessions = memories_of(plan.source, plan.split, n=plan.n, seed=plan.seed)
+    sessions = _memories_of(plan.source, plan.split, n=plan.n, seed=plan.seed)
     rows: list[Row] = []
     shown: list[Row] = []
     records: list[Row] = []
@@ -108,7 +140,7 @@ def _of_memories(folder: Path, plan: LabelPlan) -> None:
     write_whole(folder / RECORDS, b"".join(map(dump, records)))
 
 
-def _rows_of(session: Memories, job: Job) -> Iterator[tuple[Row, Row | None]]:
+def _rows_of(session: _Memories, job: Job) -> Iterator[tuple[Row, Row | None]]:
     """Yield the items of a session, and what is shown after each is labelled."""
     about = {"system": session.system, "cluster": session.session_id, "language": None}
     for memory in session.items:
@@ -184,4 +216,73 @@ def _plan(settings: Settings, source: str, job: Job) -> LabelPlan:
     return LabelPlan(job=job, source=source, people=people, **of_plan)
 
 
-_TAKEN = ("split", "n", "seed", "annotators", "blind", "target", "audit", "audit_seed")
+def _memories_of(source: str, split: str | None, *, n: int, seed: int) -> list[_Memories]:
+    """Return memories of whole records, drawn at random by `seed` until there are `n` of them.
+
+    Raises:
+        UsageError: If `source` is neither a run nor data.
+        DataError: If a row can't be read.
+    """
+    found = [*(_of_run(source, split) if names_run(source) else _of_data(source, split))]
+    found.sort(key=lambda one: rank(seed, one.name))
+    drawn: list[_Memories] = []
+    count = 0
+    for one in found:
+        if count >= n:
+            break
+        drawn.append(one)
+        count += max(1, len(one.items))
+    return drawn
+
+
+def names_run(source: str) -> bool:
+    """Tell whether `source` names a run rather than data."""
+    here = Path(source).expanduser()
+    # A folder of data here may be called as a run among the runs is.
+    return ((here if here.exists() else RUNS / source) / MANIFEST).is_file()
+
+
+def _of_data(source: str, split: str | None) -> Iterator[_Memories]:
+    for track, folder in track_folders(open_split(source, split)):
+        for pair in read_track(folder):
+            # A record without memories may lack some; one of another task has no such list.
+            if at(pair.gold, "gold", "memory_items") is not None:
+                items = _readable(dicts_at(pair.gold, "gold", "memory_items"))
+                yield _memories(track, pair.input, items)
+
+
+def _of_run(source: str, split: str | None) -> Iterator[_Memories]:
+    if split is not None:
+        raise UsageError(f"split={split}: the run sets the split; leave it out")
+    run = open_run(find_run(source))
+    settings = run.manifest.settings
+    open_again(run.folder, run.manifest)  # refuses data that changed since
+    rows = read_rows(run.folder / "predictions.jsonl")
+    for track, folder in track_folders(open_split(settings["data"], settings.get("split"))):
+        for pair in read_track(folder):
+            row = rows.get(AnswerKey(track, pair.input["benchmark_id"]))
+            if at(row, "prediction", "memory_items") is not None:
+                items = _readable(dicts_at(row, "prediction", "memory_items"))
+                yield _memories(track, pair.input, items, str(settings["model"]))
+
+
+def _readable(items: Sequence[Row]) -> list[Row]:
+    """Return the memories with a value, each under an id of its own: of equal ones one was lost."""
+    named: dict[str, Row] = {}
+    for place, item in enumerate(items, start=1):
+        name = str(item.get("memory_id") or f"m{place}")
+        while name in named:
+            name = f"{name}-{place}"
+        if item.get("value"):
+            named[name] = {**item, "memory_id": name}
+    return list(named.values())
+
+
+def _memories(track: str, row: Row, items: Sequence[Row], system: str | None = None) -> _Memories:
+    name = f"{track}/{row['benchmark_id']}"
+    session = text_at(row, "session_id") or row["benchmark_id"]
+    dialogue = [{"role": role, "text": text} for role, text in conversation(row)]
+    about = {name: value for name, value in row.items() if name != "input"}
+    gold = {**about, "gold": {"memory_items": [*items]}}
+    record = {"record": name, "track": track, "input": row, "gold": gold}
+    return _Memories(name, session, dialogue, items, record, system)

@@ -1,19 +1,26 @@
-"""The page: one item, its questions, and how far the work is."""
+"""The page: one item, its questions, and how far the work is.
+
+Of what the labels are for only the width is shown, never the value: it would be a hint.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from alps.ext.calibration.labels import SCALE
-from alps.ext.people.annotate.figures import WorkProgress
-from alps.ext.people.annotate.items import Answer, LabelItem
-from alps.ext.people.annotate.questions import LabelForm
-from alps.ext.people.annotate.seat import Seat, Step
+from alps.ext.people.annotate.decided import differing
+from alps.ext.people.annotate.items import KEEP, Answer, LabelForm, LabelItem
+from alps.ext.people.annotate.journal import people_in
+from alps.ext.people.annotate.seat import Seat, Step, first_labels
 from alps.judges.calibration_file import rubric_of
 from alps.show.html import page_environment
+from alps.stats.bootstrap import Estimate, clustered_mean
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -35,6 +42,35 @@ _WORDS = {
     "queries": "Write queries",
 }
 _STAGES = {"first": "", "revised": "second look, after {}", "adjudicated": "decide between labels"}
+
+# Under this many labels an interval may be narrow by chance: nobody is told to stop.
+FEWEST = 30
+_Labels = Mapping[str, Mapping[str, Answer]]
+
+
+@dataclass(frozen=True)
+class WorkProgress:
+    """How far the work is, of all people together.
+
+    Attributes:
+        agreement: Of two people, on the items that both labelled.
+        half: Half the width of the interval of what the labels are for; of several rubrics, of the
+            one where it is widest.
+        target: The half-width that was asked for.
+        what: What the labels are for.
+        differing: How many items people label differently, and nobody has decided.
+    """
+
+    agreement: Estimate | None
+    half: float | None
+    target: float | None
+    what: str
+    differing: int
+
+    @property
+    def reached(self) -> bool:
+        """Whether the interval is as narrow as was asked for."""
+        return self.target is not None and self.half is not None and self.half <= self.target
 
 
 class Part(NamedTuple):
@@ -208,3 +244,73 @@ def _start(step: Step, given: Mapping[str, str] | None) -> dict[str, str]:
     # Shown before a label is given only where the folder is not blind: the draft is then filled in.
     filled = {} if step.form.single or step.stage != "first" else as_form(step.shown)
     return {**step.form.values, **filled, **as_form(step.said)}
+
+
+def standing_of(seat: Seat) -> WorkProgress:
+    """Return how far the work in the folder of `seat` is."""
+    said = people_in(seat.folder)
+    labels = {name: first_labels(rows) for name, rows in said.items()}
+    decided: set[str] = set()
+    for rows in said.values():
+        decided.update(one.item_id for one in rows if one.stage == "adjudicated")
+    waiting = [one for one in differing(seat.work, said) if one.item.item_id not in decided]
+    judged = any(item.shown is not None for item in seat.work.items.values())
+    what = "how often judge and people agree" if judged else "how many are accepted"
+    return WorkProgress(
+        agreement=_agreement(seat.work.items, labels),
+        half=_half_width(seat, labels),
+        target=seat.work.plan.target,
+        what="how many memories are kept" if seat.work.plan.job == "gold" else what,
+        differing=len(waiting),
+    )
+
+
+def _agreement(items: Mapping[str, LabelItem], labels: _Labels) -> Estimate | None:
+    """Estimate how often two people agree about an item, over all pairs of people."""
+    equal: list[float] = []
+    groups: list[str] = []
+    for item_id, item in items.items():
+        main = [_main(of_person[item_id]) for of_person in labels.values() if item_id in of_person]
+        if len(main) < 2 or main[0] is None:
+            continue
+        alike = 0
+        for place, one in enumerate(main):
+            alike += main[place + 1 :].count(one)
+        equal.append(alike / (len(main) * (len(main) - 1) / 2))
+        groups.append(item.group)
+    return clustered_mean(np.array(equal), groups) if equal else None
+
+
+def _main(answer: Answer) -> object:
+    """Return what an answer comes to: its verdict, else its label; None of what is written."""
+    return answer.get("verdict", answer.get("label"))
+
+
+def _half_width(seat: Seat, labels: _Labels) -> float | None:
+    """Return half the width of the widest interval, None while there are too few labels for one."""
+    by_rubric: dict[str, list[tuple[float, str]]] = {}
+    for of_person in labels.values():
+        for item_id, answer in of_person.items():
+            item = seat.work.items[item_id]
+            value = _value(item, answer, seat)
+            if value is not None:
+                by_rubric.setdefault(item.rubric, []).append((value, item.group))
+    widest = 0.0
+    for pairs in by_rubric.values():
+        values, groups = zip(*pairs, strict=True)
+        done = clustered_mean(np.array(values), groups)
+        if len(pairs) < FEWEST or done.low is None or done.high is None:
+            return None
+        widest = max(widest, (done.high - done.low) / 2)
+    return widest or None
+
+
+def _value(item: LabelItem, answer: Answer, seat: Seat) -> float | None:
+    """Return what a label adds to the figure that it is for; None where it adds nothing."""
+    if item.rubric == "gold":
+        return float(answer["verdict"] == KEEP)
+    if item.rubric not in seat.scales:
+        return None
+    if item.shown is not None:
+        return float(item.shown["label"] == answer["label"])
+    return float(answer["label"] in seat.positive.get(item.rubric, ()))

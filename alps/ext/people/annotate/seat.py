@@ -1,6 +1,10 @@
-"""A person's way through the items: what comes next, and what becomes of what they say."""
+"""A person's way through the items: what comes next, and what becomes of what they say.
+
+Who labels what, in which order, follows from the seed alone, so that every page comes to the same.
+"""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -10,9 +14,20 @@ from alps.errors import UsageError
 from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.label_rows import Value
 from alps.ext.calibration.labels import SCALE, read_scales
-from alps.ext.people.annotate.assignment import order_for
-from alps.ext.people.annotate.differences import LabelDifference, differing
-from alps.ext.people.annotate.items import Answer, LabelItem, Work, open_work
+from alps.ext.calibration.next_steps import export_command, how_to_correct_f1, purpose_of
+from alps.ext.calibration.sample import rank
+from alps.ext.people.annotate.decided import LabelDifference, differing
+from alps.ext.people.annotate.items import (
+    ADD,
+    Answer,
+    LabelForm,
+    LabelItem,
+    LabelPlan,
+    Work,
+    form_of,
+    open_work,
+    read_answer,
+)
 from alps.ext.people.annotate.journal import (
     GivenLabel,
     LabelJournal,
@@ -21,7 +36,8 @@ from alps.ext.people.annotate.journal import (
     by_item,
     people_in,
 )
-from alps.ext.people.annotate.questions import ADD, LabelForm, form_of, read_answer
+
+_NOBODY = "me"  # the default of as=
 
 
 @dataclass(frozen=True)
@@ -221,3 +237,52 @@ def first_labels(said: Sequence[GivenLabel]) -> dict[str, Answer]:
         if (one := before_shown(of_item)) is not None:
             labels[item_id] = one.answer
     return labels
+
+
+def order_for(work: Work, person: str) -> list[LabelItem]:
+    """Return the items of a person; those of one session follow each other.
+
+    Where those who label are named, each group of items goes to `annotators` of them, and all have
+    about as many; else whoever comes labels everything, in an order of their own. For an audit all
+    follow the order of the drawing: who stops early leaves a smaller share.
+    """
+    groups: dict[str, list[LabelItem]] = {}
+    for item in work.items.values():
+        groups.setdefault(item.group, []).append(item)
+    plan = work.plan
+    if plan.people:
+        assigned = _assign([*groups], plan)
+        groups = {name: items for name, items in groups.items() if person in assigned[name]}
+    ordered: list[LabelItem] = []
+    names = [*groups]
+    if plan.audit is None:
+        names.sort(key=lambda name: rank(plan.seed, person, name))
+    for name in names:
+        ordered += groups[name]
+    return ordered
+
+
+def _assign(names: Sequence[str], plan: LabelPlan) -> dict[str, tuple[str, ...]]:
+    """Return the people of each group: always those with the fewest so far, ties by the seed."""
+    load: Counter[str] = Counter()
+    assigned = {}
+    for name in sorted(names, key=lambda name: rank(plan.seed, "", name)):
+        ranked = sorted(
+            plan.people, key=lambda person: (load[person], rank(plan.seed, person, name))
+        )
+        assigned[name] = tuple(ranked[: plan.annotators])
+        load.update(assigned[name])
+    return assigned
+
+
+def lines_at_start(seat: Seat) -> list[str]:
+    """Return what a person reads before the first label."""
+    plan = seat.work.plan
+    lines: list[str] = []
+    if plan.job in ("rate", "match"):
+        pairs, audit = plan.job == "match", plan.audit is not None
+        lines.append(purpose_of(plan.source, pairs=pairs, audit=audit))
+        if pairs and not audit:
+            person = "" if seat.person == _NOBODY else seat.person
+            lines.append(how_to_correct_f1(plan.source, person))
+    return [*lines, f"When the items are labelled: {export_command(seat.folder)}"]

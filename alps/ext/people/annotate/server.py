@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from alps.errors import UsageError
-from alps.ext.people.annotate.figures import WorkProgress, standing_of
-from alps.ext.people.annotate.page import environment, render
+from alps.ext.people.annotate.page import WorkProgress, environment, render, standing_of
 from alps.ext.people.annotate.seat import Seat
 from alps.ext.view.loopback import application_of
 from alps.text import whole_number

@@ -1,10 +1,10 @@
-"""Settings of `alps annotate` and `alps annotate export`."""
+"""Settings of `alps annotate`, `alps annotate export` and `alps annotate agreement`."""
 
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, create_model
 
-from alps.keys import FrozenSettings, HomePath, Share
+from alps.keys import AskSettings, Format, FrozenSettings, HomePath, Share
 
 Job = Literal["rate", "match", "gold", "queries"]
 JOBS: tuple[Job, ...] = get_args(Job)
@@ -71,3 +71,21 @@ class LabelExportSettings(FrozenSettings):
     labels: Literal["first", "revised"] = Field(
         "first", description="first: labels given before anything was shown; revised: last labels"
     )
+
+
+class AgreementSettings(AskSettings):
+    """Settings of `alps annotate agreement`."""
+
+    rule: str = Field(
+        "publishers",
+        description="rule that matches memories: publishers, lexical, minilm or PROVIDER/MODEL",
+    )
+    draft: HomePath | None = Field(
+        None,
+        description="draft that both people started from: a release or a file; off: none "
+        "[the release next to their files]",
+    )
+    judge: str = Field("", description="use rule= instead")
+    seed: int = Field(0, ge=0, description="random seed for resampling the items of a label folder")
+    out: HomePath | None = Field(None, description="file to write")
+    format: Format = Field("table", description="table or json")
