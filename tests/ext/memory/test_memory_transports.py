@@ -277,7 +277,10 @@ class Lacks:
         ),
         (["memory=program:no-such-program"], "no-such-program: command not found"),
         (["memory=http://a:b@c/"], "an address must not contain a user, password or query"),
-        (["memory=http://c", "memory.size=3"], "memory.size: a server takes only memory.headers.NAME"),
+        (
+            ["memory=http://c", "memory.size=3"],
+            "memory.size: a server takes only memory.headers.NAME",
+        ),
         (["memory=none", "memory.size=3"], "memory.size: memory=none takes no options"),
         (["memory=bm26"], "memory=bm26: unknown — did you mean 'bm25'?"),
         (["memory=http://c", "memory.headers.X=env:NOT_SET_AT_ALL"], "NOT_SET_AT_ALL is not set"),
