@@ -56,8 +56,8 @@ class MemoryKeys(MemoryModels, RunKeys):
     reader: str | None = Field(None, description="reader of model=memory:NAME [rules]")
     max_context_tokens: ContextSizes = Field(
         None,
-        description="limit on tokens of history, oldest turns dropped; several, such as 256,1k,4k, "
-        "for a curve (utilization, personamem)",
+        description="limit on tokens of history, oldest turns dropped; several values, such as "
+        "256,1k,4k, to compare context sizes (utilization, personamem)",
     )
     k: int = Field(5, ge=1, le=1_000, description="memories to retrieve")
 
