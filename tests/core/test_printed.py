@@ -28,6 +28,7 @@ OTHERS = (
     (r"^\d\d:\d\d:\d\d ", "HH:MM:SS "),
     (r"done in [\d.]+ s", "done in SECONDS"),
     (r"[\d.]+ m?s a query", "TIME a query"),
+    (r"Mean time per query: [\d.]+ m?s", "Mean time per query: TIME"),
     (r"\s\(tried\sfor\s[^;]+;\spatience=\swaits\slonger\)", ""),
     # What a memory system took.
     (r"^( (open|ingest|settle|search|answer|delete|reset) +\d+)( +[\d.]+)+$", r"\1  SECONDS"),
