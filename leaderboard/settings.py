@@ -18,7 +18,9 @@ class SubmitSettings(BaseModel):
     name: str | None = Field(None, description="name of the system on boards [its model]")
     org: str | None = Field(None, description="organisation that submits")
     url: str | None = Field(None, description="https://… page about the system")
-    notes: str | None = Field(None, description="at most 2,000 characters")
+    notes: str | None = Field(
+        None, description="how the answers were made, at most 2,000 characters"
+    )
     kind: Kind | None = Field(
         None, description="kind of system, if the name does not show it: memory, …"
     )
@@ -29,10 +31,12 @@ class SubmitSettings(BaseModel):
     )
     calls: bool = Field(False, description="yes: also publish raw texts, errors and calls")
     verdicts: bool = Field(
-        True, description="no: leave out the judge's verdicts, so boards can't recompute its scores"
+        True, description="no: leave out the judge's verdicts; boards then do not rank its scores"
     )
     data: str | None = Field(None, description="local folder of the data, to check the scores")
-    out: HomePath | None = Field(None, description="folder to write; its name becomes the slug")
+    out: HomePath | None = Field(
+        None, description="folder to write; its name identifies the submission"
+    )
     date: Day | None = Field(None, description="day of the submission [today]")
     request: HomePath | None = Field(None, description="file for the text of the pull request")
     dry_run: bool = Field(False, description="yes: only show what would be published")

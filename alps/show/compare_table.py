@@ -393,15 +393,15 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
         more = [one.explanation for track in comparison.tracks for one in track.more]
         yield from dict.fromkeys(filter(None, more))
         if comparison.diagnostics:
-            many = counted(comparison.diagnostics, "diagnostic")
-            yield f"Holm's method corrects the p-values of {many} together."
+            many = counted(comparison.diagnostics, "test")
+            yield f"Holm's method corrects p-values of the {many} of other metrics together."
     metrics = [metric.metric for track in comparison.tracks for metric in track.metrics]
     if any(metric.judged for metric in metrics) and _by_lexical(comparison):
         yield "Judge lexical: for debugging; style alone can make a difference (docs/judges.md)"
     if any(metric.lower_is_better for metric in metrics if whole or metric.headline):
         yield f"{_LOWER.strip()}: lower is better."
     if any(track.lead is not None and track.lead.ranked for track in comparison.tracks):
-        yield "ties: runs that share a letter are not significantly different (p ≥ .05, Holm)."
+        yield "ties: runs that share a letter are not significantly different (p > .05, Holm)."
     if comparison.family:
         yield "p, MDE, bold: explained in docs/calibration.md#comparing-runs"
 

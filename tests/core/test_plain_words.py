@@ -225,7 +225,9 @@ def test_a_terminal_without_our_signs_gets_others(tmp_path, monkeypatch):
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"- in place of a score: judge lexical cannot tell 'narrower' from 'same'." in done.stdout
+    assert (
+        b"- in place of a score: judge lexical cannot tell 'narrower' from 'same'." in done.stdout
+    )
 
 
 def test_tables_keep_to_a_narrow_terminal_and_leave_no_blanks_in_a_pipe(tmp_path, monkeypatch):

@@ -120,7 +120,7 @@ def _compared(name: str, row: Mapping[str, Any]) -> str:
         return f"between people: {number(people)}"
     constant = (row.get("references") or {}).get("always-met") or {}
     kappa = (constant.get("kappa") or {}).get("value")
-    return "" if kappa is None else f"a constant judge: {number(kappa)}"
+    return "" if kappa is None else f"always-met judge: {number(kappa)}"
 
 
 def print_short(done: Calibrated, console: Console) -> None:

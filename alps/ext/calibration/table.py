@@ -112,7 +112,7 @@ def print_account(done: Calibrated, console: Console) -> None:
 def short_account(done: Calibrated) -> Iterator[str]:
     """Yield the lines of the short form on missing items, cost and validity."""
     if done.left_out:
-        yield f"{done.judge} cannot rate {counted(len(done.left_out), 'labelled rubric')}."
+        yield f"{done.judge} cannot rate items by {counted(len(done.left_out), 'rubric')}."
     if done.unheard:
         yield _missing(done.unheard)
     if done.calls is not None and (done.calls.http or done.calls.cached):
@@ -144,7 +144,7 @@ def account_of(done: Calibrated) -> Iterator[str]:
     """Yield what `print_account` prints, in sentences."""
     if done.left_out:
         rubrics = ", ".join(done.left_out)
-        yield f"{done.judge} cannot rate by these rubrics, so their labels are not used: {rubrics}."
+        yield f"{done.judge} cannot rate by {rubrics}; alps ignores the labels of these rubrics."
     if done.unheard:
         yield _missing(done.unheard)
     if done.calls is not None and (done.calls.http or done.calls.cached):

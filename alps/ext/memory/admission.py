@@ -239,8 +239,8 @@ async def _times(desk: _Desk) -> None:
     await desk.tell(user, session)
     for hit in await desk.search(user, _asked("bicycle")):
         if hit.created_at is not None and hit.created_at[:10] != session.started_at[:10]:
-            when = f"{hit.created_at[:10]}, of a session at {session.started_at[:10]}"
-            raise _Failed(f"a hit has a wrong time: {when}")
+            dated = f"a hit is dated {hit.created_at[:10]}"
+            raise _Failed(f"{dated}, but its session took place on {session.started_at[:10]}")
 
 
 async def _reset(desk: _Desk) -> None:

@@ -212,7 +212,7 @@ def _reversed(estimate: Estimate) -> Estimate:
 def print_beside(result: MemoryComparison, console: Console) -> None:
     """Print a table of each track."""
     tied = any(row.ties for track in result.tracks for row in track.rows)
-    ties = "ties: rows that share a letter are not significantly different (p ≥ .05, Holm)."
+    ties = "ties: rows that share a letter are not significantly different (p > .05, Holm)."
     lines = [
         *(f"{note}." for note in result.notes),
         f"Δ: paired difference from memory={NOTHING}; rows are sorted by Δ.",

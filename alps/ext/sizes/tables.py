@@ -58,7 +58,7 @@ AXES = {
 EXPLANATION = (
     "front: every other point with an equal or higher score uses more of the resource that the "
     "table compares (tokens, time or money). ties: the point's score is not significantly below "
-    "the score of the best point that uses no more of the resource (p ≥ .05, Holm)."
+    "the score of the best point that uses no more of the resource (p > .05, Holm)."
 )
 
 

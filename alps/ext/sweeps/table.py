@@ -36,7 +36,7 @@ _TIED = "*"
 # Columns for the names of systems and their costs
 _NAMES = 30
 _TIES = (
-    "ties: systems that share a letter do not differ significantly (p ≥ .05, Holm over all pairs "
+    "ties: systems that share a letter do not differ significantly (p > .05, Holm over all pairs "
     "of a task). "
 )
 _EXPLANATION = (
@@ -262,7 +262,7 @@ def _remarks(report: SweepReport, columns: Sequence[_Column]) -> Iterator[Line]:
     """Yield the meaning of each mark in the matrix, then what failed."""
     marks = {cell.text[-1] for column in columns for cell in column.cells.values()}
     if _TIED in marks:
-        yield dim(f"{_TIED} the best, or not significantly worse (p ≥ .05, Holm)")
+        yield dim(f"{_TIED} the best, or not significantly worse (p > .05, Holm)")
     if BELOW_MARK in marks:
         yield dim(f"{BELOW_MARK} below a trivial baseline")
     for note in report.notes:
