@@ -131,7 +131,9 @@ class NamedJudge:
                 "the judge's page shows the result for each rubric."
             )
         if self.calibrations or self.agreement:
-            return "Use this judge for debugging: its measured agreement is too low for ranking."
+            return (
+                "Use this judge only for debugging: its measured agreement is too low for ranking."
+            )
         unknown = "This judge has not been compared with human labels"
         if self.comparable:
             return f"{unknown}, so its accuracy is unknown."

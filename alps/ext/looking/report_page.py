@@ -128,10 +128,10 @@ def _curve(heads: list[Head]) -> Chart:
         legend.append(LegendKey(line_sign(dashes), floor.name))
     metric = first[0].headline.metric.title
     about = (
-        f"{metric} over the number of distractors added to the gold memory. Bands show "
+        f"The lines show {metric} by the number of distractors. Bands show "
         "95 % intervals; the y-axis starts at 0."
     )
-    drawing = recall_curve(lines, name=f"{metric} over the number of distractors")
+    drawing = recall_curve(lines, name=f"{metric} by the number of distractors")
     title = "Recall and the size of the pool"
     return Chart("curves", "Size of the pool", title, about, drawing, legend)
 
