@@ -64,12 +64,14 @@ class RunSettings(_RunKeys):
         That is each key that was given another value than its default, but for operational ones.
         Folders are named after a hash of it: a key that comes later leaves those of others alone.
         """
-        chosen = {}
-        for name in sorted(set(type(self).model_fields) - OPERATIONAL):
-            field = type(self).model_fields[name]
-            if field.is_required() or getattr(self, name) != field.default:
-                chosen[name] = self._said(name)
-        return chosen
+        names = sorted(set(type(self).model_fields) - OPERATIONAL)
+        return {name: self._said(name) for name in names if self.is_given(name)}
+
+    def is_given(self, name: str) -> bool:
+        """Tell whether a key was given another value than its default."""
+        field = type(self).model_fields[name]
+        default = field.get_default(call_default_factory=True)
+        return field.is_required() or getattr(self, name) != default
 
     def recorded(self) -> dict[str, Any]:
         """Return what a manifest says of them: the experiment, and what every manifest says."""

@@ -149,9 +149,8 @@ def involved(settings: "RunSettings", folder: Path) -> list[Extension]:
 
 
 def _has_part(one: Extension, settings: "RunSettings", folder: Path) -> bool:
-    for key in one.part_if:
-        if getattr(settings, key) != type(settings).model_fields[key].default:
-            return True
+    if any(map(settings.is_given, one.part_if)):
+        return True
     if not one.tasks.keys().isdisjoint(settings.task.split(",")):
         return True
     if one.part_after and (folder / one.part_after).exists():
