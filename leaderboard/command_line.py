@@ -38,7 +38,7 @@ def submit(words: tuple[str, ...]) -> None:
     raw=True,
 )
 def verify(words: tuple[str, ...]) -> None:
-    """Check a submission: files, ids, hashes, and every printed score.
+    """Check a submission: files, ids, hashes, and every score.
 
     The exit code is 1 if the submission is refused.
 

@@ -92,7 +92,8 @@ def _estimate_notes(
     if kept := sum(stage.cached for stage in stages):
         notes.append(f"Free replies from the cache: {kept:,}.")
     notes.append(
-        "«likely»: every reply has the length of the gold. «range»: from empty to longest replies."
+        "«likely»: cost if every reply has the length of the gold answer. «range»: cost from empty "
+        "replies to replies of the maximum length."
     )
     bounds = (bound for stage in stages for bound in _unknown_bounds(stage))
     notes += dict.fromkeys(bounds)

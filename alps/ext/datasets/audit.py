@@ -172,7 +172,7 @@ class PoolAudit:
         severity: Severity = "serious" if twin else "warning"
         detail = "the gold's value appears twice" if twin else "distractors have equal values"
         value = gold if twin and gold else max(again, key=lambda value: again[value])
-        spare = f"{sum(again.values())} of {len(candidates)} candidates are surplus"
+        spare = f"{sum(again.values())} of {len(candidates)} candidates are duplicates"
         what = f"{spare}; {again[value] + 1} times «{value}»"
         self._tally.find("duplicate-candidate", severity, detail, name, what, unit="pools")
 
@@ -249,7 +249,7 @@ class PoolAudit:
         others = [text_at(item, "value") for item, folded in offered if folded != fold(value)]
         self._lengths(name, length, [length, *(len(folded) for _, folded in offered)])
         if close := near(value, others):
-            detail = f"{BANK} has another user's memory like the gold, not for its pool"
+            detail = f"{BANK} has a similar memory of another user, outside the pool of the gold"
             self._tally.find("near-duplicate-of-gold", "note", detail, name, close, unit=_OVER_BANK)
 
     def _hit(self, rule: str, name: str, what: str) -> None:
@@ -309,7 +309,7 @@ class PoolAudit:
         if off := shifted(self._ranks, self._value_sizes):
             mean, p = off
             kind = "longer" if mean > 0.5 else "shorter"
-            figures = f"mean rank {mean:.2f} where .50 is fair, p {_p(p)} (z test)"
+            figures = f"mean rank {mean:.2f}, expected .50, p {_p(p)} (z test)"
             detail, n = f"the gold is {kind} than its pool: {figures}", len(self._ranks)
             count = sum((rank > 0.5) == (mean > 0.5) and rank != 0.5 for rank in self._ranks)
             return self._tally.finding("length-cue", "warning", (count, n), self._unit, detail)

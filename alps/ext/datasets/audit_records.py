@@ -198,7 +198,7 @@ def check_emptiness(name: str, row: Row, gold: Row | None, tally: Tally) -> None
         what = f"{blank} of {len(conversation(row))} turns"
         tally.find(EMPTY, "warning", "a turn without text", name, what)
     if gold is not None and not memories:
-        tally.find(EMPTY, "note", "an empty gold list", name, "no memory is right here")
+        tally.find(EMPTY, "note", "an empty gold list", name, "the right answer is no memory")
 
 
 def _missing(task: str, row: Row) -> list[tuple[str, str]]:
@@ -448,8 +448,8 @@ class UpdateAudit:
             return
         (new, gone), hits = self._changes.most_common(1)[0]
         if hits / n >= USUAL:
-            changes = f"{_memories(new)} new and {_memories(gone)} gone"
-            detail = f"{changes}: a system can guess how many changes to look for"
+            changes = f"usually, {_memories(new)} new and {_memories(gone)} gone"
+            detail = f"{changes}, so a system can guess the number of changes"
             yield self._tally.finding("update-count-cue", "warning", (hits, n), "rows", detail)
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @command("[format=json]", "alps.ext.histories.listing:ListSettings", name="list", quick=True)
 def data_list(settings: "ListSettings") -> None:
-    """List sets of histories: licence, language, size, source.
+    """List published data sets of histories, with licence and source.
 
     \b
       alps data list
@@ -28,7 +28,7 @@ def data_list(settings: "ListSettings") -> None:
     quick=True,
 )
 def data_convert(settings: "ConvertSettings") -> None:
-    """Write a set in the files of task=histories.
+    """Convert a published data set into files for task=histories.
 
     \b
       alps data convert task=locomo data=locomo10.json out=mine
@@ -45,7 +45,7 @@ def data_convert(settings: "ConvertSettings") -> None:
     quick=True,
 )
 def data_answers(settings: "AnswersSettings") -> None:
-    """Score imported answers as the authors of a set do.
+    """Score imported answers as the authors of their data set do.
 
     \b
       alps import mem0 evaluation_metrics.json out=imported

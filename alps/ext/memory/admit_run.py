@@ -44,7 +44,7 @@ async def admitted(memory: EmbeddedMemory | None, when: Literal["before", "after
     try:
         checks = await memory.admit(when)
     except MemoryFailed as failure:
-        why = f"{failure}; the same command resumes the run"
+        why = f"{failure}; to resume the run, repeat the command"
         raise UsageError(f"memory={memory.name} was not checked {when} the run: {why}") from failure
     failed = [check for check in checks if not check.passed]
     if failed:

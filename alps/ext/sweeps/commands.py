@@ -74,5 +74,5 @@ def show_sweep(plan: Any, *, only: Any) -> None:
     stop_at_budget(swept)
     if failed := swept.failed:
         of = f"{len(failed)} of {len(plan.cells)} runs"
-        again = "the same command retries missing responses"
+        again = "to retry missing responses, repeat the same command"
         raise TooManyFailuresError(f"{of} failed or lost records; {again}")
