@@ -118,7 +118,7 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
             ("task=all", "model=oracle"),
             "not a system for utilization, only for extraction, update, "
             "retrieval, personamem "
-            "(embedded there",
+            "(built-in systems: ",
         ),
     ],
 )

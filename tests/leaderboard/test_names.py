@@ -158,7 +158,8 @@ def test_a_change_of_a_submission_that_is_in_the_other_copy_is_refused(
     listed = verify(
         both / SLUG, Options(changed=(f"leaderboard/submissions/{SLUG}/submission.json",))
     )
-    assert "whether the submission is a new one: give base=REF or base=DIR" in listed.unchecked
+    told = "whether the submission is new; to check this, set base=REF or base=DIR"
+    assert told in listed.unchecked
 
 
 def listed(text):

@@ -128,7 +128,7 @@ def test_what_gives_the_gold_of_a_pool_away_is_found(tmp_path, change, code, sev
         assert len(finding.examples) == 5
         assert finding.examples[0].benchmark_id == "r0"
     if change.get("change") is equal_others:
-        spare = f"1 of {SIZE} candidates are surplus; 2 times"
+        spare = f"1 of {SIZE} candidates are duplicates; 2 times"
         assert finding.examples[0].what.startswith(spare)
     assert [clue for clue in CLUES if clue != code and found(report, clue)] == []
 
