@@ -367,7 +367,7 @@ def missing(card: Submission, verification: Verification) -> Iterator[str]:
         yield "verdicts=yes: boards rank a judge's scores only with verdicts"
     for finding in verification.findings:
         if finding.severity == "warning":
-            yield f"notes=: explain «{finding.what}»"
+            yield f"notes=: explain “{finding.what}”"
     if card.system.kind in _MODELS:
         if card.system.snapshot is None:
             yield f"snapshot=: the dated version of {card.system.model}"

@@ -178,7 +178,7 @@ def served_lines(
     for purpose, rows in served.items():
         yield from _served_lines(_ROLES.get(purpose, purpose), rows)
     for change in changes:
-        yield f"{MORE_THAN_ONE}the model of the judge changed after its calibration: {change}."
+        yield f"{MORE_THAN_ONE}the judge's model differs from the calibrated model: {change}."
 
 
 def _served_lines(role: str, rows: Sequence[ServedBy]) -> Iterator[str]:

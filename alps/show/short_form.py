@@ -493,8 +493,8 @@ def method_lines(tracks: Iterable[TrackSummary]) -> Iterator[str]:
     for track in tracks:
         methods |= dict.fromkeys(score.method for score in all_scores(track) if score.method)
     for method in methods:
-        what = "means over question types, and for scores from a small number of large sessions"
-        yield f"For {what}, the intervals come from this method: {method}."
+        what = "means over question types, and of scores from a small number of large sessions"
+        yield f"Method of the intervals of {what}: {method}."
 
 
 def all_scores(track: TrackSummary) -> Iterator[Score]:

@@ -16,6 +16,7 @@ from alps.leaderboard.parts import MEMORY, needed
 from alps.leaderboard.recompute import Key, Rows
 from alps.leaderboard.submission import Submission
 from alps.leaderboard.untrusted import all_text, leak_in_answer, shown
+from alps.show.formatting import counted
 from alps.systems import System, resolve_system
 from alps.systems.wrappers import in_variants
 from alps.tasks import Task
@@ -137,17 +138,19 @@ def _check_texts(where: str, task: Task, texts: Mapping[str, str], findings: Fin
     longest = task.public.longest
     if long := [name for name, text in texts.items() if len(text) > longest]:
         most = f"up to {max(map(len, texts.values())):,} characters, more than {longest:,}"
-        findings.warn("length", where, f"{len(long):,} answers have {most}: {some_of(long)}")
+        what = f"{counted(len(long), 'answer')} with {most}: {some_of(long)}"
+        findings.warn("length", where, what)
     for code, fault, pattern in (
         ("injection", "address the judge", _INJECTION),
         ("hidden", "contain invisible characters", _HIDDEN),
     ):
         if hits := _hits(pattern, texts):
             words = shown(next(iter(hits.values())))
-            what = f"{len(hits):,} answers {fault}: {some_of(hits)}; the first contains «{words}»"
+            what = f"{len(hits):,} answers {fault}: {some_of(hits)}; the first contains “{words}”"
             findings.warn(code, where, what)
     if markup := _hits(_MARKUP, texts):
-        what = f"{len(markup):,} answers contain markup; boards show it as text: {some_of(markup)}"
+        what = f"{counted(len(markup), 'answer')} with markup, which boards show as text: "
+        what += some_of(markup)
         findings.note("markup", where, what)
 
 
@@ -187,9 +190,8 @@ def check_baseline(
         return
     if other:
         add = findings.serious if is_baseline(card) else findings.warn
-        what = (
-            f"{len(other):,} answers differ from those of {shown(model)} in this version of alps: "
-        )
+        answers = counted(len(other), "answer")
+        what = f"{answers} unlike those of {shown(model)} in this version of alps: "
         what += f"{some_of(other)}"
         add("baseline", f"{name}/predictions.jsonl", what, RENAME)
 

@@ -178,7 +178,7 @@ def test_a_dry_run_counts_every_order(alps):
         (("model=oracle", "orders=3"), "orders=3: must be 1, 4 or 24"),
         (
             ("model=predictions:known", "orders=4"),
-            "one answer per record, but orders=4 asks several",
+            "several variants of each record (orders=4, size=32k)",
         ),
         (("model=rules", "task=extraction", "orders=4"), "only task personamem uses orders="),
         (("model=oracle", "answer=free", "orders=4"), "would change nothing: answer=free"),

@@ -489,7 +489,7 @@ def test_unscored_records_bound_a_score_by_the_ends_of_its_scale(
     assert found["value"] == value
     assert math.isclose(found["worst_case"], (3 * value + lowest) / 4)
     assert math.isclose(found["best_case"], (3 * value + highest) / 4)
-    assert "unscored records get the worst or best score" in ran.out
+    assert "\n bounds  " in ran.out
     assert "worst–best" in alps_here("show", tmp_path / "out").out
 
 

@@ -135,15 +135,20 @@ CARDS = [
     (f"{ONE}.judge_fingerprint", "0" * 12, "identity", "tracks.task1.judge_fingerprint"),
     (f"{ONE}.judge", "openai/gpt-4.1", "identity", "tracks.task1.judge"),
     (f"{ONE}.task", "update", "identity", "tracks.task1.task"),
-    (f"{ONE}.data_sha256", "0" * 64, "data", "tracks.task1.data_sha256: printed 000000000000…"),
+    (
+        f"{ONE}.data_sha256",
+        "0" * 64,
+        "data",
+        "tracks.task1.data_sha256: the card has 000000000000…",
+    ),
     *(
         ("name", name, "baseline", "calls itself a baseline")
         for name in ("Floor of mine", "floor/generic", "Baseline: BM25", "ORACLE")
     ),
     ("name", "✓ reproduced by the maintainers", "name", "contains the character U+2713"),
-    ("name", "Thumb (verified)", "name", "says «verified», which boards show in their own"),
+    ("name", "Thumb (verified)", "name", "says “verified”, which boards show in their own"),
     ("name", "–", "name", "has no letter and no digit"),
-    ("org", "Official Lab", "name", "org: Official Lab says «Official»"),
+    ("org", "Official Lab", "name", "org: Official Lab says “Official”"),
     *(("name", name, "name", "a reference row") for name in ("GРT-5.2", "Меm0")),
 ]
 

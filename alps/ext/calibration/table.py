@@ -113,7 +113,7 @@ def short_account(done: Calibrated) -> Iterator[str]:
     """Yield the lines of the short form on missing items, cost and validity."""
     if done.left_out:
         rubrics = counted(len(done.left_out), "rubric")
-        yield f"{done.judge} cannot rate items by {rubrics}; alps ignores the labels."
+        yield f"{done.judge} cannot apply {rubrics}; alps ignores their labels."
     if done.unheard:
         yield _missing(done.unheard)
     if done.calls is not None and (done.calls.http or done.calls.cached):
@@ -137,7 +137,7 @@ def _holds(done: Calibrated, valid: str) -> Iterator[str]:
     if expires < date.today().isoformat():
         made = done.row["made"]
         old = f"The calibration expired on {expires}, as the oldest verdict is from {made}"
-        yield f"{old}; calibrate again in another folder{undated}."
+        yield f"{old}{undated}; calibrate again in another folder."
     else:
         yield f"{valid} until {expires}{undated}."
 
@@ -146,7 +146,7 @@ def account_of(done: Calibrated) -> Iterator[str]:
     """Yield what `print_account` prints, in sentences."""
     if done.left_out:
         rubrics = ", ".join(done.left_out)
-        yield f"alps ignores the labels of rubrics that {done.judge} cannot rate by: {rubrics}."
+        yield f"{done.judge} cannot apply these rubrics, so alps ignores their labels: {rubrics}."
     if done.unheard:
         yield _missing(done.unheard)
     if done.calls is not None and (done.calls.http or done.calls.cached):

@@ -151,7 +151,7 @@ class PoolAudit:
         right = [place for place in named if not value or folded[place] == value]
         if not right:
             other = " (the id is there, with another value)" if named else ""
-            detail, what = "the gold is not in its pool", f"{chosen}: «{value}»{other}"
+            detail, what = "the gold is not in its pool", f"{chosen}: “{value}”{other}"
             self._tally.find(MISALIGNED, "serious", detail, name, what)
             return None
         place = right[0]
@@ -173,7 +173,7 @@ class PoolAudit:
         detail = "the gold's value appears twice" if twin else "distractors have equal values"
         value = gold if twin and gold else max(again, key=lambda value: again[value])
         spare = f"{sum(again.values())} of {len(candidates)} candidates are duplicates"
-        what = f"{spare}; {again[value] + 1} times «{value}»"
+        what = f"{spare}; {again[value] + 1} times “{value}”"
         self._tally.find("duplicate-candidate", severity, detail, name, what, unit="pools")
 
     def _cues(self, pool: Pool) -> None:
@@ -233,7 +233,7 @@ class PoolAudit:
             else:
                 continue
             code = "same-session-distractor"
-            what = f"{candidate_id(candidate)}: «{text_at(candidate, 'value')}»"
+            what = f"{candidate_id(candidate)}: “{text_at(candidate, 'value')}”"
             self._tally.find(code, severity, detail, pool.name, what, unit="pools")
             return
 
@@ -335,7 +335,7 @@ class PoolAudit:
         spare, examples = len(bank) - len(counts), []
         for value, count in counts.items():
             if count > 1:
-                examples.append(FoundPlace(BANK, shorten(f"{count} times «{value}»")))
+                examples.append(FoundPlace(BANK, shorten(f"{count} times “{value}”")))
         if not spare:
             return None
         code, detail = (
@@ -385,8 +385,8 @@ def near(gold: str, others: Sequence[str]) -> str | None:
     if not close:
         return None
     close.sort(key=lambda pair: -pair[0])
-    named = "; ".join(f"{strength:.2f} «{other}»" for strength, other in close[:_MOST_NEIGHBOURS])
-    return f"gold «{gold}»: {named}"
+    named = "; ".join(f"{strength:.2f} “{other}”" for strength, other in close[:_MOST_NEIGHBOURS])
+    return f"gold “{gold}”: {named}"
 
 
 def _owners(memory: Row) -> set[str]:

@@ -521,11 +521,11 @@ def _noise(spread: Spread) -> Iterator[str]:
     deviation = f"standard deviation {number(spread.deviation)}"
     yield f"Noise between prompt variants: {deviation}."
     half = f"the mean half-width of the intervals is {number(spread.half_width)}"
-    yield f"Sampling noise: standard error {number(sampling)} ({half})."
+    yield f"Noise from the choice of records: standard error {number(sampling)} ({half})."
     if spread.deviation != sampling:
-        wider = "Sampling adds more noise than prompt variants."
+        wider = "The choice of records adds more noise than the choice of prompt does."
         if spread.deviation > sampling:
-            wider = "Prompt variants add more noise than sampling."
+            wider = "The choice of prompt adds more noise than the choice of records does."
         yield wider
 
 

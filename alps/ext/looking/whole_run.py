@@ -254,7 +254,7 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
     if track.unchecked:
         what = next(filter(None, (metric.needs.question for metric in metrics)), _SUPPORTED)
         answers = counted(track.unchecked, "answer")
-        yield f"For {answers}, alps did not check {what}, because the judge failed."
+        yield f"For {answers}, alps did not check {what}, because the call to the judge failed."
     if track.seconds_per_query is not None:
         yield f"Mean time per query: {track.seconds_per_query * 1000:.1f} ms."
     if track.pools is not None and track.pools.generated:

@@ -247,7 +247,7 @@ def _check_complete(
         for name in CHECKS:
             otherwise = f"{name}{DECLARED}" in there and name in declared
             if name not in there and not otherwise:
-                what = f"the check «{name}» {when} the run is missing"
+                what = f"the check “{name}” {when} the run is missing"
                 findings.serious("admission", f"{where}.{when}", what, _MEND)
                 break
 

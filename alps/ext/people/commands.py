@@ -89,7 +89,7 @@ def annotate_draw(run: Path, settings: "DrawSettings") -> None:
     for rubric, counts in drawn.rubrics.items():
         how = "at random" if counts.random else "half of them likely matches, so not at random"
         say(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
-    say(f"{drawn.folder}: {drawn.items:,} items to label; see README.md there")
+    say(f"{drawn.folder}: {drawn.items:,} items to label; see {drawn.folder}/README.md")
 
 
 @command(

@@ -117,7 +117,7 @@ def test_it_is_recomputed_from_the_verdicts_of_people(copy):
 
 AUDIT = "tracks.task1.audit"
 CARDS = [
-    (f"{AUDIT}.scores.f1.value", 0.99, "corrected.f1.value: the card has"),
+    (f"{AUDIT}.scores.f1.value", 0.99, "corrected.f1.value: printed"),
     (f"{AUDIT}.seed", 7, "records are missing, although they were drawn under seed 7"),
     (AUDIT, None, "an audit without audit.jsonl, or the file without an audit"),
     (f"{AUDIT}.fingerprint.judge", "gpt-9", "the id does not match the other parts"),

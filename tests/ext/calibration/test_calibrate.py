@@ -323,7 +323,7 @@ def accounted(**found):
 def test_what_a_calibration_took_and_lacks_is_said_in_sentences():
     assert accounted() == []
     assert accounted(unheard=1, left_out=("pa", "pf"), calls=Calls(**CALLS)) == [
-        "alps ignores the labels of rubrics that org/[bold]judge cannot rate by: pa, pf.",
+        "org/[bold]judge cannot apply these rubrics, so alps ignores their labels: pa, pf.",
         "Left out: 1 item without a response from the judge.",
         "1 call (1,200 more from the cache), 3,000 tokens in, 40 out, cost –.",
     ]

@@ -194,7 +194,7 @@ def test_a_gold_memory_shown_in_the_input_is_serious(tmp_path):
     }  # fmt: skip
     assert (
         leaks["task4_ability1"].examples[0].what
-        == "input.model_input.selected_memory.value: «keeps bees on the ROOF»"
+        == "input.model_input.selected_memory.value: “keeps bees on the ROOF”"
     )
     assert (
         leaks["task2"].examples[0].what

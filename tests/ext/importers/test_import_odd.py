@@ -351,7 +351,7 @@ def test_a_log_of_inspect_that_ended_early_is_in_doubt(tmp_path):
     assert overall(found) == (1.0, 1, 1)
     assert found.flags == [
         "log.eval: the evaluation did not succeed (error)",
-        "log.eval: 2 of 5 planned answers",
+        "log.eval: the log has 2 of 5 planned answers",
         "log.eval: 1 of 2 answers ended in an error, so they are unscored",
     ]
 

@@ -262,7 +262,7 @@ def test_a_verdict_of_another_kind_is_asked_about_and_then_read(
 @pytest.mark.parametrize(
     ("fields", "word", "told"),
     [
-        (of("rating", 1, 5, 3, 2), "rating", "(3 such: 5, 3, 2)"),
+        (of("rating", 1, 5, 3, 2), "rating", "(3 such values: 5, 3, 2)"),
         (of("rating", 1, 5, 3, 2), "rating", "write verdict=rating:1..5 (worst..best)"),
         (of("score", 90, 0, 5, 7), "score", "write verdict=score:0..90 (worst..best)"),
         (of("grade", "A", "D", "F", "A"), "grade", "the values, write verdict=grade:A=1,D=0,…"),
@@ -274,7 +274,11 @@ def test_a_verdict_of_another_kind_is_asked_about_and_then_read(
             "grades:A=1,B=0",
             "these fields look like verdicts: grade",
         ),
-        (of("judge", *(f"So it is, {n}" for n in range(4))), "judge", "is no verdict (4 such:"),
+        (
+            of("judge", *(f"So it is, {n}" for n in range(4))),
+            "judge",
+            "is no verdict (4 such values:",
+        ),
     ],
 )
 def test_values_that_are_no_verdict_are_named_with_how_to_give_them_a_meaning(
