@@ -13,8 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from alps.errors import DataError
-from alps.ext.importers.locomo import ADVERSARIAL, CATEGORIES
-from alps.ext.importers.longmemeval import ABSTENTION, UNKNOWN
+from alps.ext.importers.benchmarks import ABSTENTION, ADVERSARIAL, CATEGORIES, UNKNOWN
 from alps.ext.importers.marks import score_of
 from alps.ext.importers.reading import ImportedAnswer, Numbered, read_tree
 from alps.ext.importers.verdicts import leaves, looking_like_verdicts
