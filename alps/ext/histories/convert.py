@@ -19,9 +19,9 @@ from alps.ext.histories.book import Book, find, open_book, stories
 from alps.ext.histories.files import JsonSlice, Role, SetChoice, lines
 from alps.ext.histories.judging import OUTCOMES
 from alps.ext.histories.model import CitedSet, Scoring, SetQuestion, Story
+from alps.ext.histories.settings import AnswersSettings, ConvertSettings
 from alps.extension import load
 from alps.jsonl import Row, dump, scan
-from alps.keys import DATA, FrozenSettings, HomePath
 from alps.schema import FrozenRow
 from alps.show.formatting import counted
 from alps.text import fold
@@ -77,20 +77,6 @@ class HistoryLines:
     def read(self) -> tuple[list[SessionRow], list[QuestionRow]]:
         """Read them."""
         return _rows(self.sessions, SessionRow), _rows(self.questions, QuestionRow)
-
-
-class SetSettings(FrozenSettings):
-    """Set and output folder of a conversion."""
-
-    task: str = Field(description="the set")
-    data: str = Field("samples", description=DATA)
-    out: HomePath = Field(description="folder to write")
-    set: str | None = Field(None, description="file of the set, if it has several")
-    size: str | None = Field(None, description="size of the set, if it has several")
-
-
-class ConvertSettings(SetSettings):
-    """What `alps data convert` takes."""
 
 
 def _set_of(name: str) -> CitedSet:
@@ -182,15 +168,6 @@ def _write(folder: Path, stories: Iterable[Story]) -> tuple[int, int]:
                 questions += 1
                 asked.write(dump(_question_row(question)))
     return histories, questions
-
-
-class AnswersSettings(SetSettings):
-    """What `alps data answers` takes."""
-
-    imported: HomePath = Field(description="the folder that alps import wrote")
-    system: str | None = Field(
-        None, description="system whose answers to convert, if there are several"
-    )
 
 
 def write_answers(settings: AnswersSettings) -> str:
