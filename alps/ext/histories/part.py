@@ -41,6 +41,7 @@ from alps.show.shared_records import values_in
 from alps.stats.bootstrap import Estimate, Floats, cluster_sums, resampled_figures
 from alps.tasks.by_memory import Context, keeps_memories
 
+NAME, ECONOMY = "histories", "economy"
 NEVER = 0
 """What stands for no turn."""
 TURNS = (1, 2, 4, 8, 16, 32, 64)
@@ -328,9 +329,6 @@ def _rows(path: Path) -> Iterator[Row]:
     for _, _, row in scan(path):
         if row is not None:
             yield row
-
-
-NAME, ECONOMY = "histories", "economy"
 
 
 class Part(RunPart):

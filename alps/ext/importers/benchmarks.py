@@ -29,6 +29,7 @@ from alps.ext.importers.reading import (
     read_file,
     read_rows,
     read_text,
+    unless_empty,
 )
 from alps.show.formatting import counted
 
@@ -171,13 +172,9 @@ ABSTENTION = "_abs"
 UNKNOWN = "unknown type"
 
 
-def _unless_empty(value: object) -> object:
-    return None if isinstance(value, str) and not value.strip() else value
-
-
 class _LongMemEvalLabel(Foreign):
     model: str | None = None
-    label: Annotated[bool | None, BeforeValidator(_unless_empty)] = None
+    label: Annotated[bool | None, BeforeValidator(unless_empty)] = None
 
 
 def _as_label(value: object) -> object:

@@ -127,11 +127,12 @@ Text = Annotated[str, BeforeValidator(_as_text)]
 """A text that some files write as a number: years, counts, categories."""
 
 
-def _as_score(value: object) -> object:
+def unless_empty(value: object) -> object:
+    """Return None for a text of white space alone, else the value."""
     return None if isinstance(value, str) and not value.strip() else value
 
 
-Score = Annotated[float | None, BeforeValidator(_as_score)]
+Score = Annotated[float | None, BeforeValidator(unless_empty)]
 """A verdict as a number; the empty text and null stand where a judge failed."""
 
 

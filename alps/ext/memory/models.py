@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from alps.embeddings import E5, EMBEDDERS, MINILM
 from alps.errors import UsageError
 from alps.ext.memory.built_in import needed_models
-from alps.ext.memory.embedded import open_embedded
+from alps.ext.memory.reader import open_embedded
 from alps.ext.memory.settings import MemoryModels
 from alps.llm.secrets import redact
 from alps.systems.retrievers import terms

@@ -34,8 +34,13 @@ from alps.ext.people.agreement.annotations import (
     read_two,
     release_beside,
 )
-from alps.ext.people.agreement.gold import GoldDraft, gold_agreement
-from alps.ext.people.agreement.matching import PUBLISHERS, JudgeRule, PublishersRule
+from alps.ext.people.agreement.gold import (
+    PUBLISHERS,
+    GoldDraft,
+    JudgeRule,
+    PublishersRule,
+    gold_agreement,
+)
 from alps.ext.people.agreement.rows import (
     AgreementFigure,
     DraftRow,
