@@ -15,7 +15,7 @@ def data_list(settings: "ListSettings") -> None:
     \b
       alps data list
     """
-    from alps.ext.histories.tables import list_sets, print_sets
+    from alps.ext.histories.sets import list_sets, print_sets
 
     print_as(list_sets(), settings.format, print_sets)
 
@@ -32,7 +32,7 @@ def data_convert(settings: "ConvertSettings") -> None:
     \b
       alps data convert task=locomo data=locomo10.json out=mine
     """
-    from alps.ext.histories.convert import convert
+    from alps.ext.histories.sets import convert
 
     say(convert(settings))
 
@@ -50,6 +50,6 @@ def data_answers(settings: "AnswersSettings") -> None:
       alps import mem0 evaluation_metrics.json out=imported
       alps data answers task=locomo data=locomo10.json imported=imported out=theirs
     """
-    from alps.ext.histories.convert import write_answers
+    from alps.ext.histories.sets import write_answers
 
     say(write_answers(settings))

@@ -1,17 +1,9 @@
-"""Tables: of all sets; and of a run on one: files read, basis of intervals, cost of answers."""
+"""Tables of a run on a set: files read, basis of intervals, cost of answers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from alps.ext.histories import READERS, SETS
-from alps.ext.histories.book import known_defects
-from alps.ext.histories.files import SetChoice
-from alps.ext.histories.model import CitedSet
 from alps.ext.histories.part import ECONOMY, NAME, NEVER, TURNS, Economy, Even
-from alps.extension import load
 from alps.rows import Interval, Summary
 from alps.show.charts import (
     DASHES,
@@ -34,9 +26,7 @@ from alps.show.table import (
     dim,
     figures,
     named,
-    print_parts,
     row_of,
-    thousands,
 )
 from alps.tasks import Metric
 from alps.tasks.registry import track_title
@@ -261,37 +251,3 @@ def _times(figure: Interval) -> Interval:
         None if one is None else one * EACH for one in (figure.value, figure.low, figure.high)
     )
     return Interval(value=value, low=low, high=high)
-
-
-@dataclass(frozen=True)
-class Sets:
-    """All sets that there are readers of."""
-
-    sets: tuple[CitedSet, ...]
-
-    def as_json(self) -> list[dict[str, Any]]:
-        """Return them as JSON values."""
-        rows = []
-        for one in self.sets:
-            row: dict[str, Any] = {"task": one.name, "title": one.title, "licence": one.licence}
-            row |= {"language": one.language, "from": one.source}
-            row["questions"] = dict(one.expected(SetChoice()))
-            rows.append({**row, "known_defects": len(known_defects(one.name))})
-        return rows
-
-
-def list_sets() -> Sets:
-    """Return the sets by the names of their tasks."""
-    return Sets(tuple(load(f"{READERS}.{name}:SET") for name in SETS))
-
-
-def print_sets(found: Sets, console: Console) -> None:
-    """Print a table of them."""
-    rows = []
-    for one in found.sets:
-        asked = sum(one.expected(SetChoice()).values())
-        questions = thousands(asked) if asked else "–"
-        rows.append(row_of(one.name, one.licence, one.language, questions, one.source))
-    columns = ("licence", "language", "questions", "from")
-    table = Table("Sets of histories and questions", [named("task"), *map(named, columns)], rows)
-    print_parts(console, [table], ())
