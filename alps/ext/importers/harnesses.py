@@ -31,6 +31,9 @@ _LONGMEMEVAL = "longmemeval"
 _SLACK = 5e-5
 """How far a file's own accuracy may be from that of its rows: it may be rounded."""
 
+# On LongMemEval; the run's own version stands before the number of the question.
+_USER = re.compile(r"\A(lme_exper_user_)(?:.*_)?(\d+)\Z", re.DOTALL)
+
 
 class _AmbResult(Foreign):
     query_id: Text
@@ -107,10 +110,6 @@ def _first(row: _AmbResult, names: tuple[str, ...]) -> str | None:
         if row.meta.get(name):
             return str(row.meta[name])
     return None
-
-
-# On LongMemEval; the run's own version stands before the number of the question.
-_USER = re.compile(r"\A(lme_exper_user_)(?:.*_)?(\d+)\Z", re.DOTALL)
 
 
 class _Graded(Foreign):

@@ -31,6 +31,20 @@ _REMEMBER = re.compile(r"(?i)\b(?:please )?remember (?:that )?[^.!?\n]{3,300}")
 RULES_SETTINGS: Mapping[str, Any] = {"extractor": "rules", "declares": ["both roles are ingested"]}
 _NAMES = ("records.jsonl", "predictions.jsonl")
 _RETRIEVER = "bm25"
+RECORDED = "recorded:"
+RULES = "rules"
+MODELS: Mapping[str, str] = {"files": "notes.files:Files", "llm": "extractor:LlmMemory"}
+"""Memory systems that ask the models of the run, by module and class."""
+PRODUCTS: Mapping[str, str] = {"mem0": "products:Mem0", "langmem": "products:LangMem"}
+"""Memory systems that others make, each behind an extra of its name, by module and class."""
+_CLASSES: Mapping[str, str] = {"notes": "notes.files:Notes", **MODELS, **PRODUCTS}
+BOXED = (*RETRIEVERS, RULES, f"{RECORDED}FILE", *_CLASSES)
+"""Their names, as lists show them."""
+_TAKES: Mapping[str, tuple[str, ...]] = {
+    RULES: ("retriever",),
+    RECORDED: ("retriever", "dialogues"),
+    **dict.fromkeys(_CLASSES, ()),
+}
 
 
 def whole_turns(session: Session) -> Iterable[SpokenTurn]:
@@ -259,24 +273,6 @@ class Placebo:
                 "but the data has only one user"
             )
         return dict(zip(users, [*users[1:], *users[:1]], strict=True))
-
-
-RECORDED = "recorded:"
-RULES = "rules"
-NOTES: Mapping[str, str] = {"notes": "notes.files:Notes"}
-"""Memory systems that ask nobody, by module and class."""
-MODELS: Mapping[str, str] = {"files": "notes.files:Files", "llm": "extractor:LlmMemory"}
-"""Memory systems that ask the models of the run, by module and class."""
-PRODUCTS: Mapping[str, str] = {"mem0": "products:Mem0", "langmem": "products:LangMem"}
-"""Memory systems that others make, each behind an extra of its name, by module and class."""
-_CLASSES: Mapping[str, str] = {**NOTES, **MODELS, **PRODUCTS}
-BOXED = (*RETRIEVERS, RULES, f"{RECORDED}FILE", *_CLASSES)
-"""Their names, as lists show them."""
-_TAKES: Mapping[str, tuple[str, ...]] = {
-    RULES: ("retriever",),
-    RECORDED: ("retriever", "dialogues"),
-    **dict.fromkeys(_CLASSES, ()),
-}
 
 
 def is_boxed(name: str) -> bool:

@@ -73,6 +73,18 @@ from alps.tasks.by_memory import Context
 FOLDER = "diagnosis"
 _USERS_AT_ONCE = 8
 
+_MEANINGS: dict[Stage, str] = {
+    "memory failed": "a call of the memory system failed",
+    "not extracted": "no memory contains the evidence",
+    "lost in update": "the memory with the evidence was replaced or removed",
+    "not indexed": "a memory contains the evidence, but searching for its words does not find it",
+    "ranked too low": "the search finds the evidence, but not among the first k",
+    "cut by the budget": "the evidence is among the hits, but was not shown",
+    "not used by the reader": "the evidence was shown, but the answer is wrong",
+    "gold suspect": "the reader is wrong even with the evidence alone",
+    "not estimable": "the data has no evidence, or the system lists no memories",
+}
+
 
 @dataclass(frozen=True)
 class Miss:
@@ -441,19 +453,6 @@ async def _is_right(desk: _Desk, one: _Missed, shown: Context) -> bool | None:
 
 async def _forget(result: UnitResult) -> None:
     """Keep nothing of an answer: only whether it is right is asked for."""
-
-
-_MEANINGS: dict[Stage, str] = {
-    "memory failed": "a call of the memory system failed",
-    "not extracted": "no memory contains the evidence",
-    "lost in update": "the memory with the evidence was replaced or removed",
-    "not indexed": "a memory contains the evidence, but searching for its words does not find it",
-    "ranked too low": "the search finds the evidence, but not among the first k",
-    "cut by the budget": "the evidence is among the hits, but was not shown",
-    "not used by the reader": "the evidence was shown, but the answer is wrong",
-    "gold suspect": "the reader is wrong even with the evidence alone",
-    "not estimable": "the data has no evidence, or the system lists no memories",
-}
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:

@@ -48,6 +48,10 @@ _HANGS = 3
 
 Row = dict[str, Any]
 
+MCP_VERSION = "2025-06-18"
+"""Of the protocol, as it is offered; servers answer with one that they speak."""
+NEEDED_TOOLS = ("ingest", "search", "reset")
+
 
 class _EndedError(Exception):
     """The process ended, or was ended as it hung, before it answered; says how."""
@@ -339,11 +343,6 @@ def declared(said: Any, has: frozenset[str]) -> Declared:
         raise ValueError(f"can: must be a list of {', '.join(OPTIONAL)}")
     declares = said.get("declares")
     return Declared(has | frozenset(more), said.get("persistent") is True, declares)
-
-
-MCP_VERSION = "2025-06-18"
-"""Of the protocol, as it is offered; servers answer with one that they speak."""
-NEEDED_TOOLS = ("ingest", "search", "reset")
 
 
 # Else millions of wrong elements would be millions of faults, each with its words.

@@ -57,6 +57,15 @@ _WORD = re.compile(r"\w+")
 Pairs = list[tuple[int, int]]
 """Positions in both lists."""
 
+FIELDS = ("type", "label", "time_scope")
+"""What is compared of matched memories, beside their confidence."""
+UNSAID = "(none)"
+"""The label of an item without one: it agrees with others of those alone."""
+Item = AnnotatedMemory | AnnotatedQuery
+Figures = dict[str, AgreementFigure]
+Both = Mapping[str, tuple[AnnotatedSession, AnnotatedSession]]
+"""What two people say, by session."""
+
 
 @dataclass(frozen=True)
 class Matched:
@@ -180,17 +189,6 @@ class JudgeRule:
 
 def _memories(items: Sequence[AnnotatedMemory]) -> list[Memory]:
     return [item.as_memory() for item in items]
-
-
-FIELDS = ("type", "label", "time_scope")
-"""What is compared of matched memories, beside their confidence."""
-UNSAID = "(none)"
-"""The label of an item without one: it agrees with others of those alone."""
-
-Item = AnnotatedMemory | AnnotatedQuery
-Figures = dict[str, AgreementFigure]
-Both = Mapping[str, tuple[AnnotatedSession, AnnotatedSession]]
-"""What two people say, by session."""
 
 
 @dataclass(frozen=True)

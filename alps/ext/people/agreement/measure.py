@@ -83,6 +83,33 @@ NO_DRAFT = "off"
 PAIRS = 15
 """Of how many pairs of people each is shown; a study with many people has thousands."""
 
+# Titles of figures; one that is indented says more of the figure above it.
+_TITLES = {
+    "set_f1": "set F1 (mean over sessions)",
+    "set_f1_micro": "  of all items at once",
+    "identical": "  by the same text alone",
+    "same_memory": "the same memory",
+    "query_f1": "F1 of queries (mean over sessions)",
+    "query_f1_micro": "  of all queries at once",
+    "spearman_confidence": "Spearman of confidence",
+    "mae_confidence": "mean difference of confidence",
+}
+_WITHOUT = {
+    "set_f1_micro": "set F1 of items not in the draft",
+    "set_f1": "  in sessions where both left some",
+    "same_memory_micro": "the same memory, not the draft's",
+    "query_f1_micro": "F1 of queries not in the draft",
+}
+_LABELS = {"type": "type", "label": "label", "time_scope": "time scope", **SAID}
+_OF_PEOPLE = {
+    "kappa": "kappa{weights}, mean over pairs",
+    "alpha": "Krippendorff's alpha",
+    "ac1": "AC1",
+    "ac2": "AC2 (quadratic)",
+}
+_KINDS = {"memories": "items", "memory": "memories", "queries": "queries"}
+_FIGURES = [named(wraps="fold"), *figures("", "95 % interval", "n"), Column(wraps="no")]
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -257,33 +284,6 @@ def _twice(people: Sequence[Sequence[object]]) -> int:
     return sum(len(row) - row.count(None) >= 2 for row in people)
 
 
-# Titles of figures; one that is indented says more of the figure above it.
-_TITLES = {
-    "set_f1": "set F1 (mean over sessions)",
-    "set_f1_micro": "  of all items at once",
-    "identical": "  by the same text alone",
-    "same_memory": "the same memory",
-    "query_f1": "F1 of queries (mean over sessions)",
-    "query_f1_micro": "  of all queries at once",
-    "spearman_confidence": "Spearman of confidence",
-    "mae_confidence": "mean difference of confidence",
-}
-_WITHOUT = {
-    "set_f1_micro": "set F1 of items not in the draft",
-    "set_f1": "  in sessions where both left some",
-    "same_memory_micro": "the same memory, not the draft's",
-    "query_f1_micro": "F1 of queries not in the draft",
-}
-_LABELS = {"type": "type", "label": "label", "time_scope": "time scope", **SAID}
-_OF_PEOPLE = {
-    "kappa": "kappa{weights}, mean over pairs",
-    "alpha": "Krippendorff's alpha",
-    "ac1": "AC1",
-    "ac2": "AC2 (quadratic)",
-}
-_KINDS = {"memories": "items", "memory": "memories", "queries": "queries"}
-
-
 def print_agreement(measured: Measured, console: Console) -> None:
     """Print who agrees with whom, by which rule, and every figure with its interval."""
     row = measured.row
@@ -328,9 +328,6 @@ def _part(part: PartRow, people: tuple[str, str]) -> Iterator[Part]:
     if labels := list(_labels(part.figures)):
         columns = figures("same", "kappa", "95 %", "alpha", "95 %", "pairs")
         yield Table("", [named("of matched pairs", "fold"), *columns], labels)
-
-
-_FIGURES = [named(wraps="fold"), *figures("", "95 % interval", "n"), Column(wraps="no")]
 
 
 def _row(title: str, figure: AgreementFigure) -> Row:

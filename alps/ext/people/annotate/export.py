@@ -60,6 +60,11 @@ ANNOTATIONS, DRAFT = "annotations", "benchmark_data"
 # All fields together, where there are several.
 ALL = "all labels"
 
+# The name of the split that is written.
+ANNOTATED = "annotated"
+What = Literal["kept", "edited", "rejected", "added", "undecided"]
+_EMPTY = ("label_suggestion", "reasoning", "emotion", "preference_attitude", "updated_at")
+
 
 @dataclass(frozen=True)
 class Anchoring:
@@ -415,12 +420,6 @@ def _compared(done: Exported) -> Iterator[str]:
         yield from (f"{first} {second}" for first, second in combinations(people, 2))
     elif len(people) == 2 or (done.people > 1 and (done.folder / ITEMS).is_file()):
         yield str(done.folder)
-
-
-# The name of the split that is written.
-ANNOTATED = "annotated"
-What = Literal["kept", "edited", "rejected", "added", "undecided"]
-_EMPTY = ("label_suggestion", "reasoning", "emotion", "preference_attitude", "updated_at")
 
 
 @dataclass(frozen=True)

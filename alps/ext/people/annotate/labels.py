@@ -28,6 +28,10 @@ from alps.text import fold
 Stage = Literal["first", "revised", "adjudicated"]
 _BEGINNING, _END = "journal-", ".jsonl"
 
+Which = Literal["first", "revised"]
+# What may differ without the labels being others: how a thing is quoted.
+_NOT_COMPARED = ("quote",)
+
 
 class GivenLabel(FrozenRow):
     """One label.
@@ -141,11 +145,6 @@ def by_item(said: Sequence[GivenLabel]) -> Mapping[str, list[GivenLabel]]:
         if one.stage != "adjudicated":
             items.setdefault(one.item_id, []).append(one)
     return items
-
-
-Which = Literal["first", "revised"]
-# What may differ without the labels being others: how a thing is quoted.
-_NOT_COMPARED = ("quote",)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,13 @@ _STAGES = {"first": "", "revised": "second look, after {}", "adjudicated": "deci
 FEWEST = 30
 _Labels = Mapping[str, Mapping[str, Answer]]
 
+ASSETS = Path(__file__).with_name("assets")
+_KINDS = {"annotate.css": "text/css", "annotate.js": "text/javascript"}
+# Of a form: a memory, its quote and two queries are far shorter.
+_LONGEST = 200_000
+# How long figures of the work stay, in times of what they took.
+_WORTH = 20
+
 
 @dataclass(frozen=True)
 class WorkProgress:
@@ -322,14 +329,6 @@ def _value(item: LabelItem, answer: Answer, seat: Seat) -> float | None:
     if item.shown is not None:
         return float(item.shown["label"] == answer["label"])
     return float(answer["label"] in seat.positive.get(item.rubric, ()))
-
-
-ASSETS = Path(__file__).with_name("assets")
-_KINDS = {"annotate.css": "text/css", "annotate.js": "text/javascript"}
-# Of a form: a memory, its quote and two queries are far shorter.
-_LONGEST = 200_000
-# How long figures of the work stay, in times of what they took.
-_WORTH = 20
 
 
 class _Desk:
