@@ -13,7 +13,7 @@ from alps.extension import Extension, extensions, load
 from alps.run.progress import Advance
 
 if TYPE_CHECKING:
-    from alps.llm.gathering import Gathering
+    from alps.llm.types import Gathering
     from alps.rows import Summary
     from alps.run.collector import Outcome, RunPlan
     from alps.run.engine import TrackPlan

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alps.commands.common import command, console, say, stop_at_budget, with_commands
+from alps.commands import command, console, say, stop_at_budget, with_commands
 from alps.waiting import tell
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from alps.errors import DataError, UsageError
 from alps.ext.calibration import FITTED
-from alps.judges.base import EmbeddedJudge
+from alps.judges.base import Question
+from alps.judges.embedded import EmbeddedJudge
 from alps.judges.matching import Item, Judgement, MatchQuestion, Pair, Relation
-from alps.judges.question import Question
 from alps.similarity import Features, features, similarity_matrix
 
 # Raised with every change of a feature: a file of another version is refused.

@@ -12,9 +12,9 @@ from typing import Any
 
 from alps.ext.calibration.label_rows import Value
 from alps.ext.calibration.labels import LabelSet, pair_payload, rated_payload, read_labels
-from alps.judges.base import EmbeddedJudge
+from alps.judges.base import Question
+from alps.judges.embedded import EmbeddedJudge
 from alps.judges.matching import RELATIONS, UNRELATED, Judgement, MatchQuestion, Pair, Relation
-from alps.judges.question import Question
 from alps.judges.rubric import MATCHING, Rating, RubricQuestion
 from alps.rows import PEOPLE
 

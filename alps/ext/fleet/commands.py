@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from alps.commands.common import allow_typed, command, show_finished
+from alps.commands import allow_typed, command, show_finished
 
 
 @command("OUT SHARD…", runs=True, raw=True)

@@ -22,7 +22,7 @@ Intervals resample histories.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,11 @@ import numpy as np
 from alps.ext.histories import SETS
 from alps.ext.histories.sample import HistorySample, history_of
 from alps.ext.memory import ANSWERS, CALLS, FILE
-from alps.jsonl import Row, scan
+from alps.ext.memory.journal import rows_in
 from alps.llm.prices import Price, ReplyTokens, price_of
 from alps.rows import Fields, Interval, Summary
+from alps.run.opened import stored_rows
 from alps.run.parts import Course, RunPart
-from alps.run.stored import stored_rows
 from alps.show.shared_records import values_in
 from alps.stats.bootstrap import Estimate, Floats, cluster_sums, resampled_figures
 from alps.tasks.by_memory import Context, keeps_memories
@@ -255,7 +255,7 @@ def _read_whole(
 def _answers(folder: Path, track: str) -> dict[str, _Took]:
     """Return what the last answer to each question took."""
     found = {}
-    for row in _rows(folder / ANSWERS):
+    for row in rows_in(folder / ANSWERS):
         of, _, name = row["sample"].partition(" ")
         if of == track:
             cost = row.get("cost")
@@ -271,7 +271,7 @@ def _answers(folder: Path, track: str) -> dict[str, _Took]:
 def _asked(folder: Path) -> dict[str, _Took]:
     """Return the same of a reader without a memory, whose calls alone were noted."""
     found: dict[str, _Took] = {}
-    for row in _rows(folder / "calls.jsonl"):
+    for row in rows_in(folder / "calls.jsonl"):
         if row.get("purpose") == "generate":
             before, cost = found.get(row["about"], _Took(0.0, 0.0)), row.get("cost")
             found[row["about"]] = _Took(
@@ -289,7 +289,7 @@ def _memory(
     turns: dict[str, int] = {}
     users: dict[str, str] = {}
     searches: dict[str, float] = {}
-    for row in _rows(folder / FILE):
+    for row in rows_in(folder / FILE):
         phase = row.get("phase")
         if phase in INGESTING:
             ingesting[row["user"]] = ingesting.get(row["user"], 0.0) + row["seconds"]
@@ -311,7 +311,7 @@ def _memory(
 
 def _spent(folder: Path, phases: Sequence[str]) -> float:
     """Return the dollars of models that a memory asked in some phases; NaN where not known."""
-    costs = [row["cost"] for row in _rows(folder / CALLS) if row.get("phase") in phases]
+    costs = [row["cost"] for row in rows_in(folder / CALLS) if row.get("phase") in phases]
     return math.nan if None in costs else math.fsum(costs)
 
 
@@ -323,12 +323,6 @@ def _shown(folder: Path, track: str) -> dict[str, int]:
             if key.track == track and row.get("shown"):
                 found[key.id] = row["shown"]["tokens"]
     return found
-
-
-def _rows(path: Path) -> Iterator[Row]:
-    for _, _, row in scan(path):
-        if row is not None:
-            yield row
 
 
 class Part(RunPart):

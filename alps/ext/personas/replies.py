@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Literal
 
-from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly
+from alps.llm.replies import ReplyModel, forgiving, read_tolerantly
 from alps.llm.types import AnswerType, Read
 from alps.tasks.personamem.persona_timeline import (
     ELSEWHERE,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from alps.commands.common import command, say
+from alps.commands import command, say
 
 if TYPE_CHECKING:
     from alps.ext.view.settings import ViewSettings

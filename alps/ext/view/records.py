@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from alps.errors import RunFolderError, UsageError
 from alps.ext.looking.record import build_view, opening_of_sample, record_card
 from alps.jsonl import Row
-from alps.run.opened import AnswerKey, RunFolder, Samples, read_wanted
-from alps.run.stored import state_of
+from alps.run.opened import AnswerKey, RunFolder, Samples, read_wanted, state_of
 from alps.show.caveats import judge_of
 from alps.show.formatting import letter_of, metric_title
 from alps.show.html import TEMPLATES as REPORT
