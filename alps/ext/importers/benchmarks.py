@@ -29,6 +29,7 @@ from alps.ext.importers.reading import (
     read_file,
     read_rows,
     read_text,
+    refuse_off_scale,
     unless_empty,
 )
 from alps.show.formatting import counted
@@ -125,8 +126,7 @@ def _of_each_system(
             continue
         name = field.removesuffix(_PREDICTION)
         score = fields.get(name + _F1)
-        if score is not None and not (isinstance(score, int | float) and 0 <= score <= 1):
-            raise DataError("no score from 0 to 1", path=path, field=f"{where}.{name}{_F1}")
+        refuse_off_scale(score, path, f"{where}.{name}{_F1}")
         own = {"system": name, "answer": None if said is None else str(said), "score": score}
         answers.append(same.model_copy(update=own))
     if not answers:
@@ -146,9 +146,7 @@ def read_mem0(path: Path, system: str) -> list[ImportedAnswer]:
     answers, numbered = [], Numbered()
     for conversation, rows in conversations.items():
         for number, row in enumerate(rows):
-            if row.llm_score is not None and not 0 <= row.llm_score <= 1:
-                field = f"{conversation}.{number}.llm_score"
-                raise DataError("no score from 0 to 1", path=path, field=field)
+            refuse_off_scale(row.llm_score, path, f"{conversation}.{number}.llm_score")
             category = CATEGORIES.get(row.category, row.category)
             answers.append(
                 ImportedAnswer(
@@ -307,9 +305,7 @@ def read_beam(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
             what = f"{len(rows):,} verdicts on {len(questions):,} answers in {beside.name}"
             raise DataError(f"{what}; evaluate it again", path=path, field=ability)
         for number, row in enumerate(rows):
-            if row.llm_judge_score is not None and not 0 <= row.llm_judge_score <= 1:
-                field = f"{ability}.{number}.llm_judge_score"
-                raise DataError("no score from 0 to 1", path=path, field=field)
+            refuse_off_scale(row.llm_judge_score, path, f"{ability}.{number}.llm_judge_score")
             known = questions[number] if number < len(questions) else None
             answers.append(
                 ImportedAnswer(

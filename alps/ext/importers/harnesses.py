@@ -13,9 +13,16 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from alps.errors import DataError
 from alps.ext.importers.benchmarks import ABSTENTION, ADVERSARIAL, CATEGORIES
-from alps.ext.importers.reading import Foreign, ImportedAnswer, Listed, Numbered, Text, read_file
+from alps.ext.importers.reading import (
+    Foreign,
+    ImportedAnswer,
+    Listed,
+    Numbered,
+    Text,
+    read_file,
+    refuse_off_scale,
+)
 
 _CONVERSATIONS = ("sample_id", "conversation_id", "user_id")
 _TYPES = ("question_type", "question_category", "category")
@@ -68,8 +75,7 @@ def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
     # As there, the rows without one then do not count.
     continuous = any(row.score is not None for row in run.results)
     for number, row in enumerate(run.results):
-        if row.score is not None and not 0 <= row.score <= 1:
-            raise DataError("no score from 0 to 1", path=path, field=f"results.{number}.score")
+        refuse_off_scale(row.score, path, f"results.{number}.score")
         category = _first(row, _TYPES) or "unknown type"
         if run.dataset == _LOCOMO:
             category = _IN_LOCOMO.get(category, category)

@@ -136,6 +136,16 @@ Score = Annotated[float | None, BeforeValidator(unless_empty)]
 """A verdict as a number; the empty text and null stand where a judge failed."""
 
 
+def refuse_off_scale(score: object, path: Path, field: str) -> None:
+    """Refuse a score that is no number from 0 to 1; None stands for none.
+
+    Raises:
+        DataError: Names the field.
+    """
+    if score is not None and not (isinstance(score, int | float) and 0 <= score <= 1):
+        raise DataError("no score from 0 to 1", path=path, field=field)
+
+
 def read_file(path: Path, kind: Any) -> Any:
     """Read a whole JSON file, gzipped or not, as `kind`.
 
