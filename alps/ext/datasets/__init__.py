@@ -33,8 +33,7 @@ def data_audit(settings: "AuditSettings") -> None:
       alps data audit data=samples
       alps data audit data=FOLDER split=dev format=json
     """
-    from alps.ext.datasets.audit import audit_data
-    from alps.ext.datasets.audit_table import print_audit
+    from alps.ext.datasets.audit import audit_data, print_audit
 
     report = audit_data(settings.data, settings.split, settings.task)
     print_as(report, settings.format, print_audit)

@@ -7,11 +7,11 @@ from alps.commands.common import command, say
 from alps.extension import Extension
 
 if TYPE_CHECKING:
-    from alps.ext.export.settings import ExportSettings
+    from alps.ext.export.formats import ExportSettings
 
 
 @command(
-    "RUN… format=… out=DIR", "alps.ext.export.settings:ExportSettings", runs=True, own_task=True
+    "RUN… format=… out=DIR", "alps.ext.export.formats:ExportSettings", runs=True, own_task=True
 )
 def export(runs: list[Path], settings: "ExportSettings") -> None:
     """Export runs to CSV, Parquet, Inspect, MLflow or W&B.
@@ -22,7 +22,7 @@ def export(runs: list[Path], settings: "ExportSettings") -> None:
       alps export runs/extraction-rules-samples format=parquet out=tables
       alps export runs/extraction-rules-samples format=inspect out=logs
     """
-    from alps.ext.export.write import export_runs
+    from alps.ext.export.formats import export_runs
 
     for path in export_runs(runs, settings):
         say(f"wrote {path}")

@@ -35,8 +35,8 @@ EXTENSION = Extension(
     commands={"merge": "alps.ext.fleet:merge_shards"},
     heading="Scale",
     part_if=("shard", "engine", "workers", "scheduler"),
-    part="alps.ext.fleet.part:Part",
+    part="alps.ext.fleet.settings:Part",
     settings="alps.ext.fleet.settings:FleetKeys",
     operational=("engine", "workers", "scheduler"),
-    engine="alps.ext.fleet.engines:run",
+    engine="alps.ext.fleet.shards:run",
 )

@@ -38,7 +38,7 @@ def view(runs: list[Path], settings: "ViewSettings") -> None:
     if settings.serve:
         _serve_view(runs, settings.port)
         return
-    from alps.ext.view.records import RecordLines, write_files
+    from alps.ext.view.page import RecordLines, write_files
     from alps.run.opened import open_run
 
     path = write_files(RecordLines([open_run(folder) for folder in runs]), Path(settings.out))
@@ -47,7 +47,7 @@ def view(runs: list[Path], settings: "ViewSettings") -> None:
 
 def _serve_view(folders: Sequence[Path], port: int) -> None:
     from alps.ext.view.loopback import address_of, listen, new_token, require_packages, server_of
-    from alps.ext.view.server import application
+    from alps.ext.view.page import application
 
     require_packages("alps view serve=yes")
     token = new_token()
