@@ -28,7 +28,7 @@ from alps.ext.people.agreement.rows import AgreementFigure, GoldAgreement
 from alps.ext.people.board import AgreementFile
 from alps.ext.people.settings import AgreementSettings
 from alps.jsonl import dump
-from alps.judges.resolve import AGREEMENTS
+from alps.judges.embedded import AGREEMENTS
 from alps.keys import HomePath
 from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.references import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from alps.extension import Extension, extensions, load
 
 if TYPE_CHECKING:
-    from alps.llm.gathering import Gathering
+    from alps.llm.types import Gathering
     from alps.rows import Summary
     from alps.run.collector import Outcome, RunPlan
     from alps.run.engine import TrackPlan

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup, escape
 
-from alps.judges.resolve import is_embedded_judge
+from alps.judges.embedded import is_embedded_judge
 from alps.leaderboard.comparison import DIGITS
 from alps.leaderboard.pages.charts import score_whisker
 from alps.leaderboard.parts import BoardPart, needed, part_of, parts_of

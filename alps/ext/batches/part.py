@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from alps.errors import UsageError
 from alps.ext.batches import FILE
 from alps.ext.batches.settings import BatchKeys
-from alps.judges.resolve import is_embedded_judge
+from alps.judges.embedded import is_embedded_judge
 from alps.llm.types import Request
 from alps.run.parts import RunPart
 from alps.run.services import Services, say_once

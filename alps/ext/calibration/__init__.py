@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alps.commands.common import command, console, say, stop_at_budget, with_commands
+from alps.commands import command, console, say, stop_at_budget, with_commands
 from alps.extension import Extension
 from alps.waiting import tell
 

@@ -46,7 +46,7 @@ from alps.folders import slug
 from alps.jsonl import Row, parse_json, scan
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.calibration_file import bound
-from alps.judges.resolve import is_embedded_judge
+from alps.judges.embedded import is_embedded_judge
 from alps.judges.rubric import MATCHING, Rubric, read_rubric
 from alps.llm.ledger import Totals
 from alps.parsing import parse_settings

@@ -19,10 +19,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from alps.errors import DataError, RunFolderError
 from alps.event_loop import run_loop
 from alps.jsonl import Row, parse_json
-from alps.judges.base import EmbeddedJudge
+from alps.judges.base import Question
 from alps.judges.calibration_file import ServedRow
+from alps.judges.embedded import EmbeddedJudge
 from alps.judges.matching import RELATIONS, Judgement, MatchQuestion
-from alps.judges.question import Question
 from alps.judges.rubric import MATCHING, Rubric, RubricQuestion, rubric
 from alps.rows import ServedBy
 from alps.run.opened import RunFolder, read_rows

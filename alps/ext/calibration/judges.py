@@ -26,7 +26,8 @@ from alps.errors import DataError, UsageError
 from alps.ext.calibration import FITTED
 from alps.ext.calibration.label_rows import Value
 from alps.ext.calibration.labels import LabelSet, pair_payload, rated_payload, read_labels
-from alps.judges.base import EmbeddedJudge
+from alps.judges.base import Question
+from alps.judges.embedded import EmbeddedJudge
 from alps.judges.matching import (
     RELATIONS,
     UNRELATED,
@@ -36,7 +37,6 @@ from alps.judges.matching import (
     Pair,
     Relation,
 )
-from alps.judges.question import Question
 from alps.judges.rubric import MATCHING, Rating, RubricQuestion
 from alps.rows import PEOPLE
 from alps.similarity import Features, features, similarity_matrix

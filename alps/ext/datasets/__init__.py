@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from alps.commands.common import command, group, print_as
+from alps.commands import command, group, print_as
 from alps.extension import Extension
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
-from alps.commands.common import command, console
+from alps.commands import command, console
 from alps.extension import EVERYDAY, Extension, extensions, load
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alps.commands.common import command, say
+from alps.commands import command, say
 from alps.extension import Extension
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from alps.commands.common import allow_typed, command, show_finished
+from alps.commands import allow_typed, command, show_finished
 from alps.extension import Extension
 
 HERE: Final = "asyncio"

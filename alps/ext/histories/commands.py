@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from alps.commands.common import command, print_as, say
+from alps.commands import command, print_as, say
 
 if TYPE_CHECKING:
     from alps.ext.histories.convert import AnswersSettings, ConvertSettings

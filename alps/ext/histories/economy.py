@@ -31,7 +31,7 @@ from alps.ext.memory import ANSWERS, CALLS, FILE
 from alps.jsonl import Row, scan
 from alps.llm.prices import Price, ReplyTokens, price_of
 from alps.rows import Fields, Interval
-from alps.run.stored import stored_rows
+from alps.run.opened import stored_rows
 from alps.show.shared_records import values_in
 from alps.stats.bootstrap import Estimate, Floats, cluster_sums, resampled_figures
 from alps.tasks.by_memory import Context, keeps_memories

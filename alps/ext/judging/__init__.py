@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alps.commands.common import command, print_as, say, stop_at_budget, typed_settings
+from alps.commands import command, print_as, say, stop_at_budget, typed_settings
 from alps.extension import Extension
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def compare_judges(runs: list[Path], settings: "JudgesSettings") -> None:
 
 
 def _is_one_llm(judge: str) -> bool:
-    from alps.judges.resolve import is_embedded_judge
+    from alps.judges.embedded import is_embedded_judge
 
     return bool(judge) and "," not in judge and not is_embedded_judge(judge)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from alps.commands.common import command, group
+from alps.commands import command, group
 from alps.extension import Extension
 
 MODEL, FILE = "local", "local:"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from alps.commands.common import command, console, say
+from alps.commands import command, console, say
 from alps.completion import words_of
 from alps.extension import EVERYDAY, Extension
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from alps.commands.common import command, console, group, print_as
+from alps.commands import command, console, group, print_as
 
 if TYPE_CHECKING:
     from alps.ext.memory.settings import BesideSettings, DiagnoseSettings

@@ -18,7 +18,7 @@ from alps.ext.memory import ANSWERS, CALLS, FILE, STORED
 from alps.ext.memory.protocol import Hit
 from alps.jsonl import Appender, Row, parse_json, scan
 from alps.rows import Check, MemoryUsage, Phase
-from alps.run.stored import stored_rows
+from alps.run.opened import stored_rows
 from alps.schema import UsedToAnswer
 
 ADMISSION = "admission"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alps.commands.common import (
+from alps.commands import (
     command,
     console,
     print_as,

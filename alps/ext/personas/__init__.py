@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from alps.commands.common import command
+from alps.commands import command
 from alps.extension import Extension
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from alps.errors import AlpsError
 from alps.llm.client import Client
-from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly
+from alps.llm.replies import ReplyModel, forgiving, read_tolerantly
 from alps.llm.types import AnswerType, Read, Request, Structured
 from alps.prompts import Prompt, load_prompt
 from alps.tasks.personamem.persona_timeline import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alps.commands.common import command, console, say, stop_at_budget, tell_faults, tell_former
+from alps.commands import command, console, say, stop_at_budget, tell_faults, tell_former
 from alps.errors import TooManyFailuresError
 from alps.extension import Extension
 

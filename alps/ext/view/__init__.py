@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from alps.commands.common import command, say
+from alps.commands import command, say
 from alps.extension import EVERYDAY, Extension
 
 if TYPE_CHECKING:

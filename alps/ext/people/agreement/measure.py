@@ -41,7 +41,7 @@ from alps.ext.people.agreement.rows import (
     PairOfPeople,
 )
 from alps.ext.people.settings import AgreementSettings
-from alps.judges.resolve import EMBEDDED_JUDGES
+from alps.judges.embedded import EMBEDDED_JUDGES
 from alps.llm.ledger import Ledger
 from alps.rows import Calls
 from alps.run.folder import write_json
