@@ -65,8 +65,8 @@ def run_words(words: Sequence[str]) -> None:
 
 def _show_sweep(plan: Any, *, only: Any) -> None:
     """Run a sweep and print its result; raise if it is incomplete."""
-    from alps.ext.sweeps.board import SweepProgress
     from alps.ext.sweeps.plan import PlanError
+    from alps.ext.sweeps.progress import SweepProgress
     from alps.ext.sweeps.sweep import sweep
     from alps.ext.sweeps.table import SweptRun, print_sweep, report_sweep, write_sweep_page
     from alps.run.opened import RUNS
