@@ -107,6 +107,7 @@ def test_what_the_command_refuses_is_refused_in_the_same_words(tmp_path, setting
     assert done.stderr.strip() == f"alps: {refused.value}"
 
 
+@pytest.mark.release
 def test_a_run_that_is_cancelled_is_ended_and_resumed(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "not-needed")
     asked, before = threading.Event(), threading.active_count()

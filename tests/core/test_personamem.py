@@ -134,6 +134,7 @@ def test_a_served_model_is_shown_the_history_before_the_question(served, tmp_pat
     assert all(set(row["scores"].values()) <= {0.0, 1.0} for row in scored)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("memory", "length"), [("none", [0]), ("last:3", [3]), ("full", range(100, 1000))]
 )
@@ -192,6 +193,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("words", "files", "said"), REFUSED)
 def test_what_cannot_be_run_is_one_line(alps, tmp_path, words, files, said):
     for name, content in files.items():

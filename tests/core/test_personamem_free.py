@@ -192,6 +192,7 @@ def test_of_several_draws_the_majority_decides_and_a_tie_is_no_agreement(named, 
     assert (verdict.option, verdict.agreement) == (option, pytest.approx(agreement))
 
 
+@pytest.mark.release
 def test_three_settings_of_the_same_questions_stand_in_one_table(alps, tmp_path):
     def choose(request):
         return Answer('{"choice": "a", "reason": ""}')
@@ -221,6 +222,7 @@ def test_three_settings_of_the_same_questions_stand_in_one_table(alps, tmp_path)
     assert "answer=free" in third
 
 
+@pytest.mark.release
 def test_free_answers_under_two_judges_are_not_compared(alps):
     def free(model, out):
         with serve(lambda request: judged("a") if is_judge(request) else Answer("So.")) as server:
@@ -253,6 +255,7 @@ def test_a_class_that_is_asked_freely_sees_no_options(alps, tmp_path):
     assert answers == {"0 options"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("model", "setting"), [("oracle", "answer=free"), ("floor/length-by-type", "orders=4")]
 )

@@ -142,6 +142,7 @@ def f1_of(track):
     return track["scores"]["f1"]
 
 
+@pytest.mark.release
 def test_floors_oracle_and_the_embedded_extractor_have_known_scores(embedded):
     for floor in ("floor/content-free", "floor/content-free-fluent"):
         score = f1_of(embedded[floor])
@@ -238,6 +239,7 @@ def two_decimals(text):
     return f"{float(text):.2f}".replace("0.", ".", 1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("task", "track"), [("extraction", "task1"), ("update", "task2")])
 def test_the_authors_scores_of_every_record_are_reproduced_from_the_command_line(
     sample, tmp_path, task, track

@@ -78,6 +78,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.release
 def test_looking_at_a_run_of_a_task_of_ones_own_shows_it_and_imports_nothing(folder: Path) -> None:
     for words in LOOKS.values():
         finished = run(folder, *words)
@@ -137,6 +138,7 @@ def test_a_forged_manifest_gets_nothing_imported(folder: Path) -> None:
         assert not was_run(folder), words
 
 
+@pytest.mark.release
 def test_a_stranger_who_names_metrics_does_not_steer_the_terminal(folder: Path) -> None:
     path = folder / "runs" / "one" / "summary.json"
     summary = json.loads(path.read_bytes())
@@ -166,6 +168,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return pack_rules(tmp_path_factory.mktemp("packed"))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("task", [NAMES[1], "all,python:stranger"])
 @pytest.mark.parametrize("command", ["verify", "rescore"])
 def test_a_card_gets_nothing_imported(
@@ -185,6 +188,7 @@ def test_a_card_gets_nothing_imported(
     assert not (submission / "review.json").exists()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("kind", "model"),
     [("python", "python:stranger:Stranger"), ("program", "program:touch was-run")],

@@ -127,6 +127,7 @@ def test_what_would_be_ignored_is_refused(words, said, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("task", ["all", "retrieval,utilization"])
 def test_a_setting_that_one_of_the_tasks_heeds_is_taken(task, tmp_path):
     words = (
@@ -197,6 +198,7 @@ def calls_of(printed):
     return {names[stage]: int(calls) for stage, calls in lines}
 
 
+@pytest.mark.release
 def test_what_is_counted_beforehand_holds_the_ledger(asked):
     folder, before, _, _ = asked
     calls = [row["purpose"] for row in rows(folder / "out" / "calls.jsonl")]

@@ -98,6 +98,7 @@ def test_every_warm_process_has_a_number_and_a_seed_of_its_own(place: Path) -> N
     assert len(set(draws)) == 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)])
 def test_a_warm_process_takes_signals_and_tells_what_ended_it(
     place: Path, number: int, code: int
@@ -128,6 +129,7 @@ def test_what_litellm_sets_when_it_counts_tokens_needs_no_other_start(tmp_path: 
     )
 
 
+@pytest.mark.release
 def test_what_alps_sets_before_litellm_is_imported_needs_no_other_start(tmp_path: Path) -> None:
     if os.environ.get("ALPS_TESTS_COLD"):
         pytest.skip("all processes shall be cold")

@@ -76,6 +76,7 @@ JUDGES: dict[str, Callable[[Card], object]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("case", JUDGES)
 def test_verdicts_of_anything_called_lexical_are_made_anew(shelf, folder, case):
 
@@ -347,6 +348,7 @@ def unseen():
     return list(open_data(parse_settings(settings, RunSettings)).tracks[0].samples())[::8]
 
 
+@pytest.mark.release
 @pytest.mark.skipif(not FULL.is_dir(), reason=f"no real outputs: {FULL} is not there")
 @pytest.mark.parametrize("model", first_alone(path.name for path in FULL.glob("outputs/task1/*")))
 def test_no_real_model_is_taken_for_one_that_saw_the_gold(unseen, model):
@@ -396,6 +398,7 @@ def strict(body: dict[str, Any]) -> Answer:
     return Answer(json.dumps({"pairs": same}))
 
 
+@pytest.mark.release
 def test_a_second_judgement_under_the_same_judge_refutes_what_it_contradicts(
     inflated, shelf, tmp_path, capsys
 ):

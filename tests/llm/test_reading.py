@@ -196,6 +196,7 @@ def is_whole(memory: Memory, said: tuple[str, ...]) -> bool:
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("dress", DRESSES)
 def test_an_answer_cut_anywhere_keeps_what_was_complete_and_nothing_half_said(dress: str):
     text, said = DRESSES[dress]
@@ -313,6 +314,7 @@ NODES: st.SearchStrategy[Any] = st.recursive(
 QUOTES_A_FENCE = {"a": [{"b": 1}], "c": "``` and {"}
 
 
+@pytest.mark.release
 @settings(REPRODUCIBLY, max_examples=100)
 @given(
     around=st.tuples(WORDS, WORDS),

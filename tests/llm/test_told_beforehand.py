@@ -42,6 +42,7 @@ def test_the_port_of_a_site_is_tried_before_the_site_is_built(tmp_path):
     assert not (tmp_path / "site").exists()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("status", [500, 503])
 def test_an_error_of_a_server_is_named_with_how_long_it_was_tried(tmp_path, status):
     with serve(lambda body: Answer(status=status)) as server:
@@ -83,6 +84,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("words", "call"),
     [

@@ -272,6 +272,7 @@ async def later(self, sample):
     assert facts(ask(make(body), "a")[0]) == ["a"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "pause",
     [
@@ -297,11 +298,13 @@ def test_a_call_that_takes_too_long_is_empty_and_the_others_are_unaffected(make,
     assert threads_end()
 
 
+@pytest.mark.release
 def test_waiting_for_the_thread_is_not_held_against_a_sample(make):
     asked = make("def predict(self, sample):\n    time.sleep(0.5)\n    return []", timeout=2.0)
     assert all(facts(prediction) == [] for prediction in ask(asked, *"abcdef"))
 
 
+@pytest.mark.release
 def test_a_call_that_never_ends_does_not_keep_the_process_from_ending(module):
     Path(f"{module}.py").write_text(
         "import time\nclass Mine:\n    def predict(self, sample): time.sleep(60)\n"

@@ -352,6 +352,7 @@ def test_a_verdict_that_contradicts_the_scale_is_one_line(alps, tmp_path):
     )
 
 
+@pytest.mark.release
 def test_no_provider_and_no_learning_library_is_loaded_for_recorded_verdicts(tmp_path):
     write(tmp_path, {"pa": BINARY}, [binary(n % 2, n % 2, system=f"s{n % 3}") for n in range(60)])
     code = (
@@ -400,6 +401,7 @@ def test_the_recorded_judge_of_the_public_set_gets_its_published_figures(alps, p
     assert (found["unparsed"], found["people_kappa"]["n"]) == (2, 1483)
 
 
+@pytest.mark.few(1)
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("judge", "cells", "kappa"),

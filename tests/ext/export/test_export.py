@@ -71,6 +71,7 @@ def assert_is_whole(records, scores, folder):
     }
 
 
+@pytest.mark.release
 def test_pandas_reads_csv(folder):
     import pandas as pd
 
@@ -228,6 +229,7 @@ def inspect_logs(folder, *words):
     return {log.eval.metadata["track"]: log for log in logs}
 
 
+@pytest.mark.release
 def test_inspect_counts_records_and_their_repeats_and_leads_with_the_headline(tmp_path):
     words = ("task=update,utilization", "ability=pf", "model=rules", "limit=2", "repeats=2")
     assert run(tmp_path, "run", *words, "out=twice").returncode == 0
@@ -246,6 +248,7 @@ def test_inspect_counts_records_and_their_repeats_and_leads_with_the_headline(tm
     assert not rated.results.scores[0].metrics
 
 
+@pytest.mark.release
 def test_inspect_tells_who_said_what_in_a_chat(tmp_path):
     words = ("task=personamem", "parser=authors", "model=oracle", "limit=2", "out=chats")
     assert run(tmp_path, "run", *words).returncode == 0

@@ -119,6 +119,7 @@ def run_of(folder, monkeypatch, system, **settings):
     return evaluate(**words, **fixed, **where, **settings).folder
 
 
+@pytest.mark.release
 def test_faults_planted_at_each_stage_are_attributed_to_it(planted, monkeypatch):
     folder, expected = planted
     found = diagnose(run_of(folder, monkeypatch, Planted(), name="run"))

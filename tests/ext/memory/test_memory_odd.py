@@ -122,6 +122,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("pause", "said"),
     [(0, "tools/list: more than 100 pages"), (0.6, "no answer within 2 s")],
@@ -161,6 +162,7 @@ for line in sys.stdin:
     assert len(said) < 300
 
 
+@pytest.mark.release
 def test_a_million_wrong_tools_are_one_line_and_no_gigabyte(tmp_path):
     script = """
 import json, sys

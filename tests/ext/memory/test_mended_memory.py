@@ -124,6 +124,7 @@ def asked(folder: Path, memory: str, *words: str) -> Finished:
     return run(folder, "run", *RECALL, f"memory={memory}", "out=out", *words)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", few(list(HOW)))
 @pytest.mark.parametrize("declared", [False, True], ids=["mended", "declared"])
 def test_what_keeps_facts_of_users_alone_learns_the_way_out_and_is_admitted_by_the_same_command(
