@@ -234,7 +234,6 @@ def binary(generator: np.random.Generator) -> list[float]:
     return (generator.random(RECORDS) < 0.6).astype(float).tolist()
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(("drawn", "alone"), [(sessions_alike, False), (binary, True)])
 @pytest.mark.usefixtures("runs")
 def test_every_row_has_a_p_below_05_where_its_interval_leaves_out_0(drawn, alone) -> None:
@@ -482,7 +481,7 @@ def test_comparing_imports_nothing_heavy(runs: Path) -> None:
     assert modules_after(runs, "compare", "rules", "oracle").isdisjoint(HEAVY)
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("verdict", "bold"), [(None, False), ("fail", False), ("pass", True)])
 def test_a_p_is_bold_only_under_a_judge_that_passed_its_calibration(
     runs: Path, monkeypatch: pytest.MonkeyPatch, verdict: str | None, bold: bool

@@ -213,7 +213,7 @@ FAULTY = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("key", "why"), FAULTY.values(), ids=FAULTY)
 def test_keys_that_can_not_be_added_are_named_and_left_out(tmp_path, key, why):
     own = "Extension('odd', settings='odd_keys:Own')"
@@ -257,7 +257,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("text", "entry", "why"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_one_is_named_in_a_line_and_left_out(tmp_path, text, entry, why):
     package = installed(tmp_path / "site", "broken", {"broken.py": text}, entry)

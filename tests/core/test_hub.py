@@ -171,7 +171,7 @@ def test_a_branch_that_moves_while_a_track_is_read_mixes_no_commits(hub):
     assert done.summary.tracks["task1"].unscored == 0
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("asked", "out"),
     [("hub", "out=out"), ("hub@v1", "limit=3"), ("SHORT", "out=out"), ("LONG", "limit=3")],

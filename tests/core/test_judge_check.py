@@ -300,7 +300,6 @@ def test_a_refused_judge_is_asked_after_all_in_the_same_folder_without_the_check
         assert "not checked" not in text
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(("knows", "asked"), [(right, True), (lambda item: True, False)])
 def test_people_are_asked_to_check_no_judge_that_was_refused(run, knows, asked):
     assert ("People can check" in run(Judge(knows)).out) == asked
@@ -383,7 +382,6 @@ def test_judging_again_checks_the_new_judge(tmp_path):
     assert "openai/x (not checked)" in shown.out
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize("knows", [right, lambda item: True], ids=["admitted", "refused"])
 def test_an_audit_judge_is_checked_too(tmp_path, knows):
     judge = Judge(knows)
@@ -466,7 +464,7 @@ def too_many(card):
     card["runs"][0]["judge_check"]["matching"]["right"] = 13
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "severity", "words"),
     [

@@ -237,7 +237,7 @@ NO_TASKS = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("returned", "told"), NO_TASKS.values(), ids=NO_TASKS)
 def test_tracks_that_are_none_or_of_one_name_are_refused(tmp_path, returned, told):
     module = own_task(tmp_path) / "moods.py"
@@ -283,7 +283,6 @@ def test_every_prediction_failed_is_exit_1_with_the_first_error_whole(tmp_path):
     assert log.count("Traceback (most recent call last)") == 1
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(("allowed", "code"), [("max_failures=34%", 0), ("max_failures=33%", 1)])
 def test_failed_predictions_are_held_against_max_failures(tmp_path, allowed, code):
     own_task(tmp_path)

@@ -134,7 +134,7 @@ def test_a_served_model_is_shown_the_history_before_the_question(served, tmp_pat
     assert all(set(row["scores"].values()) <= {0.0, 1.0} for row in scored)
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("memory", "length"), [("none", [0]), ("last:3", [3]), ("full", range(100, 1000))]
 )
@@ -173,6 +173,7 @@ def test_what_is_no_single_letter_is_an_invalid_answer(served, tmp_path):
     assert sorted(found) == sorted(CHOICES.values())
 
 
+@pytest.mark.release
 def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps):
     for name in ("floor/longest", "floor/random"):
         done = alps("run", "task=personamem", f"model={name}", f"out={name[6:]}")

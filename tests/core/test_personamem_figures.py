@@ -98,6 +98,7 @@ def test_a_published_run_is_compared_with_every_baseline_by_every_figure(alps, t
     assert ["floor/length-by-type", ".661"] in [words[:2] for words in lines]
 
 
+@pytest.mark.release
 @published
 def test_rag_and_mem0_differ_by_the_published_sign_test_and_by_an_interval_of_ours(alps):
     run_published(alps, "rag", "mem0")
@@ -251,7 +252,7 @@ def test_an_option_that_is_superseded_is_what_the_timeline_left_behind(tmp_path)
             assert old in question.options[own.index("superseded")]
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("line", "said"),
     [

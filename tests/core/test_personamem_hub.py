@@ -81,7 +81,7 @@ def test_any_data_set_with_these_files_is_read_at_any_revision(hub, tmp_path, fi
     assert fetched(hub) == {"questions_128k.csv", "shared_contexts_128k.jsonl"}
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -176,7 +176,7 @@ def test_a_dry_run_counts_every_order(alps):
         assert line.partition(", answers ")[2].split()[0] == str(n * QUESTIONS)
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

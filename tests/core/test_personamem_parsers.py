@@ -42,7 +42,7 @@ def reply_to(gold, template):
     return template.format(g=gold, w="b" if gold == "a" else "a")
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "column"), [(["parser=authors"], 1), (["parser=authors-older"], 2), ([], 3)]
 )
@@ -122,7 +122,6 @@ PLAIN = [
 ]
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(("cases", "words"), [(TYPED, ()), (PLAIN, ("parser=authors",))])
 def test_kinds_of_invalid_responses_are_told_apart(alps, tmp_path, cases, words):
     asked: dict[str, int] = {}

@@ -153,7 +153,7 @@ def test_a_broken_cell_is_one_line(alps, tmp_path, cells, said):
     assert said in refused(alps)
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("path", ["data/none.json", "/etc/hostname", "../outside.json", "j" * 300])
 def test_a_history_that_is_not_in_the_folder_is_one_line(alps, tmp_path, monkeypatch, path):
     monkeypatch.setenv("OPENAI_API_KEY", "none")

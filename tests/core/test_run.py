@@ -188,7 +188,6 @@ def test_withheld_gold_leaves_everything_unscored_and_exits_1(alps, tmp_path):
     assert all(row["scores"] == {} for row in rows(tmp_path / "out" / "scores.jsonl"))
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("unheard", "words", "code"),
     [

@@ -168,7 +168,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return pack_rules(tmp_path_factory.mktemp("packed"))
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("task", [NAMES[1], "all,python:stranger"])
 @pytest.mark.parametrize("command", ["verify", "rescore"])
 def test_a_card_gets_nothing_imported(
@@ -188,7 +188,6 @@ def test_a_card_gets_nothing_imported(
     assert not (submission / "review.json").exists()
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("kind", "model"),
     [("python", "python:stranger:Stranger"), ("program", "program:touch was-run")],
@@ -211,6 +210,7 @@ def test_a_system_that_a_card_names_is_not_run_when_it_is_judged_again(
     assert not was_run(tmp_path)
 
 
+@pytest.mark.release
 def test_a_site_of_a_card_that_names_a_module_imports_nothing(packed: Path, tmp_path: Path) -> None:
     submission = Path(shutil.copytree(packed, tmp_path / "submissions" / SLUG))
     (tmp_path / "stranger.py").write_text(CANARY + OWN, encoding="utf-8")

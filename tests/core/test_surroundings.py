@@ -165,7 +165,7 @@ def labelled(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -182,6 +182,7 @@ def test_a_calibration_is_not_written_over_another(labelled, words, told):
     assert calibrate("judge=j", "labels=labels").code == 0
 
 
+@pytest.mark.release
 def test_a_calibration_that_was_asked_for_is_not_written_over_by_a_recorded_one(labelled):
     assert calibrate("judge=lexical", "labels=stress").code == 0
     refused = calibrate("judge=j", "labels=labels").one_line

@@ -31,6 +31,7 @@ def authors(everything):
     return ran, summary(everything / "authors")
 
 
+@pytest.mark.release
 def test_a_run_of_all_tasks_is_scored_again_as_the_authors_did(everything, authors):
     fresh = alps_here(
         "run", "task=all", "model=rules", "limit=3", *V1, f"out={everything / 'fresh'}"
@@ -215,6 +216,7 @@ def test_a_finished_run_has_nothing_left_to_ask_even_without_a_cache(asked):
     assert all(contents(folder / "out", JOURNALS).values())
 
 
+@pytest.mark.release
 def test_what_the_reply_cache_holds_is_told_beside_what_would_be_asked(tmp_path):
     with serve(answer) as server:
         words = ("run", "task=extraction", "limit=3", *llm(server.url))

@@ -419,7 +419,6 @@ def test_a_failed_answer_gets_the_scales_minimum(outcome):
     assert found == {"ei": 1.0, "ei_zh": 1.0, **dict.fromkeys(DIMENSIONS, 1.0)}
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("ability", "number", "name", "lowest"), [("cf", 4, "cf", 0.0), ("ei", 5, "ei", 1.0)]
 )
@@ -463,7 +462,6 @@ def test_emotional_intelligence_is_the_plain_mean_and_its_language_is_reported_a
     }
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("ability", "number", "heard_as", "value", "lowest", "highest"),
     [("cf", 4, met(), 1.0, 0.0, 1.0), ("ei", 5, felt(4, 4, 4), 4.0, 1.0, 5.0)],
@@ -495,7 +493,6 @@ def test_unscored_records_bound_a_score_by_the_ends_of_its_scale(
     assert "worst–best" in alps_here("show", tmp_path / "out").out
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("length", "pa", "within"),
     [(3_000, 1.0, 1.0), (3_001, 1.0, 0.0), (0, 0.0, 0.0)],

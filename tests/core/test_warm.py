@@ -98,7 +98,6 @@ def test_every_warm_process_has_a_number_and_a_seed_of_its_own(place: Path) -> N
     assert len(set(draws)) == 3
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)])
 def test_a_warm_process_takes_signals_and_tells_what_ended_it(
     place: Path, number: int, code: int

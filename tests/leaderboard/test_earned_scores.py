@@ -128,6 +128,7 @@ def test_a_floor_is_known_by_its_answers(shelf, tmp_path):
     assert "baseline" in codes(shelf.verify(pretended))
 
 
+@pytest.mark.release
 def test_a_judge_that_nobody_knows_leads_no_page(honest, tmp_path):
     synthesise(tmp_path / "subs", 12, tracks=["task1"])
     copy(honest, tmp_path / "subs" / "ours")

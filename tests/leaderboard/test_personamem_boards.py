@@ -193,6 +193,7 @@ def words_of(page: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", page).split())
 
 
+@pytest.mark.release
 def test_its_page_has_figures_baselines_and_references(site):
     page = (site / "personamem.html").read_text()
     words = words_of(page)

@@ -245,7 +245,6 @@ HUBS = [
 ]
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(("data", "commit", "said"), HUBS)
 def test_a_run_on_the_hub_is_packed_by_its_name_without_a_network(
     run, shelf, tmp_path, data, commit, said

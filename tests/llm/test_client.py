@@ -187,7 +187,7 @@ def test_trying_again_comes_to_an_end_and_neither_library_tries_by_itself(
     assert [row["attempt"] for row in desk.rows] == list(range(1, len(desk.rows) + 1))
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("status", "alone"), [(429, True), (503, True), (429, False)])
 def test_nothing_is_tried_earlier_than_the_server_asked(desk: Desk, status: int, alone: bool):
     arrivals: list[float] = []

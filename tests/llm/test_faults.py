@@ -235,7 +235,6 @@ def test_a_judge_that_talks_nonsense_leaves_records_unscored_and_never_at_zero(s
     assert sum(not is_judging(body) for body in scenarios.servers["garbage"].requests) == 12
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "said"), [("refused key", "refused the key"), ("unknown model", "openai/scripted")]
 )

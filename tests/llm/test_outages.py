@@ -270,8 +270,10 @@ def failing_alike(status: int, **changes: Any) -> Any:
 
 def test_errors_that_stay_end_the_run_and_those_of_single_records_do_not():
     alike = r"'openai/tiny': the first 3 requests failed with the same error.*Invalid model name"
-    with pytest.raises(UsageError, match=alike):
-        outcomes(failing_alike(400), 20)
+    assert outcomes(failing_alike(400), 2) == ["transport"] * 2
+    for count in (3, 20):
+        with pytest.raises(UsageError, match=alike):
+            outcomes(failing_alike(400), count)
     with pytest.raises(QuotaError):
         outcomes(failing_alike(402, fatal=QuotaError("no money left")), 20)
     for kind in ("too_long", "refused"):

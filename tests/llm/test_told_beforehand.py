@@ -84,7 +84,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "call"),
     [

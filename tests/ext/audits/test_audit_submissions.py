@@ -124,7 +124,7 @@ CARDS = [
 ]
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("path", "value", "said"), CARDS)
 def test_a_card_that_was_tampered_with_is_refused_in_one_line(copy, path, value, said):
     forge(copy, changed(path, value))
@@ -141,7 +141,7 @@ def without_pairs(found: list[dict[str, Any]]) -> None:
 ROWS = (changed("0.scores.f1", 1.0), without_pairs, changed("0", DROPPED))
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("change", ROWS, ids=("score", "verdict", "chosen records"))
 def test_audit_rows_that_were_tampered_with_are_refused(copy, change):
     forge_rows(copy, "task1/audit", change)
@@ -161,7 +161,6 @@ def test_a_board_tells_what_corrects_a_score(shelf, tmp_path):
 CHOSEN = "which the submitter may have chosen: boards omit the audit"
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("seed", "said"),
     [(1, CHOSEN), (None, "drawn from the answers, which the submitter could vary")],

@@ -185,6 +185,7 @@ def f1_of(path):
     return {row["benchmark_id"]: row["scores"]["f1"] for row in rows(path)}
 
 
+@pytest.mark.release
 def test_runs_that_share_audits_are_compared_by_them(here, server):
     for model, out in (("rules", "a"), ("oracle", "b")):
         words = ("run", "task=extraction", f"model={model}", "data=samples", f"out={out}")

@@ -88,7 +88,7 @@ def test_an_order_that_was_taken_is_not_sent_again_where_its_name_can_not_be_fou
     assert server.bill == []
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("appears", [False, True])
 def test_a_batch_that_is_gone_when_it_was_just_ordered_is_not_ordered_again_and_again(
     server, shape, desk, monkeypatch, appears
@@ -151,7 +151,7 @@ def test_an_odd_row_of_the_journal_of_batches_ends_no_run(tmp_path, row):
     assert journal.known() == set()
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("unended", [False, True])
 def test_a_batch_of_somebody_else_that_looks_alike_is_neither_waited_for_nor_cancelled(
     server, desk, monkeypatch, unended

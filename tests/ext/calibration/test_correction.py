@@ -405,6 +405,7 @@ def test_a_calibration_for_scores_that_are_no_means_of_marks_is_refused(run, tmp
     assert "a calibration cannot correct F1; use audit_labels=DIR" in ran.one_line
 
 
+@pytest.mark.release
 def test_an_answer_that_the_judge_could_not_rate_is_of_the_population_and_pulls_no_score(
     run, tmp_path
 ):
@@ -501,6 +502,7 @@ def test_people_s_disputes_are_carried_over_too(run, tmp_path, server):
     assert found["youden"]["value"] == pytest.approx(50 / 60 + 50 / 60 - 1)
 
 
+@pytest.mark.release
 def test_what_is_doubtful_is_said_and_the_sample_comes_before_the_others(run, tmp_path, server):
     rates = transported(run, server, lambda row: row["rubrics"]["pa"].update(verdict="fail"))
     (tmp_path / "known").mkdir()

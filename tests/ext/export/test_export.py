@@ -261,6 +261,7 @@ def test_inspect_tells_who_said_what_in_a_chat(tmp_path):
         assert [message.text for message in sample.input] == [one.text for one in asked]
 
 
+@pytest.mark.release
 def test_inspect_has_an_error_where_nothing_was_heard_and_the_tokens_of_all(tmp_path):
     write_visitors(tmp_path / "data", 3)
 

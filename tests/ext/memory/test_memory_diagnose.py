@@ -144,6 +144,7 @@ class Closed(Planted):
         return super().search(user, query, k, at)
 
 
+@pytest.mark.release
 def test_what_no_search_finds_is_not_estimable_in_a_system_that_lists_nothing(planted, monkeypatch):
     folder, expected = planted
     ran = run_of(folder, monkeypatch, Closed(), name="closed", limit=70)

@@ -222,7 +222,7 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("query", "said", "starts"),
     [

@@ -155,7 +155,6 @@ def set_reader(folder: Path, **settings: Any) -> None:
     forge(folder, change)
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("settings", "ranked"),
     few(
@@ -239,7 +238,6 @@ def test_a_neighbour_that_cannot_be_read_is_named_and_the_others_are_held_agains
     assert ("moved" if spoil is other_slug else "honest-1") in unread
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(("failed", "has"), [(3, True), (4, False)])
 def test_a_run_with_many_failures_has_no_difference_from_no_memory(made, tmp_path, *, failed, has):
     path = altered(Path(shutil.copytree(made / "own", tmp_path / "run")), failed, nothing)

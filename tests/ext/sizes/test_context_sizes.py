@@ -320,6 +320,7 @@ class Sized(Turns):
         return 10 * len(self.memories(user))
 
 
+@pytest.mark.release
 def test_a_system_that_declares_its_size_is_believed(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.path", [str(ROOT), *sys.path])
     run(
