@@ -58,10 +58,7 @@ def test_length_alone_gets_what_is_known_and_nothing_once_it_is_adjusted_for(alp
     assert [
         round(found["scores"]["accuracy"]["value"], 3),
         by_type["scores"]["accuracy"]["value"],
-    ] == [
-        0.505,
-        pytest.approx(0.661, abs=0.0005),
-    ]
+    ] == [0.505, pytest.approx(0.661, abs=0.0005)]
     assert round(found["scores"]["macro_accuracy"]["value"], 3) == 0.587
     assert found["scores"]["leak_adjusted"]["value"] == pytest.approx(0, abs=0.02)
     assert by_type["scores"]["leak_adjusted"]["value"] == pytest.approx(0, abs=0.02)

@@ -137,10 +137,7 @@ def test_a_verdict_that_is_none_of_the_letters_is_asked_for_again_and_fails(alps
 
 def test_an_empty_answer_is_wrong_without_a_judge(alps, tmp_path):
     _, requests = served(
-        alps,
-        "answer=free",
-        answer=lambda request: Answer(""),
-        verdict=lambda request: judged("a"),
+        alps, "answer=free", answer=lambda request: Answer(""), verdict=lambda request: judged("a")
     )
     assert not any(map(is_judge, requests))
     found = summary(tmp_path / "run")

@@ -16,12 +16,7 @@ from tests.endtoend import end, finish, rows, run, start, start_cold, summary, t
 
 pytestmark = pytest.mark.real
 
-FLOORS = (
-    "floor/empty",
-    "floor/content-free",
-    "floor/content-free-fluent",
-    "floor/excerpts",
-)
+FLOORS = ("floor/empty", "floor/content-free", "floor/content-free-fluent", "floor/excerpts")
 FAULTS = "429:0.1,500:0.05,drop:0.03,garbage:0.05,truncate:0.03,empty:0.03"
 COUNTS = {
     "task1": 84,

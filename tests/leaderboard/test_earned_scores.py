@@ -317,8 +317,7 @@ def told(sample):
 
 
 @pytest.mark.parametrize(
-    ("track", "answer"),
-    [("task2", shortened), ("task4_ability1", told), ("task4_ability3", told)],
+    ("track", "answer"), [("task2", shortened), ("task4_ability1", told), ("task4_ability3", told)]
 )
 def test_padded_gold_is_found_on_other_tasks(track, answer):
     assert "odds 1 in 10^" in overlap(track, answer)[0].what

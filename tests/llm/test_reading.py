@@ -393,10 +393,7 @@ ANSWERED = {
 LONG: dict[str, tuple[str, Any]] = {
     "a thought that is cut off": (f"<think>First: {DRAFT}. But wait", CUT),
     "an answer that is cut off after a thought": (f"<think>{DRAFT}</think>{FINAL[:-20]}", DOG),
-    "harmony, cut off in the analysis": (
-        f"<|channel|>analysis<|message|>Hm, {DRAFT} or",
-        CUT,
-    ),
+    "harmony, cut off in the analysis": (f"<|channel|>analysis<|message|>Hm, {DRAFT} or", CUT),
     "harmony, stripped and cut off": (f"analysisPerhaps {DRAFT}. Or", CUT),
     "a draft, and a final answer that is cut off": (f"Draft: {DRAFT}\nFinal: {FINAL[:-20]}", DOG),
     "a draft, and a final answer cut off at once": (f"Draft: {DRAFT}\nFinal: {FINAL[:22]}", CUT),

@@ -48,12 +48,7 @@ def test_an_error_of_a_server_is_named_with_how_long_it_was_tried(tmp_path, stat
     with serve(lambda body: Answer(status=status)) as server:
         words = ("task=extraction", "data=samples", "limit=1", "model=openai/tiny", "patience=1")
         done = run(
-            tmp_path,
-            "run",
-            *words,
-            f"api_base={server.url}",
-            "out=out",
-            OPENAI_API_KEY="none",
+            tmp_path, "run", *words, f"api_base={server.url}", "out=out", OPENAI_API_KEY="none"
         )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()

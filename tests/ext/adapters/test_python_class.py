@@ -422,10 +422,7 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_library(module)
         (":Mine", "expected python:package.module:Class"),
         ("{module}x:Mine", "no module '{module}x'"),
         ("no_such_thing_at_all.inner:Mine", "no module 'no_such_thing_at_all'"),
-        (
-            "{module}_package.iner:Mine",
-            "no module '{module}_package.iner'",
-        ),
+        ("{module}_package.iner:Mine", "no module '{module}_package.iner'"),
         ("{module}.inner:Mine", "no module '{module}.inner'"),
         ("{module}:Mime", "no class 'Mime' in {module} — did you mean 'Mine'?"),
         ("{module}:number", "no class 'number' in {module}"),

@@ -109,11 +109,7 @@ def test_inspect_reads_its_log(folder):
     f1 = next(score for score in log.results.scores if score.name == "f1")
     figure = summary(folder / "model")["tracks"]["task1"]["scores"]["f1"]
     shown = {name: metric.value for name, metric in f1.metrics.items()}
-    assert shown == {
-        "mean": figure["value"],
-        "ci_low": figure["low"],
-        "ci_high": figure["high"],
-    }
+    assert shown == {"mean": figure["value"], "ci_low": figure["low"], "ci_high": figure["high"]}
     first = log.samples[0]
     assert first.id == "visitor_00"
     assert "I am visitor 0." in first.input[0].text

@@ -124,8 +124,7 @@ for line in sys.stdin:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("pause", "said"),
-    [(0, "tools/list: more than 100 pages"), (0.6, "no answer within 2 s")],
+    ("pause", "said"), [(0, "tools/list: more than 100 pages"), (0.6, "no answer within 2 s")]
 )
 def test_a_list_of_tools_that_never_ends_is_given_up(tmp_path, pause, said):
     (tmp_path / "pages.py").write_text(PAGES.format(pause=pause))

@@ -137,10 +137,7 @@ def test_a_run_goes_on_once_its_models_are_heard_again(tmp_path, monkeypatch):
 
 def test_models_that_nobody_would_ask_are_refused(tmp_path):
     for words, told in (
-        (
-            {"memory": "last:3"},
-            "memory=last:3 is not a memory system",
-        ),
+        ({"memory": "last:3"}, "memory=last:3 is not a memory system"),
         ({"memory": "bm25", "memory_llm": None}, "memory_llm_api_base= would change nothing"),
     ):
         with pytest.raises(UsageError, match=told):

@@ -179,10 +179,7 @@ def test_a_run_that_is_refused_at_its_end_leaves_no_answer_to_go_on_from(tmp_pat
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        (
-            "both roles are ingestd",
-            "no such check — did you mean 'both roles are ingested'?",
-        ),
+        ("both roles are ingestd", "no such check — did you mean 'both roles are ingested'?"),
         ("users are kept apart", "this check is mandatory; remove it from declares"),
     ],
 )

@@ -292,8 +292,7 @@ def lexical_pairs(gold, answer):
         len(
             asyncio.run(
                 judge.answer(
-                    MatchQuestion(gold_items(read_memories(of_one).memories), predicted),
-                    about=name,
+                    MatchQuestion(gold_items(read_memories(of_one).memories), predicted), about=name
                 )
             ).pairs
         )
