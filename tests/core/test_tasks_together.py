@@ -31,6 +31,7 @@ def authors(everything):
     return ran, summary(everything / "authors")
 
 
+@pytest.mark.release
 def test_a_run_of_all_tasks_is_scored_again_as_the_authors_did(everything, authors):
     fresh = alps_here(
         "run", "task=all", "model=rules", "limit=3", *V1, f"out={everything / 'fresh'}"
@@ -127,6 +128,7 @@ def test_what_would_be_ignored_is_refused(words, said, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("task", ["all", "retrieval,utilization"])
 def test_a_setting_that_one_of_the_tasks_heeds_is_taken(task, tmp_path):
     words = (
@@ -197,6 +199,7 @@ def calls_of(printed):
     return {names[stage]: int(calls) for stage, calls in lines}
 
 
+@pytest.mark.release
 def test_what_is_counted_beforehand_holds_the_ledger(asked):
     folder, before, _, _ = asked
     calls = [row["purpose"] for row in rows(folder / "out" / "calls.jsonl")]
@@ -213,6 +216,7 @@ def test_a_finished_run_has_nothing_left_to_ask_even_without_a_cache(asked):
     assert all(contents(folder / "out", JOURNALS).values())
 
 
+@pytest.mark.release
 def test_what_the_reply_cache_holds_is_told_beside_what_would_be_asked(tmp_path):
     with serve(answer) as server:
         words = ("run", "task=extraction", "limit=3", *llm(server.url))

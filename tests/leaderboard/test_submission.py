@@ -190,6 +190,7 @@ JOURNALS = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("stage", "change", "why"), JOURNALS)
 def test_a_journal_that_changed_since_the_summary_is_refused(run, tmp_path, stage, change, why):
     change_rows(run, stage, change)
@@ -387,6 +388,7 @@ def test_reading_names_the_field_that_does_not_fit(shelf, folder):
         read_entry(folder)
 
 
+@pytest.mark.release
 def test_nothing_heavy_is_imported(shelf):
     code = (
         "import sys\nfrom alps.leaderboard.commands import verify_command\n"

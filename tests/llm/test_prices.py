@@ -252,6 +252,7 @@ BILLS: dict[str, tuple[str, dict[str, Any], float | None]] = {
 SELLERS = ("OPENAI", "ANTHROPIC", "GEMINI", "DEEPSEEK", "XAI", "OPENROUTER", "LITELLM_PROXY")
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("model", "body", "millionths"), BILLS.values(), ids=BILLS)
 def test_the_ledger_equals_the_bill_by_hand(desk: Desk, monkeypatch, model, body, millionths):
     for seller in SELLERS:

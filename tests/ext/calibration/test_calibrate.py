@@ -146,11 +146,7 @@ def test_every_two_people_and_the_judge_with_each_stand_beside_each_other(tmp_pa
     pairs = reports(write(tmp_path, {"pa": BINARY}, rows))["pa"].row()["pairs"]
     assert [
         (pair["one"], pair["other"], pair["kappa"]["n"]) for pair in pairs if pair["judge"]
-    ] == [
-        ("j", "anna", 60),
-        ("j", "ben", 60),
-        ("j", "carla", 10),
-    ]
+    ] == [("j", "anna", 60), ("j", "ben", 60), ("j", "carla", 10)]
     people = [pair for pair in pairs if not pair["judge"]]
     assert [(pair["one"], pair["other"]) for pair in people] == [
         ("anna", "ben"),
@@ -211,18 +207,9 @@ def test_a_judge_that_contradicts_itself_fails(tmp_path):
     [
         ([("pa", {"anna": 1}, None)], "no item has both a label and a verdict"),
         ([("pa", {"anna": 1, "ben": 0}, 1)], "no item has both a label and a verdict"),
-        (
-            [("pa", {"anna": 1}, 1)] * 5,
-            "every labelled item is 1: specificity and kappa unknown",
-        ),
-        (
-            [binary(0, 1), binary(0, 0)],
-            "every labelled item is 0: sensitivity and kappa unknown",
-        ),
-        (
-            [("ei", {"anna": 3}, 3)] * 5,
-            "every labelled item is 3: agreement beyond chance unknown",
-        ),
+        ([("pa", {"anna": 1}, 1)] * 5, "every labelled item is 1: specificity and kappa unknown"),
+        ([binary(0, 1), binary(0, 0)], "every labelled item is 0: sensitivity and kappa unknown"),
+        ([("ei", {"anna": 3}, 3)] * 5, "every labelled item is 3: agreement beyond chance unknown"),
         (
             [("pa", {"anna": 1}, 1), ("pa", {"anna": 0}, 1)],
             "human agreement unknown: only anna labelled these items",
@@ -352,6 +339,7 @@ def test_a_verdict_that_contradicts_the_scale_is_one_line(alps, tmp_path):
     )
 
 
+@pytest.mark.release
 def test_no_provider_and_no_learning_library_is_loaded_for_recorded_verdicts(tmp_path):
     write(tmp_path, {"pa": BINARY}, [binary(n % 2, n % 2, system=f"s{n % 3}") for n in range(60)])
     code = (
@@ -400,6 +388,7 @@ def test_the_recorded_judge_of_the_public_set_gets_its_published_figures(alps, p
     assert (found["unparsed"], found["people_kappa"]["n"]) == (2, 1483)
 
 
+@pytest.mark.few(1)
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("judge", "cells", "kappa"),

@@ -99,6 +99,7 @@ def test_the_table_of_a_clean_data_set_says_so(tmp_path):
     assert "Nothing serious." in text
 
 
+@pytest.mark.release
 @pytest.mark.real
 def test_the_flaws_of_the_real_sample_are_found_with_their_figures(sample):
     report = audit(str(sample), "dev")

@@ -258,11 +258,7 @@ def test_a_row_of_ones_own_that_is_wrong_is_named(tmp_path, change, why):
 
 CHOICES = {
     "a set that it has not": ("locomo", {"set": "s"}, "set=s: not a set of locomo"),
-    "a size that it has not": (
-        "beam",
-        {"size": "32k"},
-        "size=32k: not a size of beam; use 100K",
-    ),
+    "a size that it has not": ("beam", {"size": "32k"}, "size=32k: not a size of beam; use 100K"),
     "one of another set": ("longmemeval", {"set": "long"}, "use oracle, s, m"),
 }
 

@@ -15,10 +15,7 @@ from tests.tracks import Ran, alps_here, met, payload_of, target_row, write_abil
 __all__ = ["browser"]  # a fixture
 
 LENIENT = "Be lenient."
-ANSWERS = {
-    "steady": ("exact",) * 4 + ("wrong",) * 4,
-    "loose": ("close",) * 6 + ("wrong",) * 2,
-}
+ANSWERS = {"steady": ("exact",) * 4 + ("wrong",) * 4, "loose": ("close",) * 6 + ("wrong",) * 2}
 STRICT, MILD = "openai/strict", "openai/mild"
 
 

@@ -77,6 +77,7 @@ def read(out: Path) -> Page:
     return Page(out.read_text(encoding="utf-8"))
 
 
+@pytest.mark.release
 def test_the_same_run_gives_the_same_bytes_wherever_it_lies(pages, place, tmp_path):
     copy = Path(shutil.copytree(place / "hard-run", tmp_path / "elsewhere" / "hard-run"))
     probe = (

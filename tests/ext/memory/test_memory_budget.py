@@ -26,6 +26,7 @@ class LongBest(Turns):
         return [replace(hit, text=f"{hit.text}\n{whole}") for hit in hits[:1]] + hits[1:]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "words",
     [

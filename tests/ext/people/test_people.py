@@ -231,6 +231,7 @@ def real():
     return measured(REAL / "annotations")
 
 
+@pytest.mark.release
 @pytest.mark.real
 def test_the_published_agreement_comes_out_of_the_real_annotations(real):
     expected = {

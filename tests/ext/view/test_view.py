@@ -149,6 +149,7 @@ def test_an_empty_search_offers_to_clear_the_filters(browser, place):
         assert not page.is_visible("#clear")
 
 
+@pytest.mark.release
 def test_a_folder_that_holds_something_else_is_left_alone(place, tmp_path):
     assert alps_here("view", str(place / "hard-run"), f"out={place / 'hard'}").code == 0
     theirs = tmp_path / "theirs"
