@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from alps.ext.importers.commands import FILE_FORMATS
+from alps.ext.importers import FILE_FORMATS
 from alps.ext.importers.figures import token_f1
 from alps.ext.importers.settings import FileFormat
 from tests.endtoend import one_line, rows, run
