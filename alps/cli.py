@@ -13,9 +13,9 @@ from alps.exit_codes import close_streams, encode_all, guarded, open_streams
 from alps.explained import ExplainedGroup
 
 COMMANDS = {
-    "run": "alps.commands.running:run",
-    "score": "alps.commands.running:score",
-    "compare": "alps.commands.running:compare",
+    "run": "alps.commands:run",
+    "score": "alps.commands:score",
+    "compare": "alps.commands:compare",
 }
 """Where the commands of the spine lie; extensions name their own."""
 _EPILOG = "alps COMMAND --help lists settings; alps completion --help sets up Tab completion"

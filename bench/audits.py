@@ -28,10 +28,9 @@ from words import full_folder, read_words, rows, sample_folder, whole
 from alps.ext.audits.corrections import powered_difference
 from alps.ext.audits.draws import LEAST
 from alps.ext.audits.records import Pairs, corrected_score
-from alps.judges.base import EmbeddedJudge, Judge
-from alps.judges.embedded import LexicalJudge
+from alps.judges.base import Judge, Question
+from alps.judges.embedded import EmbeddedJudge, LexicalJudge
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation, gold_items
-from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
 from alps.rows import Figure
 from alps.schema import Prediction

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from alps.judges.base import Judge
+from alps.judges.base import Judge, Question
 from alps.judges.matching import (
     POLICIES,
     Item,
@@ -28,7 +28,6 @@ from alps.judges.matching import (
     SupportQuestion,
 )
 from alps.judges.options import OptionQuestion, OptionVerdict
-from alps.judges.question import Question
 from alps.judges.rubric import MATCHING, OPTION, SUPPORT, Rubric, RubricQuestion
 from alps.schema import Outcome, Turn
 

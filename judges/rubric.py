@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from alps.errors import DataError
+from alps.judges.base import Question
 from alps.judges.copying import is_copied
 from alps.judges.matching import (
     POLICIES,
@@ -26,8 +27,7 @@ from alps.judges.matching import (
     Relation,
     Support,
 )
-from alps.judges.question import Question
-from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly, refuse
+from alps.llm.replies import ReplyModel, forgiving, read_tolerantly, refuse
 from alps.llm.types import AnswerType, OutputBudget, Read
 from alps.prompts import Prompt, load_prompt, read_prompt
 from alps.schema import Outcome

@@ -2,7 +2,7 @@
 
 import sys
 
-from alps.commands.common import command, group
+from alps.commands import command, group
 
 
 @group()

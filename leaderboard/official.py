@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from alps.judges.calibration_file import read_calibration
-from alps.judges.resolve import is_embedded_judge
+from alps.judges.embedded import is_embedded_judge
 
 FILE = Path(__file__).with_name("official.toml")
 CALIBRATIONS = Path(__file__).parents[1] / "judges" / "calibrations"

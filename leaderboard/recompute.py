@@ -14,11 +14,9 @@ from typing import Any
 
 from alps.event_loop import run_loop
 from alps.judges.admission import partly_admitted
-from alps.judges.base import EmbeddedJudge, Judge, fingerprint_id
-from alps.judges.embedded import LexicalJudge
+from alps.judges.base import Judge, Question, fingerprint_id
+from alps.judges.embedded import RECORDED, EmbeddedJudge, LexicalJudge
 from alps.judges.matching import RELATIONS, MatchQuestion, Relation, SupportQuestion
-from alps.judges.question import Question
-from alps.judges.resolve import RECORDED
 from alps.judges.rubric import Rubric, RubricQuestion
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.parts import CORRECTED, part_of

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from alps.errors import DataError, UsageError
 from alps.folders import own_folder
 from alps.jsonl import dump
-from alps.judges.resolve import is_embedded_judge
+from alps.judges.embedded import is_embedded_judge
 from alps.leaderboard.gold_data import data_for
 from alps.leaderboard.packing import today
 from alps.leaderboard.parts import AUDIT, all_parts, needed

@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints, Valida
 from alps.errors import DataError
 from alps.jsonl import parse_strict
 from alps.llm.secrets import redact, secret_in
-from alps.show.spreadsheets import INVISIBLE
+from alps.show.formatting import INVISIBLE
 from alps.tasks import board_tasks, board_tracks
 from alps.text import prototypes
 
@@ -170,6 +170,11 @@ def _row(line: bytes) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise ValueError(f"expected an object, got {type(row).__name__}")
     return row
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value of a file is a number; a mark that is met or not is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def fault_of(text: str, *, lines: bool = False) -> str | None:

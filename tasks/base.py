@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from alps.data.hub import RELEASE
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.rubric import SUPPORT, Rubric
-from alps.llm.schemas import schema_of
+from alps.llm.replies import schema_of
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, asked_sha256
 from alps.schema import Prediction

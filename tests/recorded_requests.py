@@ -3,8 +3,7 @@
 import asyncio
 from typing import Any
 
-from alps.judges.base import Judge
-from alps.judges.question import Question
+from alps.judges.base import Judge, Question
 from alps.llm.types import Recorder, Request
 
 

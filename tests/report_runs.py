@@ -9,8 +9,7 @@ from typing import Any
 
 from alps.data.release import write_track
 from alps.ext.looking.record import Highlights
-from alps.run.opened import AnswerKey
-from alps.run.stored import state_of
+from alps.run.opened import AnswerKey, state_of
 from alps.tasks.record_parts import Highlight, Row, ScoredAnswer
 from tests.endtoend import run
 from tests.loopback import Answer, serve

@@ -10,7 +10,7 @@ from typing import Any
 
 from alps.llm.ledger import Call, Totals
 from alps.llm.prices import Price
-from alps.llm.schemas import schema_of
+from alps.llm.replies import schema_of
 from alps.llm.types import LONGEST, Request
 
 # Tokens that a provider wraps around a message, and around a request

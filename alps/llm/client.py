@@ -31,7 +31,7 @@ from alps.schema import Outcome, UsedToAnswer
 
 if TYPE_CHECKING:
     from alps.llm.budget import Budget
-    from alps.llm.gathering import Gathering
+    from alps.llm.types import Gathering
 
 T = TypeVar("T")
 Send = Callable[[Request[Any], list[dict[str, str]]], Awaitable[Reply]]

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 
 from alps.errors import UsageError
-from alps.llm.libraries import libraries
 from alps.llm.secrets import check_address
+from alps.llm.wire import libraries
 
 _OPENAI = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 _ANTHROPIC = ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL")

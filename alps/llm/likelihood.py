@@ -19,8 +19,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from alps.errors import UsageError
-from alps.llm.libraries import libraries
 from alps.llm.prices import entry_of
+from alps.llm.wire import libraries
 from alps.sizes import LARGEST_REPLY
 
 GENERATED = 1

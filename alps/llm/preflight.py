@@ -11,8 +11,8 @@ from typing import Any
 
 from alps.errors import CredentialError, UsageError
 from alps.llm.endpoints import missing_key
-from alps.llm.libraries import libraries
 from alps.llm.options import kept_by_litellm, sent, variables
+from alps.llm.wire import libraries
 
 LONGEST_UNLISTED, LONGEST_OLD = 32_000, 4_096
 """Tokens that an Anthropic model may answer which litellm's table does not know: the least maximum

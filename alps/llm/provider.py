@@ -16,13 +16,12 @@ from pydantic import BaseModel
 from alps.jsonl import parse_json
 from alps.llm.endpoints import credentials
 from alps.llm.failures import redirected, requests_left, transport_error
-from alps.llm.libraries import libraries
 from alps.llm.options import sent
 from alps.llm.prices import ReplyTokens, price_of
 from alps.llm.secrets import redact
 from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_arguments
 from alps.llm.types import Cost, Count, Reply, Request, TransportError
-from alps.llm.wire import Exchange, following_none
+from alps.llm.wire import Exchange, following_none, libraries
 
 if TYPE_CHECKING:
     from alps.llm.likelihood import Echo

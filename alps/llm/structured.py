@@ -29,12 +29,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from alps.extension import is_served
-from alps.llm.libraries import libraries
 from alps.llm.prices import entry_of
-from alps.llm.repair import too_much
-from alps.llm.schemas import is_strict, name_of, schema_of
+from alps.llm.replies import is_strict, name_of, schema_of, too_much
 from alps.llm.types import Reply, Request, Structured, TransportError
 from alps.llm.understanding import part_thought
+from alps.llm.wire import libraries
 from alps.prompts import load_prompt
 
 T = TypeVar("T")

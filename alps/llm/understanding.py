@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from alps.llm.repair import JSON_LIKE, Reading, looks_like_refusal, readings, too_much
+from alps.llm.replies import JSON_LIKE, Reading, looks_like_refusal, readings, too_much
 from alps.llm.types import AnswerType, Completion, Read, Reply
 from alps.schema import Outcome
 

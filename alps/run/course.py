@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alps.judges.base import fingerprint_id
-from alps.judges.resolve import embedded_judge, is_embedded_judge
+from alps.judges.embedded import embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger
 from alps.run.collector import Journals, RunPlan, run_tracks
 from alps.run.engine import TrackPlan

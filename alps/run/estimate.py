@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from alps.event_loop import run_loop
-from alps.judges.base import EmbeddedJudge, Judge
+from alps.judges.base import Judge
+from alps.judges.embedded import EmbeddedJudge
 from alps.llm.budget import answer_bound, prompt_bytes
 from alps.llm.cache import cache_key
 from alps.llm.ledger import Ledger

@@ -9,7 +9,8 @@ from typing import Any
 
 from alps.jsonl import Row, scan
 from alps.judges.admission import KnownItem, drawn_items, partly_admitted
-from alps.judges.base import EmbeddedJudge, Judge, fingerprint_id
+from alps.judges.base import Judge, fingerprint_id
+from alps.judges.embedded import EmbeddedJudge
 from alps.judges.rubric import Rubric
 from alps.llm.ledger import Totals
 from alps.llm.types import JUDGE_CHECK, Request

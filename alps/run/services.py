@@ -12,7 +12,7 @@ import click
 from alps.errors import UsageError, closest, one_line
 from alps.extension import is_served, sender_of
 from alps.judges.base import Judge
-from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
+from alps.judges.embedded import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
 from alps.keys import AskSettings
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from alps.llm.budget import Budget
     from alps.llm.cache import Cache
     from alps.llm.client import Client, Endpoint
-    from alps.llm.gathering import Gathering
     from alps.llm.structured import Ladder
+    from alps.llm.types import Gathering
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from alps.errors import DataError, UsageError
 from alps.extension import brought_tasks
 from alps.folders import kept_working_folder, slug
 from alps.jsonl import Row
-from alps.judges.resolve import is_embedded_judge
+from alps.judges.embedded import is_embedded_judge
 from alps.keys import AskSettings
 from alps.llm.options import SAMPLING
 from alps.llm.secrets import redact

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from alps.judges.admission import DRAWN, Share, is_admitted
-from alps.judges.resolve import is_embedded_judge
+from alps.judges.embedded import is_embedded_judge
 from alps.rows import Interval, Score, Summary, TrackSummary
 from alps.run.opened import RunFolder
 from alps.show.formatting import interval, number, signed

@@ -16,7 +16,7 @@ from alps.show.compare import (
 )
 from alps.show.formatting import counted, metric_title, number, p_value, signed
 from alps.show.parts import CorrectedComparison
-from alps.show.run_tables import run_legend
+from alps.show.short_form import run_legend
 from alps.show.table import (
     BLANK,
     Cell,

@@ -17,8 +17,7 @@ import numpy as np
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row
 from alps.rows import Score
-from alps.run.opened import RunFolder, open_run, read_wanted
-from alps.run.stored import stored_rows
+from alps.run.opened import RunFolder, open_run, read_wanted, stored_rows
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.paired import (
     Difference,

@@ -1,15 +1,19 @@
-"""Short form of a finished run: its score against the best trivial baseline, and what to know."""
+"""Short form of a finished run: its score against the best trivial baseline, and what to know.
+
+Below it is what its other tables share with pages.
+"""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from rich.cells import cell_len
+from rich.console import Group
 
 from alps.extension import words_of_commands
-from alps.rows import Floor, Interval, Score, Summary, TrackSummary
+from alps.rows import BreakdownRow, Floor, Interval, Score, Summary, TrackSummary
 from alps.run.opened import RunFolder, lead_of, read_manifest
 from alps.schema import FAILURES
 from alps.show.caveats import BELOW_MARK, judge_mark
@@ -31,6 +35,7 @@ from alps.show.formatting import (
 from alps.show.parts import ShownPart, shown_parts
 from alps.show.table import (
     BLANK,
+    Cell,
     Cells,
     Line,
     Part,
@@ -39,7 +44,9 @@ from alps.show.table import (
     change,
     figures,
     named,
+    printed,
     row_of,
+    terminal,
     ungrouped,
     with_interval,
 )
@@ -152,7 +159,7 @@ def short_form(
     resumed: int = 0,
     took: float | None = None,
 ) -> Iterator[Part]:
-    """Yield what is printed of a finished run; see `alps.show.run_tables.show_run`."""
+    """Yield what is printed of a finished run; see `alps.show.short_form.show_run`."""
     parts = list(_parts(summary, metrics, folder, width=width, resumed=resumed, took=took))
     lines = sum(len(one.rows) + 1 if isinstance(one, Table) else 1 for one in parts)
     several = len(summary.tracks) > 1
@@ -425,3 +432,90 @@ def needs_rating_judge(track: TrackSummary, metrics: Sequence[Metric]) -> bool:
     # Words shared with the memory are no score: word salad had .36 where real models had .19.
     untold = all(score.unscored is not None for score in track.scores.values())
     return only_rated(metrics) and untold
+
+
+def show_run(
+    summary: Summary,
+    metrics: Mapping[str, Sequence[Metric]],
+    *,
+    folder: str,
+    resumed: int = 0,
+    took: float | None = None,
+) -> None:
+    """Print the short form of a run.
+
+    Args:
+        summary: What it found.
+        metrics: The columns of each track.
+        folder: Where it is.
+        resumed: How many of its answers an earlier command had left.
+        took: The seconds of the command that carried it out.
+    """
+    console = terminal()
+    parts = short_form(
+        summary, metrics, Path(folder), width=console.width, resumed=resumed, took=took
+    )
+    console.print(Group(*printed(parts, console.width)))
+
+
+def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:
+    """Lay out the run of each letter: folder and content."""
+    rows = []
+    for letter, folder, about in runs:
+        rows.append(row_of(Cell(letter, style="bold"), Cell(str(folder), note=about)))
+    return Table("", [named(wraps="no"), named(wraps="fold")], rows, layout="legend")
+
+
+def has_floors(track: TrackSummary) -> bool:
+    """Tell whether any trivial baseline has a score that its judge can tell."""
+    return any(floor.scores[floor.lead].unscored is None for floor in track.floors.values())
+
+
+def empty_line(count: int) -> str:
+    """Say how many records have no gold memories, none predicted."""
+    has, got = ("has", "an empty prediction") if count == 1 else ("have", "empty predictions")
+    return f"{counted(count, 'record')} {has} no gold memories and correctly got {got} (score 1)."
+
+
+def undefined(track: TrackSummary, metrics: Sequence[Metric]) -> list[str]:
+    """Return the titles of the metrics that no scored record of a track defines."""
+    titles = []
+    for metric in metrics:
+        score = track.scores.get(metric.name)
+        if score is not None and score.value is None and score.unscored is None:
+            titles.append(metric.title.strip())
+    return titles
+
+
+def method_lines(tracks: Iterable[TrackSummary]) -> Iterator[str]:
+    """Say which intervals were made in another way than usual, and how."""
+    methods: dict[str, None] = {}
+    for track in tracks:
+        methods |= dict.fromkeys(score.method for score in all_scores(track) if score.method)
+    for method in methods:
+        what = "Intervals of means over question types, and of scores from few large sessions,"
+        yield f"{what} use a different method: {method}."
+
+
+def all_scores(track: TrackSummary) -> Iterator[Score]:
+    """Yield the scores of a track and of its trivial baselines."""
+    yield from track.scores.values()
+    for floor in track.floors.values():
+        yield from floor.scores.values()
+
+
+def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
+    """Yield what to know of a breakdown: its warning, and which groups lack strata."""
+    if breakdown.warning:
+        yield f"Warning: {breakdown.warning}."
+    if any(group.figure.reason for group in breakdown.groups):
+        yield "– means that there are too few sessions or records for an interval."
+    if not (stratum := breakdown.standardised):
+        return
+    yield f"In every row, the standardised score uses the {stratum} mix of all records."
+    lacking = []
+    for group in breakdown.groups:
+        if group.lacking:
+            lacking.append(f"{group.group} ({counted(len(group.lacking), stratum)})")
+    if lacking:
+        yield f"The mix differs in rows without records of some {stratum}s: {', '.join(lacking)}."

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup, escape
 
-from alps.judges.resolve import is_embedded_judge
+from alps.judges.embedded import is_embedded_judge
 from alps.leaderboard.comparison import DIGITS
 from alps.leaderboard.pages.charts import score_whisker
 from alps.leaderboard.parts import BoardPart, needed, part_of, parts_of
@@ -43,7 +43,6 @@ KINDS = {
 # A score that is its submitter's word alone, and one that a maintainer's judge did not reproduce.
 NOT_RECOMPUTED = Markup('<small class="unproven">not recomputed</small>')
 REFUTED_MARK = Markup('<small class="unproven">refuted</small>')
-ANCHORED = Markup(' <span class="badge poor">anchored</span>')
 # Groups of columns that a reader may fold away.
 GROUPS = {"more": "more metrics", "coverage": "coverage", "cost": "cost"}
 

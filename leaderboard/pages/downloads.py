@@ -9,7 +9,7 @@ from alps.leaderboard.pages.common import Renderer, page_of
 from alps.leaderboard.parts import part_of
 from alps.leaderboard.ranking import Board, PeopleRow, RankedSystem
 from alps.leaderboard.references import ReferenceTable
-from alps.show.spreadsheets import csv_of
+from alps.show.formatting import csv_of
 
 INDEX = "data/boards.json"
 _FIGURES = ("value", "low", "high", "n")

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 from pydantic_core import from_json
 
-from alps.judges.resolve import AGREEMENTS, is_embedded_judge
+from alps.judges.embedded import AGREEMENTS, is_embedded_judge
 from alps.leaderboard.gold_data import known_track
 from alps.leaderboard.pages.board_table import (
     corrected,

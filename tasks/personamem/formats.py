@@ -28,7 +28,7 @@ from alps.judges.base import Judge
 from alps.judges.options import OptionQuestion
 from alps.judges.rubric import OPTION, rubric
 from alps.llm.likelihood import Compared, Likelihood
-from alps.llm.repair import looks_like_refusal
+from alps.llm.replies import looks_like_refusal
 from alps.llm.types import IN_WORDS, AnswerType
 from alps.prompts import load_prompt
 from alps.schema import Outcome, Prediction, TextAnswer

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from alps.errors import UsageError
-from alps.judges.base import EmbeddedJudge
-from alps.judges.embedded import LexicalJudge
+from alps.judges.embedded import EmbeddedJudge, LexicalJudge
 from alps.judges.matching import RELATIONS, Judgement, Pair
 from alps.schema import (
     CANONICAL_LABELS,

@@ -13,7 +13,7 @@ from alps.data.audit_findings import natural
 from alps.ext.datasets.audit_records import _OMISSION, _is_said
 from alps.ext.looking.dialogue import _ELLIPSIS, locate
 from alps.ext.looking.record_text import _tidy
-from alps.llm.repair import _unfenced, readings
+from alps.llm.replies import _unfenced, readings
 from alps.schema import Evidence, Turn
 from alps.text import fold_loosely
 from tests.builders import memory

@@ -424,7 +424,7 @@ def test_the_command_with_a_cap_on_costs_fetches_data(tmp_path):
 @pytest.mark.release
 def test_who_asks_models_fetches_no_tokenizer_and_leaves_the_hub_usable(tmp_path):
     program = """
-from alps.llm.libraries import libraries
+from alps.llm.wire import libraries
 count = libraries().litellm.token_counter
 print([count(model=name, text="one two three") \
 for name in ("llama-2-7b", "llama-3-8b", "command-r", "claude-2")])

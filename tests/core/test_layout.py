@@ -290,7 +290,7 @@ WORDS_OF_TASKS = {
         {"task1", "task2", "task3", "task4"},
         "the parts of an annotated session, as the release layout names them",
     ),
-    "alps/ext/histories/authors/beam.py": (
+    "alps/ext/histories/authors.py": (
         {"preference_following"},
         "an ability of BEAM, as its files name it",
     ),

@@ -9,9 +9,8 @@ import pytest
 from alps import embeddings
 from alps.errors import UsageError
 from alps.event_loop import run_loop
-from alps.judges.embedded import MiniLMJudge
+from alps.judges.embedded import MiniLMJudge, embedded_judge, is_embedded_judge
 from alps.judges.matching import Item, MatchQuestion
-from alps.judges.resolve import embedded_judge, is_embedded_judge
 from alps.parsing import parse_words
 from alps.run.start import run
 from alps.settings import RunSettings

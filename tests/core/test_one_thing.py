@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alps.judges.base import EmbeddedJudge
-from alps.judges.embedded import LexicalJudge
+from alps.judges.embedded import EmbeddedJudge, LexicalJudge
 from alps.judges.llm import LlmJudge, payload_text
 from alps.judges.matching import (
     RELATIONS,

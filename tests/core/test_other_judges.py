@@ -4,7 +4,7 @@ import json
 import pytest
 
 from alps.errors import DataError, UsageError
-from alps.judges.base import EmbeddedJudge
+from alps.judges.embedded import EmbeddedJudge
 from alps.judges.matching import RELATIONS, Judgement, Pair, assign
 from alps.judges.recorded import RELATION_OF, RecordedJudge
 from alps.judges.relate import match_memories

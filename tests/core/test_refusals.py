@@ -1,6 +1,6 @@
 import pytest
 
-from alps.llm.repair import looks_like_refusal
+from alps.llm.replies import looks_like_refusal
 from tests.llm.test_reading import SAID, TEXT, read, values
 
 

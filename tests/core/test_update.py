@@ -7,8 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alps.judges.base import EmbeddedJudge
-from alps.judges.embedded import LexicalJudge
+from alps.judges.embedded import EmbeddedJudge, LexicalJudge
 from alps.judges.matching import RELATIONS, Judgement, Pair
 from alps.schema import Memory, Prediction, UpdatedMemory, UpdateSample
 from alps.systems import baselines

@@ -133,7 +133,7 @@ def test_what_alps_sets_before_litellm_is_imported_needs_no_other_start(tmp_path
     if os.environ.get("ALPS_TESTS_COLD"):
         pytest.skip("all processes shall be cold")
     # In a process of its own: in this one they may be imported already.
-    asked = "import os; before = set(os.environ); from alps.llm.libraries import libraries; "
+    asked = "import os; before = set(os.environ); from alps.llm.wire import libraries; "
     asked += "libraries(); print(*set(os.environ) - before)"
     unset = {name: value for name, value in os.environ.items() if name not in warm.LOCAL}
     command = [sys.executable, "-c", asked]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from alps.errors import AlpsError, DataError
-from alps.judges.resolve import AGREEMENTS
+from alps.judges.embedded import AGREEMENTS
 from alps.leaderboard.references import REFERENCES, read_references
 from alps.tasks import all_tracks
 from tests.conftest import ROOT

@@ -28,8 +28,7 @@ from alps.leaderboard.ranking import build_boards
 from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build, check_site, serve
 from alps.leaderboard.site_data import load
-from alps.show.formatting import number, visible
-from alps.show.spreadsheets import csv_of, plain_cell
+from alps.show.formatting import csv_of, number, plain_cell, visible
 from alps.stats.paired import holm, paired_difference
 from tests.endtoend import write_rows
 from tests.loopback import running

@@ -519,7 +519,7 @@ IMPORTING = """
 import os, sys
 opened = []
 sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
-from alps.llm.libraries import libraries
+from alps.llm.wire import libraries
 libraries()
 import datasets, huggingface_hub, instructor
 print([name for name in opened if os.path.basename(name).startswith(".env")])

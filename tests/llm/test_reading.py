@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from alps.judges.rubric import BinaryReply, rating_answer
-from alps.llm.repair import close_truncated, readings
+from alps.llm.replies import close_truncated, readings
 from alps.llm.types import Completion, Reply
 from alps.llm.understanding import part_thought, understand
 from alps.schema import Memory

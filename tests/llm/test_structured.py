@@ -13,7 +13,7 @@ from alps.judges.llm import LlmJudge
 from alps.judges.rubric import BinaryReply, EmotionalReply, MatchReply, rating_answer, rubric
 from alps.llm.cache import Cache, cache_key
 from alps.llm.client import Client
-from alps.llm.schemas import is_strict, schema_of
+from alps.llm.replies import is_strict, schema_of
 from alps.llm.structured import MODES, first_mode, next_mode, shaped
 from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import asked_sha256

@@ -20,7 +20,7 @@ from alps.llm.client import Client
 from alps.llm.ledger import Call, Ledger
 from alps.llm.limiter import Pace
 from alps.llm.provider import send
-from alps.llm.schemas import schema_of
+from alps.llm.replies import schema_of
 from alps.llm.types import Reply, Request
 from alps.run.journal import Journal, journal_key
 from alps.run.services import open_services

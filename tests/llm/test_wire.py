@@ -27,7 +27,7 @@ IMPORTED_TWICE = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from alps.llm.libraries import libraries
+from alps.llm.wire import libraries
 from alps.llm.provider import send
 from alps.llm.types import Request
 from tests.loopback import asked_over_http

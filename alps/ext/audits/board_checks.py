@@ -18,7 +18,7 @@ from alps.ext.audits.draws import answer_seed, draw_tracks, place_of
 from alps.ext.audits.records import corrected_scores, records_of
 from alps.judges.admission import is_admitted
 from alps.judges.base import fingerprint_id
-from alps.judges.resolve import is_embedded_judge
+from alps.judges.embedded import is_embedded_judge
 from alps.leaderboard.checks.card import JUDGE_CHECK, check_shares
 from alps.leaderboard.checks.rows import TrackRows, check_answers, check_verdicts, named
 from alps.leaderboard.checks.scores import differences, figure

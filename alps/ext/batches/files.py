@@ -35,10 +35,9 @@ from alps.ext.batches.interface import (
     time_of,
 )
 from alps.llm.failures import redirected, transport_error
-from alps.llm.libraries import libraries
 from alps.llm.provider import DraftRequest
 from alps.llm.types import TransportError
-from alps.llm.wire import following_none
+from alps.llm.wire import following_none, libraries
 from alps.sizes import LARGEST_REPLY
 
 # The name under which a batch is found again where the answer to its order was lost

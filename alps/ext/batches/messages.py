@@ -32,9 +32,8 @@ from alps.ext.batches.interface import (
     time_of,
 )
 from alps.llm.failures import redirected, transport_error
-from alps.llm.libraries import libraries
 from alps.llm.provider import DraftRequest
-from alps.llm.wire import following_none
+from alps.llm.wire import following_none, libraries
 from alps.sizes import LARGEST_REPLY
 
 # By the documentation of Anthropic's batches: 100,000 requests, or 256 MB

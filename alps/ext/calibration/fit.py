@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from alps.errors import RunFolderError, UsageError
 from alps.ext.calibration import FITTED
 from alps.ext.calibration.agreement import LabelScale, disagreement, kappa_of, pair_features
-from alps.ext.calibration.fitted import AMONG_OTHERS, OF_A_PAIR, Fitted, LogisticLine, features_of
 from alps.ext.calibration.judge_of_run import JudgeCall, asked_in
+from alps.ext.calibration.judges import AMONG_OTHERS, OF_A_PAIR, Fitted, LogisticLine, features_of
 from alps.ext.calibration.settings import CalibrateSettings
 from alps.jsonl import Row
+from alps.judges.embedded import RECORDED, is_embedded_judge
 from alps.judges.matching import POLICIES, MatchQuestion
-from alps.judges.resolve import RECORDED, is_embedded_judge
 from alps.run.opened import find_run, open_run, read_rows
 from alps.run.source import open_again
 from alps.similarity import THRESHOLD

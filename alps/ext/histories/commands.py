@@ -2,28 +2,27 @@
 
 from typing import TYPE_CHECKING
 
-from alps.commands.common import command, print_as, say
+from alps.commands import command, print_as, say
 
 if TYPE_CHECKING:
-    from alps.ext.histories.convert import AnswersSettings, ConvertSettings
-    from alps.ext.histories.listing import ListSettings
+    from alps.ext.histories.settings import AnswersSettings, ConvertSettings, ListSettings
 
 
-@command("[format=json]", "alps.ext.histories.listing:ListSettings", name="list", quick=True)
+@command("[format=json]", "alps.ext.histories.settings:ListSettings", name="list", quick=True)
 def data_list(settings: "ListSettings") -> None:
     """List sets of histories: licence, language, size, source.
 
     \b
       alps data list
     """
-    from alps.ext.histories.listing import list_sets, print_sets
+    from alps.ext.histories.sets import list_sets, print_sets
 
     print_as(list_sets(), settings.format, print_sets)
 
 
 @command(
     "task=… out=DIR [data=…] [set=…] [size=…]",
-    "alps.ext.histories.convert:ConvertSettings",
+    "alps.ext.histories.settings:ConvertSettings",
     name="convert",
     quick=True,
 )
@@ -33,14 +32,14 @@ def data_convert(settings: "ConvertSettings") -> None:
     \b
       alps data convert task=locomo data=locomo10.json out=mine
     """
-    from alps.ext.histories.convert import convert
+    from alps.ext.histories.sets import convert
 
     say(convert(settings))
 
 
 @command(
     "task=… imported=DIR out=DIR [data=…] [system=…]",
-    "alps.ext.histories.convert:AnswersSettings",
+    "alps.ext.histories.settings:AnswersSettings",
     name="answers",
     quick=True,
 )
@@ -51,6 +50,6 @@ def data_answers(settings: "AnswersSettings") -> None:
       alps import mem0 evaluation_metrics.json out=imported
       alps data answers task=locomo data=locomo10.json imported=imported out=theirs
     """
-    from alps.ext.histories.convert import write_answers
+    from alps.ext.histories.sets import write_answers
 
     say(write_answers(settings))

@@ -27,7 +27,7 @@ from alps.judges.rubric import (
     RubricQuestion,
     read_rubric,
 )
-from alps.llm.schemas import forgiving, refuse
+from alps.llm.replies import forgiving, refuse
 from alps.prompts import load_prompt
 from alps.schema import Prediction
 from alps.tasks.base import verdict_row

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alps.commands.common import command, console
+from alps.commands import command, console
 
 FILE_FORMATS = (
     *("amb", "beam", "halumem", "inspect", "locomo", "longmemeval", "mem0", "omnimemeval"),

@@ -13,8 +13,7 @@ from typing import Any
 from alps.errors import DataError, UsageError, closest
 from alps.ext.judging.settings import JudgesSettings
 from alps.folders import same_file, slug
-from alps.judges.embedded import CONSTANT_JUDGES, LexicalJudge
-from alps.judges.resolve import is_embedded_judge
+from alps.judges.embedded import CONSTANT_JUDGES, LexicalJudge, is_embedded_judge
 from alps.judges.rubric import rubric
 from alps.keys import AskSettings
 from alps.llm.ledger import counted_in

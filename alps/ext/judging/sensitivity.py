@@ -20,7 +20,6 @@ from alps.judges.rubric import rubric
 from alps.rows import Calls
 from alps.run.opened import RunFolder, open_run
 from alps.show.formatting import counted, letter_of, number, spent, visible
-from alps.show.run_tables import run_legend
 from alps.show.shared_records import (
     SharedRecords,
     Values,
@@ -28,6 +27,7 @@ from alps.show.shared_records import (
     record_values,
     sessions_of,
 )
+from alps.show.short_form import run_legend
 from alps.show.table import (
     BLANK,
     WIDTH,

@@ -11,7 +11,7 @@ from alps.rows import Interval
 from alps.show.charts import whisker
 from alps.show.formatting import counted, interval, number, spent
 from alps.show.html import write_tables_page
-from alps.show.run_tables import run_legend
+from alps.show.short_form import run_legend
 from alps.show.table import (
     BLANK,
     Cell,

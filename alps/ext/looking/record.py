@@ -7,8 +7,7 @@ from typing import Any
 
 from alps.errors import RunFolderError
 from alps.ext.looking.dialogue import DialogueView, Piece, dialogue_view, excerpt
-from alps.run.opened import AnswerKey, RunFolder, Samples, read_wanted
-from alps.run.stored import state_of
+from alps.run.opened import AnswerKey, RunFolder, Samples, read_wanted, state_of
 from alps.schema import FAILURES, UNHEARD
 from alps.show.formatting import MEANINGS
 from alps.tasks import Task

@@ -25,7 +25,7 @@ from alps.ext.looking.report_sections import (
     heads_of,
 )
 from alps.judges.agreement import people_say
-from alps.judges.resolve import known_agreement
+from alps.judges.embedded import known_agreement
 from alps.rows import Score
 from alps.run.opened import AnswerKey, RunFolder, open_run
 from alps.show import charts
@@ -44,7 +44,7 @@ from alps.show.charts import (
 from alps.show.formatting import conditions, counted, metric_title, p_value, signed, task_title
 from alps.show.html import page_environment, refuse_other_file, write_page
 from alps.show.parts import shown_parts
-from alps.show.run_tables import empty_line, method_lines
+from alps.show.short_form import empty_line, method_lines
 from alps.show.svg import SHARES, Axis, axis_labels
 
 

@@ -13,16 +13,14 @@ from alps.ext.looking.distributions import Bin, curve_of_bins, histogram
 from alps.ext.looking.record import Highlights, RecordCard, cards, rule
 from alps.jsonl import Row
 from alps.rows import BreakdownRow, Floor, GroupRow, Interval, Score, Summary, TrackSummary
-from alps.run.opened import AnswerKey, RunFolder, Samples
-from alps.run.stored import state_of, stored_rows
+from alps.run.opened import AnswerKey, RunFolder, Samples, state_of, stored_rows
 from alps.schema import FAILURES, UNHEARD
 from alps.show import charts
 from alps.show.caveats import Below, baselines_title, below_baseline
 from alps.show.charts import colour_of
 from alps.show.formatting import MEANINGS, letter_of, served_lines
 from alps.show.parts import ChartedTrack, shown_parts
-from alps.show.run_tables import has_floors, notes_of, undefined
-from alps.show.short_form import needs_rating_judge
+from alps.show.short_form import has_floors, needs_rating_judge, notes_of, undefined
 from alps.show.svg import axis_labels
 from alps.show.table import Line, on_page
 from alps.tasks import Metric, Task

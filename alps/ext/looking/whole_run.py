@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Group
 
 from alps.judges.agreement import people_say
-from alps.judges.resolve import known_agreement
+from alps.judges.embedded import known_agreement
 from alps.llm.understanding import RAN_WILD
 from alps.rows import BreakdownRow, Interval, Score, Summary, TrackSummary
 from alps.run.opened import open_run
@@ -25,15 +25,16 @@ from alps.show.formatting import (
     task_title,
 )
 from alps.show.parts import ShownPart, shown_parts
-from alps.show.run_tables import (
+from alps.show.short_form import (
     all_scores,
     empty_line,
     has_floors,
     method_lines,
+    needs_rating_judge,
     notes_of,
+    scores_of,
     undefined,
 )
-from alps.show.short_form import needs_rating_judge, scores_of
 from alps.show.table import (
     BLANK,
     Cell,

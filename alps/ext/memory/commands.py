@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from alps.commands.common import command, console, group, print_as
+from alps.commands import command, console, group, print_as
 
 if TYPE_CHECKING:
     from alps.ext.memory.settings import BesideSettings, DiagnoseSettings
@@ -58,8 +58,7 @@ def memory_diagnose(run: Path, record: str, settings: "DiagnoseSettings") -> Non
       alps memory diagnose runs/personamem-rules-samples
       alps memory diagnose runs/mine memory=python:mine:Store
     """
-    from alps.ext.memory.diagnose import diagnose
-    from alps.ext.memory.diagnose_table import print_diagnosis, print_miss
+    from alps.ext.memory.diagnose import diagnose, print_diagnosis, print_miss
 
     typed = {"model": settings.model, "memory": settings.memory}
     found = diagnose(run, typed=typed)

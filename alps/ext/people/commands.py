@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alps.commands.common import (
+from alps.commands import (
     command,
     console,
     print_as,
@@ -45,8 +45,8 @@ def annotate(folder: str, settings: Any) -> None:
 
 def _serve(folder: Path, parsed: Any) -> None:
     from alps.ext.people.annotate.making import begin
+    from alps.ext.people.annotate.page import application
     from alps.ext.people.annotate.seat import Seat, lines_at_start
-    from alps.ext.people.annotate.server import application
     from alps.ext.view.loopback import address_of, listen, new_token, require_packages, server_of
 
     require_packages("alps annotate")
@@ -130,8 +130,7 @@ def annotate_agreement(folders: list[str], settings: "AgreementSettings") -> Non
       alps annotate agreement annotations rule=lexical out=agreement.json
       alps annotate agreement labels
     """
-    from alps.ext.people.agreement.measure import measure
-    from alps.ext.people.agreement.table import print_agreement
+    from alps.ext.people.agreement.measure import measure, print_agreement
 
     measured = measure(folders, settings)
     print_as(measured, settings.format, print_agreement)

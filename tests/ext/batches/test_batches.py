@@ -21,10 +21,10 @@ from alps.ext.batches import gather
 from alps.ext.batches.gather import Batches
 from alps.ext.batches.interface import Page, State
 from alps.ext.batches.journal import FILE, BatchJournal
-from alps.ext.batches.room import Room
+from alps.ext.batches.part import Room
 from alps.ext.fleet.merge import merge
-from alps.ext.sweeps.board import SweepProgress
 from alps.ext.sweeps.plan import read_plan
+from alps.ext.sweeps.progress import SweepProgress
 from alps.ext.sweeps.sweep import sweep
 from alps.llm.budget import Budget
 from alps.llm.ledger import Totals

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from alps.errors import UsageError
 from alps.ext.calibration.agreement import LabelScale, disagreement, kappa_of, pair_table
-from alps.ext.calibration.calibrate import Calibrated, calibrate
+from alps.ext.calibration.calibrate import Calibrated, rubric_reports
 from alps.ext.calibration.labels import Verdict, Verdicts, read_labels, read_verdicts, truth_of
 from alps.ext.calibration.report import FAIL, LIMITS, PASS, report_rows
 from alps.ext.calibration.settings import Gates
@@ -246,9 +246,9 @@ def test_verdicts_on_nothing_that_people_labelled_are_one_line(tmp_path):
         UsageError,
         match="judge=j: none of its 1 verdicts is on a labelled item: compare the item ids",
     ):
-        calibrate(labels, Verdicts("j", {"i1": Verdict(1)}, "0"))
+        rubric_reports(labels, Verdicts("j", {"i1": Verdict(1)}, "0"))
     with pytest.raises(UsageError, match="judge=j: gave no verdict"):
-        calibrate(labels, Verdicts("j", {}, "0"))
+        rubric_reports(labels, Verdicts("j", {}, "0"))
 
 
 @pytest.mark.parametrize(
@@ -423,7 +423,7 @@ def test_gpt_4_follows_instructions_on_one_subset_and_guesses_on_another(public)
 def test_kappa_weighs_the_declared_scale(public):
     labels = read_labels(public / "empathy")
     verdicts = read_verdicts(public / "empathy" / "verdicts.jsonl", "gpt", labels=labels)
-    found = report_rows(calibrate(labels, verdicts, draws=2), verdicts, labels)["rubrics"]
+    found = report_rows(rubric_reports(labels, verdicts, draws=2), verdicts, labels)["rubrics"]
     pairs = {
         (pair["one"], pair["other"]): pair["kappa"]
         for pair in found["lend_an_ear/self_oriented"]["pairs"]

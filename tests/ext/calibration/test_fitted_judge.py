@@ -6,8 +6,8 @@ import re
 import pytest
 
 from alps.event_loop import run_loop
+from alps.judges.embedded import embedded_judge
 from alps.judges.matching import Item, MatchQuestion
-from alps.judges.resolve import embedded_judge
 from tests.endtoend import summary, write_rows
 from tests.tracks import alps_here
 

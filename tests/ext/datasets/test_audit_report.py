@@ -6,8 +6,7 @@ from rich.console import Console
 
 from alps.data.audit_findings import above_chance, far_from_uniform, shifted
 from alps.data.release import write_track
-from alps.ext.datasets.audit import audit
-from alps.ext.datasets.audit_table import print_audit
+from alps.ext.datasets.audit import audit, print_audit
 from tests.audit_sets import clean, extraction, of_task1, only, pool
 from tests.endtoend import write_rows
 

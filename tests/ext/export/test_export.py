@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from alps.data.release import write_track
-from alps.ext.export.settings import ExportSettings
-from alps.ext.export.write import export_runs
+from alps.ext.export.formats import ExportSettings, export_runs
 from tests.endtoend import extraction, one_line, rows, run, summary
 from tests.loopback import Answer, serve
 from tests.report_runs import make_hard_run

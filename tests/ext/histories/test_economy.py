@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from alps.ext.histories.economy import NEVER, TURNS, turn_of
+from alps.ext.histories.part import NEVER, TURNS, turn_of
 from alps.ext.looking.report_page import write_report
 from alps.run.opened import open_run
 from tests.endtoend import rows, write_rows

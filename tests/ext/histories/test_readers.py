@@ -8,9 +8,10 @@ import pytest
 
 from alps.errors import AlpsError
 from alps.ext.histories.book import known_defects, stories
-from alps.ext.histories.convert import ConvertSettings, convert
 from alps.ext.histories.files import SetChoice, items
 from alps.ext.histories.sample import asked, evidence_of, for_class, history_of, place_of
+from alps.ext.histories.sets import convert
+from alps.ext.histories.settings import ConvertSettings
 from alps.ext.memory.store import sessions_after
 from alps.tasks import load_task
 from alps.tasks.base import TaskOptions

@@ -115,7 +115,8 @@ def test_half_a_mark_counts_for_us_and_not_as_beams_code_has_it(tmp_path, monkey
 
 def planted(folder, change):
     """Write the sample of one's own with something wrong in it."""
-    from alps.ext.histories.convert import ConvertSettings, convert
+    from alps.ext.histories.sets import convert
+    from alps.ext.histories.settings import ConvertSettings
 
     convert(ConvertSettings(task="histories", out=str(folder)))
     files = {}

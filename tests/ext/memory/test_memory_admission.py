@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 import pytest
 
 from alps.ext.memory.admission import admit
+from alps.ext.memory.built_in import Turns
 from alps.ext.memory.connection import ClassConnection
 from alps.ext.memory.protocol import Hit, Opening
-from alps.ext.memory.turns import Turns
 
 
 class Sound(Turns):

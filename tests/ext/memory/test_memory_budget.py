@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from alps import evaluate
+from alps.ext.memory.built_in import Turns
 from alps.ext.memory.protocol import Hit
 from alps.ext.memory.store import cut
-from alps.ext.memory.turns import Turns
 from tests.endtoend import rows, summary
 
 BUDGET = 256

@@ -19,8 +19,8 @@ from alps.ext.memory.attribution import (
     shares,
     stage_of,
 )
+from alps.ext.memory.built_in import Turns
 from alps.ext.memory.diagnose import diagnose
-from alps.ext.memory.turns import Turns
 from alps.ext.personas.generate import generate
 from alps.ext.personas.settings import PersonaSettings
 from alps.judges.embedded import LexicalJudge

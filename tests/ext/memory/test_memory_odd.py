@@ -10,8 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from alps.ext.memory.connection import MemoryFailed
-from alps.ext.memory.line_protocol import JsonLines, SpokenConnection
-from alps.ext.memory.mcp import McpTools
+from alps.ext.memory.line_protocol import JsonLines, McpTools, SpokenConnection
 from alps.ext.memory.protocol import Opening
 from alps.ext.memory.server import HttpConnection
 from alps.sizes import LARGEST_REPLY, LARGEST_TEXT

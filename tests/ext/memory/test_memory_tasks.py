@@ -7,13 +7,13 @@ from dataclasses import asdict
 import pytest
 
 from alps.errors import UsageError
-from alps.ext.memory.admit_run import admitted, check_estimable
+from alps.ext.memory.built_in import Turns
 from alps.ext.memory.connection import ClassConnection
 from alps.ext.memory.journal import Diary
+from alps.ext.memory.part import admitted, check_estimable
 from alps.ext.memory.protocol import Opening
 from alps.ext.memory.reader import Direct
 from alps.ext.memory.store import Store
-from alps.ext.memory.turns import Turns
 from alps.parsing import parse_settings
 from alps.run.source import open_data
 from alps.run.start import run

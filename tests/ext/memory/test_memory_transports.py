@@ -11,11 +11,9 @@ from random import Random
 import pytest
 
 from alps.errors import UsageError
-from alps.ext.memory.admit_run import checks_of
 from alps.ext.memory.connection import ClassConnection, MemoryFailed
-from alps.ext.memory.line_protocol import JsonLines, SpokenConnection
-from alps.ext.memory.mcp import McpTools
-from alps.ext.memory.part import memory_options
+from alps.ext.memory.line_protocol import JsonLines, McpTools, SpokenConnection
+from alps.ext.memory.part import checks_of, memory_options
 from alps.ext.memory.protocol import Opening, session_of
 from alps.ext.memory.resolve import check_memory
 from alps.ext.memory.settings import MemoryKeys

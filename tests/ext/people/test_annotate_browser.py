@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from alps.ext.people.annotate.journal import read_journal
+from alps.ext.people.annotate.labels import read_journal
 from tests.annotate_work import NEEDED, made, opened, rated_run, related_run, served
 from tests.few import few
 from tests.pages import barriers, browser, tab_of

@@ -14,7 +14,7 @@ import pytest
 from alps import evaluate
 from alps.errors import UsageError
 from alps.ext.looking.report_page import write_report
-from alps.ext.memory.turns import Turns
+from alps.ext.memory.built_in import Turns
 from alps.ext.sizes.part import folder_of
 from alps.ext.sizes.tables import fronts
 from alps.parsing import parse_settings

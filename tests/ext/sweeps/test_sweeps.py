@@ -14,8 +14,8 @@ from rich.console import Console
 from alps.cli import cli
 from alps.exit_codes import guarded
 from alps.ext.sweeps import models_of
-from alps.ext.sweeps.board import SweepProgress, SweepRow, table_of
 from alps.ext.sweeps.plan import PlanError, SweepCell, read_plan
+from alps.ext.sweeps.progress import SweepProgress, SweepRow, table_of
 from alps.ext.sweeps.sweep import Swept, sweep
 from alps.ext.sweeps.table import SweepReport, SweptRun, report_sweep, write_sweep_page
 from alps.llm.client import Client, Endpoint

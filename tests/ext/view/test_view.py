@@ -95,7 +95,7 @@ def test_two_runs_stand_side_by_side(browser, place, width):
 
 
 def test_a_served_page_follows_a_run_that_goes_on(browser, place, tmp_path):
-    from alps.ext.view.server import application
+    from alps.ext.view.page import application
 
     folder = Path(shutil.copytree(place / "hard-run", tmp_path / "going-on"))
     (folder / "summary.json").unlink()

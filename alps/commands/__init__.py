@@ -1,1 +1,0 @@
-"""The subcommands of `alps`, by kind; `alps.cli` lists them."""
