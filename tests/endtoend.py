@@ -185,6 +185,13 @@ def without_baselines(words: Sequence[str]) -> tuple[str, ...]:
     )
 
 
+def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the object in a JSON file."""
+    value = json.loads(path.read_text(encoding="utf-8"))
+    change(value)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
 def damage_file(path: Path, damage: Callable[[list[bytes]], None]) -> None:
     """Change the lines of a file as a crash or a careless hand does."""
     lines = path.read_bytes().splitlines(keepends=True)

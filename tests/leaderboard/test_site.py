@@ -50,6 +50,7 @@ def boards_of(site):
     return {board["id"]: board for board in found}
 
 
+@pytest.mark.release
 def test_every_number_on_every_page_is_derived_again_from_the_files(site, origins):
     boards, seen, computed = boards_of(site), 0, set()
     for path, page in pages_of(site):
