@@ -220,9 +220,7 @@ def test_the_headline_is_tested_by_itself_and_diagnostics_are_corrected_together
     assert [c.corrected for c in tested] == pytest.approx(holm([c.p for c in tested]))
     assert len(tested) == found.diagnostics == 2
     assert found.tests("A", "B") == len(columns)
-    assert "Holm's method corrects p-values of the 2 tests of other metrics together" in folded(
-        shown(found)
-    )
+    assert "Holm's method treats the 2 tests of other metrics as one family" in folded(shown(found))
 
 
 def sessions_alike(generator: np.random.Generator) -> list[float]:

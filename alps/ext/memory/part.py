@@ -184,7 +184,7 @@ class Part(RunPart):
         """Refuse several sizes of answers that were given at one."""
         sizes = self.keys.max_context_tokens
         if isinstance(sizes, tuple) and self.settings.model.startswith(RECORDED):
-            why = "recorded answers were given at one size; name that"
+            why = "the recorded answers come from one size; name only this size"
             raise UsageError(f"max_context_tokens={as_typed(sizes)}: {why}")
 
     def uses(self, key: str) -> bool:
