@@ -41,7 +41,7 @@ def leaderboard_submit(words: tuple[str, ...]) -> None:
     raw=True,
 )
 def leaderboard_verify(words: tuple[str, ...]) -> None:
-    """Check a submission: files, ids, hashes, and every printed score.
+    """Check a submission: files, ids, hashes, and every score.
 
     The exit code is 1 if the submission is refused.
 

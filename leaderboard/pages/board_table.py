@@ -187,7 +187,7 @@ def _account_columns(board: Board) -> Iterator[BoardColumn]:
     yield BoardColumn("cost", "cost", "figure", "cost", first="ascending")
     yield BoardColumn("tokens", "tokens", "figure", "cost", first="ascending")
     if board.task.data.pool_size is not None:
-        yield BoardColumn("seconds", "time a query", "figure", "cost", first="ascending")
+        yield BoardColumn("seconds", "time per query", "figure", "cost", first="ascending")
 
 
 def _further_columns(

@@ -25,7 +25,7 @@ SETS, LEVELS = _modules("data"), _modules("levels")
 
 @command("[format=json]", "alps.ext.histories.settings:ListSettings", name="list", quick=True)
 def data_list(settings: "ListSettings") -> None:
-    """List sets of histories: licence, language, size, source.
+    """List published data sets of histories, with licence and source.
 
     \b
       alps data list
@@ -42,7 +42,7 @@ def data_list(settings: "ListSettings") -> None:
     quick=True,
 )
 def data_convert(settings: "ConvertSettings") -> None:
-    """Write a set in the files of task=histories.
+    """Convert a published data set into files for task=histories.
 
     \b
       alps data convert task=locomo data=locomo10.json out=mine
@@ -59,7 +59,7 @@ def data_convert(settings: "ConvertSettings") -> None:
     quick=True,
 )
 def data_answers(settings: "AnswersSettings") -> None:
-    """Score imported answers as the authors of a set do.
+    """Score imported answers as the authors of their data set do.
 
     \b
       alps import mem0 evaluation_metrics.json out=imported

@@ -110,7 +110,7 @@ def print_sets(found: Sets, console: Console) -> None:
         asked = sum(one.expected(SetChoice()).values())
         questions = thousands(asked) if asked else "–"
         rows.append(row_of(one.name, one.licence, one.language, questions, one.source))
-    columns = ("licence", "language", "questions", "from")
+    columns = ("licence", "language", "questions", "source")
     table = Table("Sets of histories and questions", [named("task"), *map(named, columns)], rows)
     print_parts(console, [table], ())
 

@@ -42,7 +42,7 @@ def memory() -> None:
     run=True,
 )
 def memory_compare(run: Path, settings: "BesideSettings") -> None:
-    """Run the same reader with no memory, full context and others.
+    """Run the same reader with no memory and with other values of memory=.
 
     The rows show whether the memory helps: they are sorted by the paired difference from no
     memory. Existing runs are not repeated.

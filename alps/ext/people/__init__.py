@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 )
 @click.argument("folder", shell_complete=words_of(folders=True))
 def collect(folder: str, settings: Any) -> None:
-    """Collect human labels in a local page.
+    """Collect human labels on a local web page.
 
-    alps makes or continues a folder and serves its page until Ctrl-C. On the page, annotators
-    rate answers, relate memories, verify gold or write queries.
+    alps creates the folder or continues in it, and serves the page until you press Ctrl-C. On the
+    page, annotators rate answers, relate memories, verify gold or write queries.
 
     \b
       alps annotate work job=rate from=runs/utilization-rules-samples as=anna
@@ -82,9 +82,9 @@ def annotate_draw(run: Path, settings: "DrawSettings") -> None:
 
     drawn = draw_labels(run, n=settings.n, out=Path(settings.out), seed=settings.seed)
     for rubric, counts in drawn.rubrics.items():
-        how = "at random" if counts.random else "half chosen as likely matches, so not at random"
+        how = "at random" if counts.random else "half of them likely matches, so not at random"
         say(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
-    say(f"{drawn.folder}: {drawn.items:,} items to label; its README.md says how")
+    say(f"{drawn.folder}: {drawn.items:,} items to label; see {drawn.folder}/README.md")
 
 
 @command(
@@ -117,8 +117,8 @@ def annotate_export(folder: str, settings: "LabelExportSettings") -> None:
 def annotate_agreement(folders: list[str], settings: "AgreementSettings") -> None:
     """Measure inter-annotator agreement, and agreement with the draft.
 
-    LABELS is a folder with annotations of two people in the release layout, their two files, or
-    a label folder.
+    LABELS is one of three: a folder in the release layout with annotations of two people, the two
+    files of these people, or a label folder.
 
     \b
       alps annotate agreement annotations
