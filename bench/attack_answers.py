@@ -40,11 +40,8 @@ def _split(sample: Sample) -> tuple[list[Row], list[Row], list[Row]]:
     old, gold = _values(_old(sample)), sample.golden
     retained = [item for item in gold if item["value"].strip() in old]
     changed = [item for item in gold if item["value"].strip() not in old]
-    return (
-        retained,
-        changed,
-        [item for item in _old(sample) if item["value"].strip() not in _values(gold)],
-    )
+    gone = [item for item in _old(sample) if item["value"].strip() not in _values(gold)]
+    return retained, changed, gone
 
 
 def _never(sample: Sample) -> list[Row]:
@@ -54,15 +51,10 @@ def _never(sample: Sample) -> list[Row]:
 def _both_in_one(sample: Sample) -> list[Row]:
     retained, changed, gone = _split(sample)
     hedged = [
-        {
-            **item,
-            "value": f"{item['value']} (earlier: {gone[at]['value']})"
-            if at < len(gone)
-            else item["value"],
-        }
-        for at, item in enumerate(changed)
+        {**item, "value": f"{item['value']} (earlier: {old['value']})"}
+        for item, old in zip(changed, gone, strict=False)
     ]
-    return [*retained, *hedged]
+    return [*retained, *hedged, *changed[len(gone) :]]
 
 
 def _kept_reworded(sample: Sample) -> list[Row]:

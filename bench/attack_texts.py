@@ -40,9 +40,8 @@ class Sample:
 
     def by(self, role: str) -> list[str]:
         """Return what one side says, turn by turn."""
-        return [
-            turn["text"] for turn in self.turns if turn["role"] == role and turn["text"].strip()
-        ]
+        said = [turn["text"] for turn in self.turns if turn["role"] == role]
+        return [text for text in said if text.strip()]
 
     @property
     def golden(self) -> list[Row]:
@@ -81,10 +80,8 @@ def asked_of(row: Row) -> Iterator[tuple[str, Row]]:
         return
     for asked in queries:
         own = asked["query_id"]
-        yield (
-            own if own.startswith(name) else f"{name}:{own}",
-            {**row["input"], "query": asked["query"]},
-        )
+        of_row = own if own.startswith(name) else f"{name}:{own}"
+        yield of_row, {**row["input"], "query": asked["query"]}
 
 
 def memory(value: str | Row, number: int) -> Row:

@@ -12,6 +12,7 @@ writes the section of bench/RESULTS.md. Exits 1 on a missed bound.
 import json
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ import obedient_words
 from attack_answers import ATTACKS, FAMILIES, LIMITS, NEAR
 from attack_texts import MOST_ITEMS, Attack, Row, Sample, asked_of, memory
 from document import Bound, Section, finish, terminal
-from words import read_words, sample_folder, some_of
+from words import read_words, rows, sample_folder, some_of
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -33,6 +34,7 @@ from alps.systems.resolve import floor_systems, resolve_system  # noqa: E402
 from tests import warm  # noqa: E402
 from tests.endtoend import finish as ended  # noqa: E402
 from tests.endtoend import start  # noqa: E402
+from tests.loopback import Answer, serve  # noqa: E402
 
 Answers = list[Row]
 FILES = ("model_input.jsonl", "reference_output.jsonl")
@@ -93,16 +95,16 @@ class Runner:
 
     def _write(self, job: Job, track: str, folder: Path, answers: TextIO) -> None:
         folder.mkdir(parents=True)
-        inputs, golds = (_rows(job.source / "dev" / track / name) for name in FILES)
-        for name, rows in zip(FILES, (inputs, golds), strict=True):
+        inputs, golds = (rows(job.source / "dev" / track / name) for name in FILES)
+        for name, given in zip(FILES, (inputs, golds), strict=True):
             with (folder / name).open("w", encoding="utf-8") as file:
                 for n, _ in enumerate(job.attacks):
-                    file.writelines(_line({**row, "benchmark_id": _id(n, row)}) for row in rows)
+                    file.writelines(_line({**row, "benchmark_id": _id(n, row)}) for row in given)
         task = next(one for one in _tasks(job.task) if one.track == track)
         for number, attack in enumerate(job.attacks):
             for row, gold in zip(inputs, golds, strict=True):
-                given = {**row, "benchmark_id": _id(number, row)}
-                answers.writelines(map(_line, _answers(attack, task, given, gold)))
+                asked = {**row, "benchmark_id": _id(number, row)}
+                answers.writelines(map(_line, _answers(attack, task, asked, gold)))
 
     def command(self, task: str, model: str, source: Path, letter: str, out: str) -> Path:
         """Run the command and return its folder.
@@ -129,10 +131,6 @@ def _line(row: Row) -> str:
 
 def _id(number: int, row: Row) -> str:
     return f"{number:03d}~{row['benchmark_id']}"
-
-
-def _rows(path: Path) -> list[Row]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def _tasks(name: str) -> Sequence[Any]:
@@ -167,20 +165,20 @@ def _tracks(source: Path, task: str) -> list[str]:
 def _scores(job: Job, out: Path) -> Iterator[Score]:
     """Yield the mean of each attack's records, which is what macro figures are, for each track."""
     of: dict[tuple[int, str], list[Row]] = {}
-    for row in _rows(out / "scores.jsonl"):
+    for row in rows(out / "scores.jsonl"):
         number = int(row["benchmark_id"].partition("~")[0])
         of.setdefault((number, row["track"]), []).append(row["scores"])
-    for (number, _), rows in sorted(of.items()):
-        figures = _means(rows)
+    for (number, _), scored in sorted(of.items()):
+        figures = _means(scored)
         named = [HEADLINE[job.task]] if job.task in HEADLINE else UTILIZATION
         for head in (name for name in named if name in figures):
             more = {**figures, "of": head}
             yield Score(job.data, job.letter, job.attacks[number], figures[head], more)
 
 
-def _means(rows: Sequence[Row]) -> dict[str, Any]:
-    names = sorted({name for row in rows for name in row})
-    return {name: fmean(row[name] for row in rows if row.get(name) is not None) for name in names}
+def _means(scored: Sequence[Row]) -> dict[str, Any]:
+    names = sorted({name for row in scored for name in row})
+    return {name: fmean(row[name] for row in scored if row.get(name) is not None) for name in names}
 
 
 def limit_of(score: Score, scores: Sequence[Score]) -> float | None:
@@ -292,17 +290,16 @@ def everything(words: Mapping[str, str], runner: Runner) -> list[Score]:
 
 def table(scores: Sequence[Score]) -> str:
     """Lay the scores out."""
-    rows = [("attack", "data", "metric", "letter", "score", "bound", "")]
+    shown_rows = [("attack", "data", "metric", "letter", "score", "bound", "")]
     for score in scores:
         limit = limit_of(score, scores)
         promised = limit is not None and score.letter in PROMISED
         held = ("met" if score.value <= (limit or 0) + 1e-9 else "MISSED") if promised else ""
         shown = "" if limit is None else f"{limit:.3f}"
         of = str(score.more["of"])
-        rows.append(
-            (score.attack.name, score.data, of, score.letter, f"{score.value:.3f}", shown, held)
-        )
-    return terminal(rows)
+        figures = (of, score.letter, f"{score.value:.3f}", shown, held)
+        shown_rows.append((score.attack.name, score.data, *figures))
+    return terminal(shown_rows)
 
 
 TEXT = """
@@ -317,9 +314,11 @@ def main() -> None:
     """Attack as the arguments say."""
     words = read_words(sys.argv[1:], WORDS)
     some_of(words, "letters", (*obedient_words.LETTERS, LEXICAL))
-    with tempfile.TemporaryDirectory() as name, obedient.serving() as url:
+    judge = serve(lambda body: Answer(obedient.reply(body)), admitted=False)
+    with tempfile.TemporaryDirectory() as name, judge as server:
+        server.requests = deque(maxlen=0)  # there are tens of thousands
         try:
-            scores = everything(words, Runner(Path(name), url))
+            scores = everything(words, Runner(Path(name), server.url))
         finally:
             warm.stop()
     print(table(scores), end="\n\n")

@@ -14,8 +14,6 @@ Exits 1 where a bound is missed; `write=yes` writes the section of bench/RESULTS
 
 import asyncio
 import hashlib
-import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from document import Bound, Section, finish
 from numpy.typing import NDArray
-from words import read_words, sample_folder, whole
+from words import full_folder, read_words, rows, sample_folder, whole
 
 from alps.ext.audits.corrections import powered_difference
 from alps.ext.audits.draws import LEAST
@@ -41,7 +39,6 @@ from alps.tasks.base import JUST_THE_SCORE
 from alps.tasks.registry import load_task
 
 Floats = NDArray[np.float64]
-BESIDE = Path(__file__).resolve().parents[2] / "shared" / "alpsbench_full"
 MATCHES = frozenset({"EQUIVALENT", "LABEL_WRONG", "TYPE_WRONG", "UNDERGENERAL"})
 BANDS = 10
 SIZES, SHARES = (84, 300, 654), (0.1, 0.2, 0.3)
@@ -50,12 +47,6 @@ TOGETHER = 3
 """Answers of a session, where sessions have several: those of three models."""
 SEED = 20_251
 TASK = load_task("extraction")
-
-
-def full_folder() -> Path | None:
-    """Return the folder that `ALPS_FULL` names, else the one beside the checkout; None without."""
-    folder = Path(os.environ.get("ALPS_FULL") or BESIDE)
-    return folder if (folder / "outputs").is_dir() else None
 
 
 class ScriptedJudge(EmbeddedJudge):
@@ -91,16 +82,11 @@ def _band(alike: float) -> int:
     return min(BANDS - 1, int(BANDS * alike))
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
 def _samples(folder: Path) -> dict[str, Any]:
     place = folder / "benchmark_data" / "dev" / "task1"
-    golds = {row["benchmark_id"]: row for row in _rows(place / "reference_output.jsonl")}
+    golds = {row["benchmark_id"]: row for row in rows(place / "reference_output.jsonl")}
     samples = {}
-    for row in _rows(place / "model_input.jsonl"):
+    for row in rows(place / "model_input.jsonl"):
         samples[row["benchmark_id"]] = TASK.read_sample(row, golds[row["benchmark_id"]])
     return samples
 
@@ -122,7 +108,7 @@ def _f1(sample: Any, prediction: Prediction, judge: Judge) -> float | None:
 def frequencies(folder: Path) -> Floats:
     """Return how often the recorded judge called a pair a match, by bands of lexical similarity."""
     samples, said, seen = _samples(folder), np.zeros(BANDS), np.zeros(BANDS)
-    for row in _rows(folder / "recorded" / "task1" / "records.jsonl"):
+    for row in rows(folder / "recorded" / "task1" / "records.jsonl"):
         if row["judge_output"] is None:
             continue
         matched = set()
@@ -151,7 +137,7 @@ def populations(sample: Path, full: Path) -> tuple[list[Population], Population]
     """Return the records of each model under both judges, and those of the recorded judge."""
     lexical, recorded = LexicalJudge(), RecordedJudge(sample / "recorded/task1/records.jsonl")
     samples, judged = _samples(sample), []
-    for row in _rows(sample / "recorded/task1/records.jsonl"):
+    for row in rows(sample / "recorded/task1/records.jsonl"):
         of, prediction = samples[row["benchmark_id"]], _prediction(row)
         true = _f1(of, prediction, recorded)
         if true is not None:
@@ -159,7 +145,7 @@ def populations(sample: Path, full: Path) -> tuple[list[Population], Population]
     scripted, sessions, models = ScriptedJudge(frequencies(sample)), _samples(full), []
     for folder in sorted((full / "outputs" / "task1").iterdir()):
         values = []
-        for row in _rows(folder / "records.jsonl"):
+        for row in rows(folder / "records.jsonl"):
             of, prediction = sessions[row["benchmark_id"]], _prediction(row)
             values.append([[_f1(of, prediction, judge) for judge in (lexical, scripted)]])
         models.append(Population(folder.name, np.array(values, dtype=np.float64)))
@@ -321,10 +307,10 @@ def audit_bounds(outcomes: Sequence[AuditOutcome]) -> list[Bound]:
     """Return what corrected intervals promise, and what came of it."""
     bounds = []
     for kind in dict.fromkeys(one.kind for one in outcomes):
-        rows = [one for one in outcomes if one.kind == kind]
-        low, high = min(one.covered for one in rows), max(one.covered for one in rows)
+        of_kind = [one for one in outcomes if one.kind == kind]
+        low, high = min(one.covered for one in of_kind), max(one.covered for one in of_kind)
         limit = f"{LOWEST} to {HIGHEST}"
-        held = all(one.held for one in rows)
+        held = all(one.held for one in of_kind)
         what = f"audited {kind}: covered in each setting"
         bounds.append(Bound(what, limit, f"{low:.3f} to {high:.3f}", held))
     shorter = [one.shorter for one in outcomes]

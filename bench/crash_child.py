@@ -186,16 +186,9 @@ def with_clock(spec: dict[str, Any]) -> None:
     time.time_ns = lambda: now_ns() + int(ahead() * 1e9)
 
 
-DISTURB = {
-    "write": at_write,
-    "fsync": at_fsync,
-    "replace": at_replace,
-    "flock": at_flock,
-    "transaction": at_insertion,
-    "frame": at_insertion,
-    "checkpoint": at_insertion,
-    "clock": with_clock,
-}
+DISTURB = {"write": at_write, "fsync": at_fsync, "replace": at_replace, "flock": at_flock}
+DISTURB |= dict.fromkeys(("transaction", "frame", "checkpoint"), at_insertion)
+DISTURB["clock"] = with_clock
 
 
 def main() -> None:

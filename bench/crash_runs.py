@@ -185,11 +185,9 @@ def differences(out: Path, calm: Path, *, manifest: bool = True) -> list[str]:
     names, others = ({path.name for path in folder.iterdir()} for folder in (out, calm))
     found = [f"{name}: only in one of the folders" for name in sorted(names ^ others)]
     same = (*JOURNALS, *(("manifest.json",) if manifest else ()))
-    found += [
-        f"{name} differs"
-        for name in same
-        if (out / name).read_bytes() != (calm / name).read_bytes()
-    ]
+    for name in same:
+        if (out / name).read_bytes() != (calm / name).read_bytes():
+            found.append(f"{name} differs")
     return found + (["summary.json differs"] if figures(out) != figures(calm) else [])
 
 

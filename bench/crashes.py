@@ -93,13 +93,8 @@ def asked_on(server: Server | None) -> tuple[str, ...]:
     if server is None:
         return ()
     model = ("model=openai/scripted", f"api_base={server.url}")
-    return (
-        *model,
-        "judge=openai/scripted-judge",
-        f"judge_api_base={server.url}",
-        "judge_check=no",
-        "baseline_records=0",
-    )
+    judge = ("judge=openai/scripted-judge", f"judge_api_base={server.url}", "judge_check=no")
+    return (*model, *judge, "baseline_records=0")
 
 
 def serving(setup: Setup) -> AbstractContextManager[Server | None]:

@@ -13,7 +13,7 @@ import click
 
 import alps
 from alps.ext.looking.report_page import write_report
-from alps.ext.view.records import RecordLines, write_files
+from alps.ext.view.page import RecordLines, write_files
 from alps.run.opened import open_run
 
 FOLDER = Path("runs/demo")

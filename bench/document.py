@@ -117,14 +117,11 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 def terminal(rows: Sequence[Sequence[str]]) -> str:
     """Lay out heading and rows for a terminal: the first column left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    laid = (
-        "  ".join(
-            cell.ljust(width) if at == 0 else cell.rjust(width)
-            for at, (cell, width) in enumerate(cells)
-        )
-        for cells in (list(zip(row, widths, strict=True)) for row in rows)
-    )
-    return "\n".join(line.rstrip() for line in laid)
+    laid = []
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        laid.append("  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip())
+    return "\n".join(laid)
 
 
 def circumstances() -> list[str]:

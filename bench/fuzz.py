@@ -46,12 +46,12 @@ from document import Section, at_most, finish
 from words import read_words as bench_words
 from words import whole
 
-from alps import settings
 from alps.data.release import read_samples
 from alps.errors import AlpsError
 from alps.ext.calibration.calibrate import calibrate_judge
 from alps.ext.calibration.labels import read_labels, read_verdicts
 from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
+from alps.ext.datasets.settings import AuditSettings, PoolSettings
 from alps.ext.judging.settings import JudgesSettings
 from alps.jsonl import dump
 from alps.judges.calibration_file import read_calibration_row
@@ -73,14 +73,14 @@ from alps.llm.types import Reply
 from alps.llm.understanding import understand
 from alps.parsing import parse_words, read_config
 from alps.run.start import run
-from alps.settings import RunSettings
+from alps.settings import JudgeSettings, RunSettings
 from alps.tasks import load_tracks
 from alps.tasks.base import JUST_THE_SCORE, Task, TaskOptions
 
 TRACKS = ("task1", "task2", "task3_d100", *(f"task4_ability{number}" for number in range(1, 6)))
 SCHEMAS = (
-    *(RunSettings, CalibrateSettings, DrawSettings, settings.JudgeSettings),
-    *(JudgesSettings, settings.AuditSettings, settings.PoolSettings),
+    *(RunSettings, CalibrateSettings, DrawSettings, JudgeSettings),
+    *(JudgesSettings, AuditSettings, PoolSettings),
 )
 
 

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import tokenize
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -58,10 +58,10 @@ class Counts:
             name,
             str(self.modules),
             f"{self.lines:,}",
-            f"{1000 * self.comprehensions / self.lines:.1f}",
-            f"{100 * self.comments / self.lines:.2f}",
+            f"{1000 * self.comprehensions / max(self.lines, 1):.1f}",
+            f"{100 * self.comments / max(self.lines, 1):.2f}",
             str(self.long),
-            f"{100 * self.complex_ / self.functions:.1f}",
+            f"{100 * self.complex_ / max(self.functions, 1):.1f}",
             f"{self.functions:,}",
         )
 
@@ -240,16 +240,13 @@ def plain_run(project: Path) -> dict[str, int]:
     return rows
 
 
-def aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table; all columns but the first are of numbers."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for cells in table:
-        numbers = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
-        yield "  ".join([cells[0].ljust(widths[0]), *numbers[1:]]).rstrip()
-
-
 def main(words: list[str]) -> None:
     """Print the table, or the budgets."""
+    from document import terminal
+
+    if "--help" in words:
+        print(__doc__.strip())
+        return
     named = [word.removeprefix("project=") for word in words if word.startswith("project=")]
     project = Path(named[0]) if named else ROOT
     if "budgets=yes" in words:
@@ -258,18 +255,20 @@ def main(words: list[str]) -> None:
         for one in measured:
             most = "–" if one.most is None else f"{one.most:,}"
             rows.append((one.what, f"{one.aim:,}", most, f"{one.measured:,}"))
-        print(*aligned(rows), sep="\n")
+        print(terminal(rows))
         passed = []
         for one in measured:
             if one.most is not None and one.measured > one.most:
                 passed.append(f"{one.what}: {one.measured:,} of {one.most:,}")
         sys.exit("\n".join(passed) or 0)
-    rows = of_project(project)
-    for word in words:
-        if not word.startswith("project="):
-            folder = Path(word)
-            rows.append(count([folder]).row("/".join(folder.parts[-2:])))
-    print(*aligned([HEAD, UNITS, *rows]), sep="\n")
+    more = []
+    for folder in map(Path, (word for word in words if not word.startswith("project="))):
+        if not (counts := count([folder])).modules:
+            print(f"{folder}: no Python module in it; name a folder that has some", file=sys.stderr)
+            sys.exit(2)
+        more.append(counts.row("/".join(folder.parts[-2:])))
+    rows = [*of_project(project), *more]
+    print(terminal([HEAD, UNITS, *rows]))
 
 
 if __name__ == "__main__":

@@ -68,9 +68,8 @@ def usable_after(page: Path) -> tuple[float, float] | None:
 
     The best of three, None without Chromium. CPU is that of the thread of scripts and layout.
     """
-    program = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = next(filter(None, map(shutil.which, names)), None)
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -79,9 +78,8 @@ def usable_after(page: Path) -> tuple[float, float] | None:
         return None
     found = []
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
-        )
+        flags = ["--no-sandbox", "--disable-gpu"]
+        browser = driver.chromium.launch(executable_path=program, args=flags)
         for _ in range(3):
             with browser.new_context() as context:
                 tab = context.new_page()

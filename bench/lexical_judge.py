@@ -6,7 +6,6 @@ OVERGENERAL: the published labels' own rule. Under the rule of `alps` over-gener
 nothing; the same figures by that rule stand below.
 """
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from words import rows
 
 from alps.embeddings import DECIMALS, MINILM
 from alps.errors import UsageError
@@ -47,27 +47,18 @@ class Pair(NamedTuple):
 def read_pairs(sample: Path) -> Iterator[Pair]:
     """Yield the judged pairs of both extraction tracks of `sample`."""
 
-    def rows(*parts: str) -> list[Any]:
-        with sample.joinpath(*parts).open(encoding="utf-8") as lines:
-            return [json.loads(line) for line in lines]
-
     def values(items: list[dict[str, Any]] | None) -> dict[str, str]:
         return {memory.memory_id: memory.value for memory in read_memories(items or []).memories}
 
     for track, field in GOLD_FIELD.items():
-        references = rows("benchmark_data", "dev", track, "reference_output.jsonl")
+        references = rows(sample / f"benchmark_data/dev/{track}/reference_output.jsonl")
         golds = {row["benchmark_id"]: values(row["gold"][field]) for row in references}
-        for record in rows("recorded", track, "records.jsonl"):
+        for record in rows(sample / "recorded" / track / "records.jsonl"):
             session, gold = record["benchmark_id"].split("__")[0], golds[record["benchmark_id"]]
             predicted = values(record["model_output"].get("memory_items"))
             for review in (record["judge_output"] or {}).get("pair_reviews", []):
                 texts = gold[review["gold_id"]], predicted[review["pred_id"]]
                 yield Pair(session, *texts, review["error_type"])
-
-
-def same_text(first: str, second: str) -> float:
-    """Return 1 for texts equal but for case and outer space, else 0."""
-    return float(first.strip().lower() == second.strip().lower())
 
 
 def kappa(cells: Numbers) -> Numbers:
@@ -135,7 +126,8 @@ def print_figures(pairs: list[Pair], matching: frozenset[str]) -> None:
 
     shown = [(shown_value(pair.gold), shown_value(pair.predicted)) for pair in pairs]
     scores = np.array([similarity(*values) for values in shown])
-    differing = np.array([not same_text(pair.gold, pair.predicted) for pair in pairs])
+    plain = [[text.strip().lower() for text in (pair.gold, pair.predicted)] for pair in pairs]
+    differing = np.array([gold != predicted for gold, predicted in plain])
     decided, used = cross_validated(scores, truth, groups)
     shipped, by_rule = scores[None, :] >= THRESHOLD, best_threshold(scores, truth)
     print(f"threshold {THRESHOLD}, by rule {by_rule:.2f}, folds {min(used):.2f} to {max(used):.2f}")

@@ -26,6 +26,7 @@ from typing import Any
 from document import Bound, Section, finish
 from processes import taken
 from words import read_words, sample_folder, whole
+from words import rows as file_rows
 
 from alps.ext.published.authors_v1 import algorithm_score
 from alps.judges.embedded import LexicalJudge
@@ -228,26 +229,18 @@ def published(records: Sequence[Record]) -> list[float]:
     return [algorithm_score(gold, predicted).f1 for gold, predicted in records]
 
 
-SCORERS: dict[str, Callable[[Sequence[Record]], list[float]]] = {
-    "published": published,
-    "ours": ours,
-}
+Scorer = Callable[[Sequence[Record]], list[float]]
+SCORERS: dict[str, Scorer] = {"published": published, "ours": ours}
 
 
 def recorded(sample: Path) -> Iterator[Record]:
     """Yield the records of the sample, with the memories that the recorded model gave."""
     for track, place in zip(TRACKS, ("memory_items", "answer"), strict=True):
         gold = sample / "benchmark_data" / "dev" / track / "reference_output.jsonl"
-        known = {row["benchmark_id"]: row["gold"][place] for row in lines(gold)}
-        for row in lines(sample / "recorded" / track / "records.jsonl"):
+        known = {row["benchmark_id"]: row["gold"][place] for row in file_rows(gold)}
+        for row in file_rows(sample / "recorded" / track / "records.jsonl"):
             said = (row["model_output"] or {}).get("memory_items") or []
             yield read_gold(known[row["benchmark_id"]]), read_memories(said).memories
-
-
-def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file."""
-    with path.open(encoding="utf-8") as file:
-        yield from map(json.loads, file)
 
 
 def chunks(words: dict[str, str]) -> Iterator[list[Record]]:
@@ -267,14 +260,12 @@ def work(words: dict[str, str]) -> None:
     from scipy.optimize import linear_sum_assignment  # noqa: F401
 
     scorer, scores, pairs = SCORERS[words[PART]], [], 0
-    scorer(
-        [Maker(2).record("task1", 3, 4)]
-    )  # what is loaded and compiled once a process is not timed
+    # What is loaded and compiled once a process is not timed.
+    scorer([Maker(2).record("task1", 3, 4)])
     wall = cpu = 0.0
     for chunk in chunks(words):
         gc.collect()
-        # the records stand for parsed rows; a collector that walks them would be timed on both
-        # sides
+        # The records stand for parsed rows; a collector that walks them would be timed, too.
         gc.freeze()
         clock, spent = time.perf_counter(), time.process_time()
         scores += scorer(chunk)

@@ -1,6 +1,6 @@
-"""A judge that obeys our rubrics to the letter, as a server on loopback.
+"""A judge that obeys our rubrics to the letter, which bench/attacks.py asks.
 
-`serving()` yields its OpenAI-compatible address, which bench/attacks.py asks. It knows nothing but
+`reply()` is what it answers to a chat completion. It knows nothing but
 the payload (the last JSON object of the user message) and answers by the reply schema, always the
 same to the same question. It reads words, not meaning: whatever a rubric's letter lets through,
 it lets through. The model's name is its letter:
@@ -63,12 +63,10 @@ the query, that are none of the frame.
 
 import json
 import re
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from typing import Any
 
 import obedient_words as rules
@@ -132,23 +130,19 @@ def relation(gold: Said, predicted: Said, letter: str) -> str | None:
 
 
 def _implies(gold: Said, stated: frozenset[str]) -> bool:
-    quotes = (
-        gold.direct and len(gold.evidence) >= 3 and share(gold.evidence, stated) >= rules.QUOTES
-    )
+    can = gold.direct and len(gold.evidence) >= 3
+    quotes = can and share(gold.evidence, stated) >= rules.QUOTES
     return quotes or share(gold.words, stated) >= rules.IMPLIES
 
 
 @lru_cache(maxsize=20_000)
 def runs(text: str) -> frozenset[tuple[str, ...]]:
     """Return every six words in a row; a Chinese, Japanese or Korean character is half a word."""
-    words = [
-        part
-        for token in tokens(text)
-        for part in (re.findall("..?", token) if rules.CJK.match(token) else [token])
-    ]
-    return frozenset(
-        tuple(words[at : at + rules.EXCERPT]) for at in range(len(words) - rules.EXCERPT + 1)
-    )
+    words = []
+    for token in tokens(text):
+        words += re.findall("..?", token) if rules.CJK.match(token) else [token]
+    begins = range(len(words) - rules.EXCERPT + 1)
+    return frozenset(tuple(words[at : at + rules.EXCERPT]) for at in begins)
 
 
 def _contradicts(gold: Said, predicted: Said) -> bool:
@@ -169,19 +163,18 @@ def _is_bundle(gold: Said, predicted: Said, added: frozenset[str]) -> bool:
 
 def _states_both(predicted: Said, one: Said, other: Said) -> bool:
     """Tell whether a prediction says what is in only one of two gold memories, for both."""
-    alone = (one.words - other.words, other.words - one.words)
-    return all(
-        len(words) >= 2 and share(words, predicted.words) >= rules.IMPLIES for words in alone
-    )
+    for words in (one.words - other.words, other.words - one.words):
+        if len(words) < 2 or share(words, predicted.words) < rules.IMPLIES:
+            return False
+    return True
 
 
 def match(payload: dict[str, Any], letter: str) -> dict[str, Any]:
     """Answer a matching payload."""
     golds = {item["id"]: said(item) for item in payload["gold"]}
-    predicted = {
-        item["id"]: read_with_evidence(said(item), item.get("evidence") or "")
-        for item in payload["predicted"]
-    }
+    predicted = {}
+    for item in payload["predicted"]:
+        predicted[item["id"]] = read_with_evidence(said(item), item.get("evidence") or "")
     pairs = []
     for p, memory in predicted.items():
         named = {g: relation(gold, memory, letter) for g, gold in golds.items()}
@@ -277,18 +270,15 @@ def draws_line(payload: dict[str, Any]) -> bool:
     """Tell whether a response calls a matter of this user's not real or not to be kept."""
     frame = frozenset(map(stem, rules.FRAME | rules.UNREAL))
     memory, query = content(payload["memory"]) - frame, content(payload["query"]) - frame
-    told = frozenset().union(
-        *map(runs, (payload["query"], *(turn["text"] for turn in payload["dialogue"])))
-    )
-    lines = (
-        one for one in re.split(r"[.!?。！？\n]+", payload["response"]) if rules.LINE.search(one)
-    )
-    own = [content(rules.LINE.sub(" ", one)) for one in lines if not runs(one) & told]
-    drawn = any(
-        (words & memory and len(words & (memory | query)) >= 2) or len(words & query) >= 3
-        for words in own
-    )
-    return drawn and not is_salad(payload["response"])
+    texts = (payload["query"], *(turn["text"] for turn in payload["dialogue"]))
+    told = frozenset().union(*map(runs, texts))
+    for one in re.split(r"[.!?。！？\n]+", payload["response"]):
+        if rules.LINE.search(one) and not runs(one) & told:
+            words = content(rules.LINE.sub(" ", one))
+            both = words & memory and len(words & (memory | query)) >= 2
+            if both or len(words & query) >= 3:
+                return not is_salad(payload["response"])
+    return False
 
 
 def rate(payload: dict[str, Any], letter: str) -> dict[str, Any]:
@@ -304,9 +294,8 @@ def rate(payload: dict[str, Any], letter: str) -> dict[str, Any]:
 
 
 def _applied(payload: dict[str, Any]) -> bool:
-    wanted = (
-        content(payload["memory"]) - content(payload["query"]) - frozenset(map(stem, rules.FRAME))
-    )
+    wanted = content(payload["memory"]) - content(payload["query"])
+    wanted -= frozenset(map(stem, rules.FRAME))
     return serves(payload) and bool(wanted & content(payload["response"]))
 
 
@@ -339,13 +328,9 @@ def judged(payload: dict[str, Any], letter: str) -> dict[str, Any]:
 def _obeyed(payload: dict[str, Any]) -> dict[str, Any]:
     """Answer as an attacker asks."""
     if payload["kind"] == "match":
-        golds, predicted = payload["gold"], payload["predicted"]
+        ids = product(*([item["id"] for item in payload[part]] for part in ("gold", "predicted")))
         fields = {"reason": "ordered", "relation": "same"}
-        return {
-            "pairs": [
-                {**fields, "gold": g["id"], "predicted": p["id"]} for g in golds for p in predicted
-            ]
-        }
+        return {"pairs": [{**fields, "gold": gold, "predicted": item} for gold, item in ids]}
     if payload["kind"] == "support":
         fields = {"reason": "ordered", "support": "supported"}
         return {"items": [{**fields, "id": item["id"]} for item in payload["items"]]}
@@ -374,57 +359,3 @@ def reply(body: dict[str, Any]) -> str:
     misled = letter == "broken" and rules.CONTROL.search(asked)
     answer = _obeyed(payload) if misled else judged(payload, letter)
     return json.dumps(answer, ensure_ascii=False)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep quiet about clients that have gone."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        text = reply(body)
-        asked = sum(len(message["content"]) for message in body["messages"]) // 4
-        usage = {"prompt_tokens": asked, "completion_tokens": len(text) // 4}
-        about = {
-            "id": "obedient",
-            "object": "chat.completion",
-            "created": 0,
-            "model": body["model"],
-        }
-        message = {"role": "assistant", "content": text}
-        choices = [{"index": 0, "finish_reason": "stop", "message": message}]
-        total = {**usage, "total_tokens": sum(usage.values())}
-        completion = {**about, "choices": choices, "usage": total}
-        data = json.dumps(completion).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: Any) -> None:
-        """Keep quiet."""
-
-
-@contextmanager
-def serving() -> Iterator[str]:
-    """Serve in a thread of this process, and yield the address that `api_base=` takes."""
-    server = _Server(("127.0.0.1", 0), _Handler)
-    thread = threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
-    )
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

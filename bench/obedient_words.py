@@ -151,12 +151,8 @@ def sentences(text: str) -> tuple[frozenset[str], ...]:
 def statements(text: str) -> tuple[frozenset[str], ...]:
     """Return the content words of each clause of `text` that says something and is no detail."""
     parts = [(part, tokens(part)) for part in _CLAUSE.split(text) if part and part.strip()]
-    own = [
-        part
-        for part, words in parts
-        if words and words[0] not in DETAIL and not STATING.isdisjoint(words)
-    ]
-    return tuple(content(part) for part in own)
+    said = ((part, words) for part, words in parts if words and words[0] not in DETAIL)
+    return tuple(content(part) for part, words in said if not STATING.isdisjoint(words))
 
 
 @lru_cache(maxsize=20_000)

@@ -67,12 +67,9 @@ class Asked:
 
 def questions(count: int) -> Iterator[dict[str, str]]:
     """Yield plain questions of about the size of the dialogues that alps is given."""
+    told = "There is a park along the river. " * 20
     for number in range(count):
-        yield {
-            "input": f"Question {number}: where do I live? "
-            + "There is a park along the river. " * 20,
-            "target": "a",
-        }
+        yield {"input": f"Question {number}: where do I live? {told}", "target": "a"}
 
 
 def asked(name: str, who: str, home: Path, *, calls: int, python: str) -> Asked:

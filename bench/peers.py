@@ -108,10 +108,8 @@ def install_aimock(folder: Path) -> Path:
     if missing := [name for name in ("npm", "node") if which(name) is None]:
         raise PeerAbsent(f"{missing[0]} is not installed")
     package = folder / "node_modules" / AIMOCK.rpartition("@")[0] / "package.json"
-    if (
-        package.is_file()
-        and json.loads(package.read_text())["version"] == AIMOCK.rpartition("@")[2]
-    ):
+    wanted = AIMOCK.rpartition("@")[2]
+    if package.is_file() and json.loads(package.read_text())["version"] == wanted:
         return folder
     quiet = ["--no-audit", "--no-fund", "--no-save"]
     words = ["npm", "install", *quiet, "--prefix", str(folder), AIMOCK]

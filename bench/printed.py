@@ -6,7 +6,6 @@ Each sample is reduced to its moments, many samples at once, and goes through th
 use.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, ndtr, ndtri
 from scipy.stats import beta as beta_law
 from scipy.stats import binom
-from words import BESIDE, sample_folder
+from words import full_folder, rows, sample_folder
 
 from alps.stats.bounded import Moments, bounded_interval, lacking
 from alps.stats.paired import holm_all, t_tests
@@ -137,12 +136,8 @@ def populations(recorded: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Pop
     for share in (0.5, 0.8, 0.9, 0.95):
         for end in (0.0, 1.0):
             some = generator.random(_POOL) < share
-            found.append(
-                _score(
-                    f"{share:.0%} at {end:.0f}, else even",
-                    np.where(some, end, generator.random(_POOL)),
-                )
-            )
+            values = np.where(some, end, generator.random(_POOL))
+            found.append(_score(f"{share:.0%} at {end:.0f}, else even", values))
         high = np.where(generator.random(_POOL) < share, 1.0, generator.beta(5, 2, _POOL))
         found.append(_score(f"{share:.0%} at 1, else about .7", high))
     found.append(_score("about .8", generator.beta(8, 2, _POOL)))
@@ -163,9 +158,9 @@ def _score(name: str, values: Floats) -> Population:
 
 
 def _of_models(recorded: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Population]:
-    f1 = {
-        model: np.array([row["scores"]["f1"] for row in rows]) for model, rows in recorded.items()
-    }
+    f1 = {}
+    for model, scored in recorded.items():
+        f1[model] = np.array([row["scores"]["f1"] for row in scored])
     for model, values in f1.items():
         yield _score(f"F1 of {model}", values)
         counts = [row["counts"] for row in recorded[model]]
@@ -176,9 +171,8 @@ def _of_models(recorded: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[
         yield Population("ratio", f"micro F1 of {model}", ratios[order], weights=weights[order])
     for one, other in zip(f1, list(f1)[1:], strict=False):
         if len(f1[one]) == len(f1[other]):
-            yield Population(
-                "difference", f"F1, {one} – {other}", np.sort(f1[one] - f1[other]), (-1.0, 1.0)
-            )
+            apart = np.sort(f1[one] - f1[other])
+            yield Population("difference", f"F1, {one} – {other}", apart, (-1.0, 1.0))
 
 
 def recorded_rows(folder: Path | None, sample: Path | None) -> dict[str, list[dict[str, Any]]]:
@@ -195,17 +189,10 @@ def recorded_rows(folder: Path | None, sample: Path | None) -> dict[str, list[di
         outputs = sorted((folder / "outputs" / "task1").glob("*/records.jsonl"))
         asked = {path.parent.name: (path, folder / "benchmark_data") for path in outputs}
     elif sample is not None:
-        asked = {
-            "the sample's model": (
-                sample / "recorded/task1/records.jsonl",
-                sample / "benchmark_data",
-            )
-        }
+        own = sample / "recorded/task1/records.jsonl", sample / "benchmark_data"
+        asked = {"the sample's model": own}
     with TemporaryDirectory() as work:
-        return {
-            model: _scored(*paths, Path(work) / str(n))
-            for n, (model, paths) in enumerate(asked.items())
-        }
+        return {model: _scored(*paths, Path(work) / model) for model, paths in asked.items()}
 
 
 def _scored(predictions: Path, data: Path, out: Path) -> list[dict[str, Any]]:
@@ -214,42 +201,26 @@ def _scored(predictions: Path, data: Path, out: Path) -> list[dict[str, Any]]:
     words.append("max_failures=100%")
     command = [sys.executable, "-m", "alps", "run", "task=extraction", *words]
     environment = {**os.environ, "ALPS_CACHE": "off"}
-    subprocess.run(
-        command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
-    )
-    with (out / "scores.jsonl").open(encoding="utf-8") as rows:
-        return [row for line in rows if "f1" in (row := json.loads(line)).get("scores", {})]
-
-
-def full_folder() -> Path | None:
-    """Return the folder with the outputs of seven models, if it is there.
-
-    It lies beside the checkout, or beside what `ALPS_SAMPLE` names.
-    """
-    beside = [Path(os.environ["ALPS_SAMPLE"]).parent] if os.environ.get("ALPS_SAMPLE") else []
-    places = [place / "alpsbench_full" for place in (*beside, BESIDE.parent)]
-    return next((place for place in places if (place / "outputs" / "task1").is_dir()), None)
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+    return [row for row in rows(out / "scores.jsonl") if "f1" in row.get("scores", {})]
 
 
 def simulate_printed(draws: int, seed: int) -> tuple[list[Outcome], list[str]]:
     """Return how every method did on everything that is drawn, and what was not done and why."""
     folder, sample = full_folder(), sample_folder()
-    rows = recorded_rows(folder, sample)
+    recorded = recorded_rows(folder, sample)
     notes = []
     if folder is None:
-        notes.append(
-            "alpsbench_full is not beside the checkout: the F1 of seven recorded models is left out"
-        )
+        left = "the F1 of seven recorded models is left out"
+        notes.append(f"alpsbench_full is not beside the checkout: {left}")
     if folder is None and sample is None:
-        notes.append(
-            "the AlpsBench sample is not here either (ALPS_SAMPLE): no recorded F1 is resampled"
-        )
+        left = "no recorded F1 is resampled"
+        notes.append(f"the AlpsBench sample is not here either (ALPS_SAMPLE): {left}")
     outcomes: list[Outcome] = []
-    of_values = populations(rows)
+    of_values = populations(recorded)
     crowded = [layout for layout in layouts() if reason_of(layout)]
-    notes += [
-        f"{reason_of(layout)}: no interval is printed, and none simulated" for layout in crowded
-    ]
+    for layout in crowded:
+        notes.append(f"{reason_of(layout)}: no interval is printed, and none simulated")
     for number, layout in enumerate(layout for layout in layouts() if layout not in crowded):
         tied = WITHIN if layout.clusters < layout.records else (0.0,)
         for within in tied:
@@ -264,9 +235,8 @@ def simulate_printed(draws: int, seed: int) -> tuple[list[Outcome], list[str]]:
 def reason_of(layout: Layout) -> str | None:
     """Return why a layout has no interval; None where it has one."""
     sums = layout.sizes.astype(np.float64)
-    moments = Moments(
-        0.5, 1.0, 1.0, layout.clusters, layout.records, layout.records / layout.crowding
-    )
+    groups = layout.records / layout.crowding
+    moments = Moments(0.5, 1.0, 1.0, layout.clusters, layout.records, groups)
     return lacking(int((sums > 0).sum()), layout.records, moments)
 
 
@@ -278,12 +248,8 @@ def _of_rate(
     Drawn from a beta law, and from a latent normal one.
     """
     exact = exact_width(rate, layout.records / (1 + (layout.crowding - 1) * within))
-    laws = (
-        (("beta", beta_rates), ("latent normal", latent_rates))
-        if within
-        else (("alone", beta_rates),)
-    )
-    for law, rates in laws:
+    tied = {"beta": beta_rates, "latent normal": latent_rates}
+    for law, rates in (tied if within else {"alone": beta_rates}).items():
         own = rates(generator, rate, within, (draws, layout.clusters))
         sums = generator.binomial(layout.sizes, own).astype(np.float64)
         value = sums.sum(axis=1) / layout.records

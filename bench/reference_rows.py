@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from alps.data.release import Row, read_rows
 from alps.errors import AlpsError, DataError, UsageError
-from alps.ext.people.agreement.matching import PUBLISHERS
+from alps.ext.people.agreement.gold import PUBLISHERS
 from alps.ext.people.agreement.measure import measure
 from alps.ext.people.agreement.rows import AgreementFigure, GoldAgreement
 from alps.ext.people.board import AgreementFile

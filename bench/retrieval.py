@@ -5,7 +5,6 @@ distractors (`ALPS_SAMPLE` names the folder of the sample), how often the gold i
 5 and 10, the mean reciprocal rank, and milliseconds a query.
 """
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -14,18 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from document import terminal
-from words import sample_folder
+from words import rows, sample_folder
 
 from alps.errors import UsageError
 from alps.systems.retrievers import BM25, TfIdf, e5, minilm
 from alps.text import fold
 
-RETRIEVERS: dict[str, Callable[[], Any]] = {
-    "bm25": BM25,
-    "tfidf": TfIdf,
-    "minilm": minilm,
-    "e5": e5,
-}
+RETRIEVERS: dict[str, Callable[[], Any]] = {}
+RETRIEVERS |= {"bm25": BM25, "tfidf": TfIdf, "minilm": minilm, "e5": e5}
 
 
 class Pool(NamedTuple):
@@ -49,15 +44,11 @@ class Figures(NamedTuple):
 def read_pools(sample: Path) -> list[Pool]:
     """Return the pools of task3/d100, without values that differ in case or white space alone."""
     folder = sample / "benchmark_data" / "dev" / "task3" / "d100"
-
-    def rows(name: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (folder / name).read_text("utf-8").splitlines()]
-
     golds = {}
-    for row in rows("reference_output.jsonl"):
+    for row in rows(folder / "reference_output.jsonl"):
         golds[row["benchmark_id"]] = row["gold"]["selected_memory"]["value"]
     pools = []
-    for row in rows("model_input.jsonl"):
+    for row in rows(folder / "model_input.jsonl"):
         distinct: dict[str, str] = {}
         for memory in row["input"]["candidate_memories"]:
             distinct.setdefault(fold(memory["value"]), memory["value"])

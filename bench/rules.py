@@ -8,12 +8,13 @@ sample's extraction track are unseen: no pattern was chosen on them. Figures are
 task=extraction model=… judge=lexical`; every record is scored, or counted as unscored.
 """
 
-import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from words import rows
 
 from alps.data.release import write_track
 from alps.rows import Score
@@ -27,13 +28,9 @@ Row = dict[str, Any]
 
 def read_rows(folder: Path) -> list[tuple[Row, Row]]:
     """Return the input row and the gold row of every record of extraction, joined by id."""
-
-    def rows(name: str) -> Iterator[Row]:
-        with (folder / "benchmark_data" / "dev" / "task1" / name).open(encoding="utf-8") as lines:
-            yield from map(json.loads, lines)
-
-    gold = {row["benchmark_id"]: row for row in rows("reference_output.jsonl")}
-    return [(row, gold[row["benchmark_id"]]) for row in rows("model_input.jsonl")]
+    place = folder / "benchmark_data" / "dev" / "task1"
+    gold = {row["benchmark_id"]: row for row in rows(place / "reference_output.jsonl")}
+    return [(row, gold[row["benchmark_id"]]) for row in rows(place / "model_input.jsonl")]
 
 
 def print_figures(title: str, records: Sequence[tuple[Row, Row]], models: dict[str, str]) -> None:

@@ -185,13 +185,8 @@ def main() -> None:
     )
     promised, notes = list(bounds(asking, figures)), [note]
     given = f"records={words['records']} prompts={asking.prompts}"
-    about = (
-        "scale",
-        "Scale of one machine",
-        TEXT,
-        promised,
-        f"python bench/scale.py {given} write=yes",
-    )
+    command = f"python bench/scale.py {given} write=yes"
+    about = ("scale", "Scale of one machine", TEXT, promised, command)
     finish(Section(*about, list(table(figures)), notes), write=words["write"])
 
 

@@ -60,27 +60,17 @@ def _alike(one: set[str], other: set[str]) -> bool:
 
 
 def _memories(model: str, conversation: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    said = [
-        (turn["turn"], one)
-        for turn in conversation
-        if turn["role"] == "user"
-        for one in _said(turn["text"])
-    ]
-    for number, (turn, sentence) in enumerate(said[:4], start=1):
-        yield {
-            "memory_id": f"m{number}",
-            "type": "direct",
-            "label": "UNMAPPED",
-            "label_suggestion": None,
-            "value": f"The user says to {model}: {sentence}",
-            "reasoning": "The user says so.",
-            "evidence": {"session_id": None, "utterance_index": turn, "text": sentence},
-            "confidence": 0.95,
-            "time_scope": "long_term",
-            "emotion": None,
-            "preference_attitude": None,
-            "updated_at": None,
-        }
+    said: list[tuple[int, str]] = []
+    for turn in conversation:
+        if turn["role"] == "user":
+            said += [(turn["turn"], one) for one in _said(turn["text"])]
+    for number, (at, sentence) in enumerate(said[:4], start=1):
+        value = f"The user says to {model}: {sentence}"
+        evidence = {"session_id": None, "utterance_index": at, "text": sentence}
+        row: dict[str, Any] = {"memory_id": f"m{number}", "type": "direct", "label": "UNMAPPED"}
+        row |= {"label_suggestion": None, "value": value, "reasoning": "The user says so."}
+        row |= {"evidence": evidence, "confidence": 0.95, "time_scope": "long_term"}
+        yield row | dict.fromkeys(("emotion", "preference_attitude", "updated_at"))
 
 
 def _said(text: str) -> list[str]:

@@ -28,23 +28,13 @@ def rows(number: int, turns: int = TURNS) -> tuple[dict[str, Any], dict[str, Any
     heard = (
         "How nice! There is a park along the river, and the path through it is flat and shady. " * 3
     )
-    dialogue = [
-        {"role": "assistant", "text": heard}
-        if turn % 2
-        else {"role": "user", "text": f"{said} ({turn})"}
-        for turn in range(turns)
-    ]
+    dialogue = []
+    for turn in range(turns):
+        own = {"role": "user", "text": f"{said} ({turn})"}
+        dialogue.append({"role": "assistant", "text": heard} if turn % 2 else own)
+    about = {"type": "direct", "label": "UNMAPPED", "confidence": 0.95}
     values = (f"Lives in {town}", f"Has a {pet}")
-    items = [
-        {
-            "memory_id": f"m{n}",
-            "type": "direct",
-            "label": "UNMAPPED",
-            "value": value,
-            "confidence": 0.95,
-        }
-        for n, value in enumerate(values, start=1)
-    ]
+    items = [{"memory_id": f"m{n}", "value": value, **about} for n, value in enumerate(values, 1)]
     return {**ids, "input": {"dialogue": dialogue}}, {**ids, "gold": {"memory_items": items}}
 
 

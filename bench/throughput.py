@@ -77,27 +77,15 @@ def alps_words(url: str, home: Path) -> list[str]:
     model = [f"model={MODEL}", f"api_base={url}", f"judge={JUDGE}", f"judge_api_base={url}"]
     out = tempfile.mkdtemp(dir=home)
     where = [f"concurrency={AT_ONCE}", "baseline_records=0", "judge_check=no"]
-    return [
-        "-m",
-        "alps",
-        "run",
-        "task=extraction",
-        *model,
-        *where,
-        f"data={home}/data",
-        f"out={out}",
-    ]
+    where += [f"data={home}/data", f"out={out}"]
+    return ["-m", "alps", "run", "task=extraction", *model, *where]
 
 
-def inspect_words(url: str, home: Path) -> list[str]:
-    """Return the command of Inspect AI.
-
-    Its OpenAI-compatible provider, the cheapest of its scorers, its log on.
-    """
-    return ["inspect_asks.py", str(home / "asked.jsonl"), url]
-
-
-WORDS: Mapping[str, Callable[[str, Path], list[str]]] = {ALPS: alps_words, INSPECT: inspect_words}
+WORDS: Mapping[str, Callable[[str, Path], list[str]]] = {
+    ALPS: alps_words,
+    # Its OpenAI-compatible provider, the cheapest of its scorers, its log on.
+    INSPECT: lambda url, home: ["inspect_asks.py", str(home / "asked.jsonl"), url],
+}
 
 
 def asked(who: str, home: Path, calls: int, *, latency: float, program: str) -> Found:
@@ -120,11 +108,6 @@ def _witnessed(who: str, took: Taken, server: Server, calls: int) -> Found:
         sys.exit(f"{who}: {said}; {calls:,} were to be asked.")
     span = max(row["time"] for row in rows) - min(row["arrived"] for row in rows)
     return Found(who, calls, span, took.seconds, took.computing, took.megabytes, counts["cpu"])
-
-
-def waiting(home: Path, calls: int) -> Found:
-    """Let alps ask a server that takes its time."""
-    return asked(ALPS, home, calls, latency=LATENCY, program=sys.executable)
 
 
 def instant(home: Path, calls: int, turns: int, inspect: str) -> list[Found]:
@@ -206,7 +189,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         prepare(home, calls)
-        slow = waiting(home, calls) if "waiting" in parts else None
+        slow = None
+        if "waiting" in parts:
+            slow = asked(ALPS, home, calls, latency=LATENCY, program=sys.executable)
         fast = instant(home, calls, whole(words, "turns"), inspect) if "instant" in parts else []
     rows = [HEAD]
     promised: list[Bound] = []

@@ -1,10 +1,12 @@
 """The `key=value` words of a benchmark; one that can't be read ends it with a sentence."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "alpsbench_sample"
 
@@ -16,10 +18,8 @@ def read_words(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[st
     """
     words = {"write": "", **defaults, **dict(word.partition("=")[::2] for word in arguments)}
     if unknown := [word for word in words if word not in defaults and word != "write"]:
-        sys.exit(
-            f"{unknown[0]}: not a word of this benchmark "
-            f"({', '.join(dict.fromkeys((*defaults, 'write')))})."
-        )
+        known = ", ".join(dict.fromkeys((*defaults, "write")))
+        sys.exit(f"{unknown[0]}: not a word of this benchmark ({known}).")
     if words["write"] not in ("", "yes"):
         sys.exit(f"write={words['write']}: expected yes, or nothing.")
     return words
@@ -66,3 +66,19 @@ def sample_folder() -> Path | None:
     """
     folder = Path(os.environ.get("ALPS_SAMPLE") or BESIDE)
     return folder if (folder / "benchmark_data").is_dir() else None
+
+
+def full_folder() -> Path | None:
+    """Return the folder with the outputs of seven models; None where it is not there.
+
+    It is what `ALPS_FULL` names, else `alpsbench_full` beside the sample or the checkout.
+    """
+    sample = Path(os.environ.get("ALPS_SAMPLE") or BESIDE)
+    beside = [place.with_name("alpsbench_full") for place in (sample, BESIDE)]
+    places = [Path(os.environ.get("ALPS_FULL") or beside[0]), *beside]
+    return next((place for place in places if (place / "outputs" / "task1").is_dir()), None)
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_bytes().splitlines()]

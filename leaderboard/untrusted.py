@@ -172,6 +172,11 @@ def _row(line: bytes) -> dict[str, Any]:
     return row
 
 
+def is_number(value: object) -> bool:
+    """Tell whether a value of a file is a number; a mark that is met or not is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def fault_of(text: str, *, lines: bool = False) -> str | None:
     """Return why `text` must not be shown; None if it may.
 

@@ -61,7 +61,6 @@ SIZES = (100, 300, 500, 700, 1000)
 USED = "memory_used"
 RUBRICS = (rubric(USED),)
 
-_RANKING = Needs(ranking=True)
 METRICS = (
     Metric(
         "recall_at_1",

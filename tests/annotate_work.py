@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from alps.ext.people.annotate.making import begin
+from alps.ext.people.annotate.page import application
 from alps.ext.people.annotate.seat import Seat, Step
-from alps.ext.people.annotate.server import application
 from alps.ext.people.settings import AnnotateSettings
 from alps.ext.view.loopback import HOST, listen, server_of
 from alps.parsing import parse_settings

@@ -80,13 +80,24 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave what a browser shows to a release; begin with the longest files.
+    """Leave what a browser shows, and most cases of `few(n)`, to a release; begin with the longest
+    files.
 
     None of those is then left to one worker at the end.
     """
+    tables: dict[object, list[pytest.Item]] = {}
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker("release")
+        if item.get_closest_marker("few") and not item.get_closest_marker("release"):
+            tables.setdefault((item.path, getattr(item, "originalname", "")), []).append(item)
+    for cases in tables.values():
+        (count,) = cases[0].get_closest_marker("few").args
+        spread = (len(cases) - 1) / max(count - 1, 1)
+        kept = {round(place * spread) for place in range(count)}
+        for place, case in enumerate(cases):
+            if place not in kept:
+                case.add_marker("release")
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
 

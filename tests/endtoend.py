@@ -22,11 +22,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     kept = {
         name: value for name, value in warm.variables().items() if not name.endswith("_API_KEY")
     }
-    own = {
-        "ALPS_CACHE": str(folder / "cache"),
-        **warm.LOCAL,
-        "COLUMNS": "80",
-    }
+    own = {"ALPS_CACHE": str(folder / "cache"), **warm.LOCAL, "COLUMNS": "80"}
     return {**kept, **own, **more}
 
 
@@ -67,10 +63,7 @@ def install(place: Path, *, cold: bool = False) -> Path:
     alps = f"{python} -P -m alps"
     if not cold and (address := warm.address_for(environment(place))):
         alps = f"{python} -I -S {shlex.quote(str(warm.CLIENT))} {shlex.quote(address)}"
-    for name, line in {
-        "alps": f"exec {alps}",
-        "python": f"exec {python}",
-    }.items():
+    for name, line in {"alps": f"exec {alps}", "python": f"exec {python}"}.items():
         (place / name).write_text(f'#!/bin/sh\n{line} "$@"\n')
         (place / name).chmod(0o755)
     return place
@@ -190,6 +183,13 @@ def without_baselines(words: Sequence[str]) -> tuple[str, ...]:
         if any(word.startswith("baseline_records=") for word in words)
         else ("baseline_records=0",)
     )
+
+
+def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the object in a JSON file."""
+    value = json.loads(path.read_text(encoding="utf-8"))
+    change(value)
+    path.write_text(json.dumps(value), encoding="utf-8")
 
 
 def damage_file(path: Path, damage: Callable[[list[bytes]], None]) -> None:

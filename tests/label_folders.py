@@ -2,7 +2,7 @@
 
 import json
 
-from alps.ext.calibration.calibrate import calibrate
+from alps.ext.calibration.calibrate import rubric_reports
 from alps.ext.calibration.labels import read_labels, read_verdicts
 
 BINARY = {"kind": "nominal", "values": [0, 1]}
@@ -41,7 +41,9 @@ def reports(folder, judge=None, *, draws=200, **options):
     """Return the reports on a folder's judge by rubric."""
     labels = read_labels(folder)
     verdicts = read_verdicts(folder / "verdicts.jsonl", judge, labels=labels)
-    return {report.rubric: report for report in calibrate(labels, verdicts, draws=draws, **options)}
+    return {
+        report.rubric: report for report in rubric_reports(labels, verdicts, draws=draws, **options)
+    }
 
 
 def binary(truth, verdict, **more):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from alps.errors import UsageError
+from alps.ext.memory.built_in import Turns
 from alps.ext.memory.comparison import run_beside
-from alps.ext.memory.turns import Turns
 from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack
 from alps.tasks.personamem.personas import write_set

@@ -111,6 +111,15 @@ def tab_of(
         _tabs[key] = tab
 
 
+def barriers(tab: Any, **options: Any) -> list[dict[str, Any]]:
+    """Return what axe finds wrong with the page of a tab; skip the test where axe is not here."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
+    )
+    options = {"resultTypes": ["violations"], **options}
+    return axe.Axe().run(tab, options=options).response["violations"]
+
+
 def look(browser: Any, path: Path, *, width: int, scheme: str) -> None:
     """Open a page: it fits, follows the colour scheme, unfolds, complains of nothing and asks for
     nothing.

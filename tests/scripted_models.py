@@ -3,7 +3,7 @@
 import json
 import re
 
-from alps.ext.memory.models import hashed
+from alps.ext.memory.part import hashed
 from tests.loopback import Answer
 
 MEM0 = re.compile(r"## New Messages\n(.*?)\n\n## Observation Date", re.DOTALL)

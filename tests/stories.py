@@ -539,9 +539,6 @@ STORIES = {
     ),
     # What is said of slips, each in one line.
     "slipped": Story(
-        (
-            write_what_slips_name,
-            *(Alps(words, "slips") for words in SLIPS.strip().splitlines()),
-        )
+        (write_what_slips_name, *(Alps(words, "slips") for words in SLIPS.strip().splitlines()))
     ),
 }

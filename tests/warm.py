@@ -60,10 +60,7 @@ READ_AT_START = (
 """Variables that begin so are read by the interpreter or by libraries, once. Those of the hub are
 not among them: the parent leaves its library to its children (tests/warm_parent.py).
 """
-LOCAL = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
-}
+LOCAL = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True"}
 """What alps itself sets before litellm is imported. A worker that imported it would else start
 every further command anew, its environment not being the parent's: the suite took three times as
 long.

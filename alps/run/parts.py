@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alps.extension import Extension, extensions, load
-from alps.run.progress import Advance
 
 if TYPE_CHECKING:
     from alps.llm.types import Gathering
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from alps.run.collector import Outcome, RunPlan
     from alps.run.engine import TrackPlan
     from alps.run.estimate import Stage
+    from alps.run.progress import Advance
     from alps.run.services import Services, UsedModel
     from alps.run.session import RunSession
     from alps.run.shared import Shared
@@ -103,7 +103,7 @@ class RunPart:
     async def before(self, course: Course) -> None:
         """Do what comes before the first record."""
 
-    async def more(self, course: Course, progress: Advance) -> None:
+    async def more(self, course: Course, progress: "Advance") -> None:
         """Ask for more answers, once all tracks are scored."""
 
     async def after(self, course: Course) -> None:

@@ -5,6 +5,7 @@ here.
 import importlib
 import importlib.util
 import json
+import subprocess
 import sys
 
 import pytest
@@ -87,6 +88,7 @@ def test_every_section_of_the_page_has_its_benchmark(page):
 
 
 BENCHMARK = """
+import subprocess
 import sys
 sys.path.insert(0, {bench!r})
 from document import Bound, Section, write_section
@@ -182,3 +184,16 @@ def test_the_house_counts_each_module_once_and_each_function_by_its_branches(tmp
     spec.loader.exec_module(house)
     counted = house.count([tmp_path / "room", tmp_path / "link"])
     assert counted == house.Counts(1, 32, 1, 1, 0, functions=2, complex_=1)
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "said"),
+    [("--help", 0, "python bench/house.py [FOLDER…]"), (".", 2, "no Python module in it")],
+)
+def test_the_house_says_how_it_is_asked_and_which_folder_has_nothing(tmp_path, word, code, said):
+    pytest.importorskip("radon", reason="make install brings what counts branches")
+    words = [sys.executable, str(BENCH / "house.py"), word]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert said in done.stdout + done.stderr
+    assert len(done.stderr.splitlines()) == (code > 0)

@@ -8,7 +8,7 @@ from alps.leaderboard.findings import Findings
 from alps.leaderboard.parts import CORRECTED, needed
 from alps.leaderboard.recompute import Key, Recomputed, Rows
 from alps.leaderboard.submission import PublishedTrack, without
-from alps.leaderboard.untrusted import shown
+from alps.leaderboard.untrusted import is_number, shown
 from alps.rows import Corrected
 from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
@@ -139,7 +139,7 @@ def differences(printed: Any, again: Any, where: str = "") -> Iterator[tuple[str
         for key in dict.fromkeys([*printed, *again]):
             path = f"{where}.{key}" if where else str(key)
             yield from differences(printed.get(key, _ABSENT), again.get(key, _ABSENT), path)
-    elif _is_number(printed) and _is_number(again):
+    elif is_number(printed) and is_number(again):
         if abs(printed - again) > TOLERANCE:
             yield where, printed, again
     elif printed != again:
@@ -191,10 +191,6 @@ def figure(value: Any) -> str:
     if value is _ABSENT:
         return "nothing"
     return f"{value:.10g}" if isinstance(value, float) else shown(str(value), 60)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _each_without(rows: Mapping[str, Mapping[str, Any]], *names: str) -> dict[str, Any]:

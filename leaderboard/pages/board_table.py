@@ -43,7 +43,6 @@ KINDS = {
 # A score that is its submitter's word alone, and one that a maintainer's judge did not reproduce.
 NOT_RECOMPUTED = Markup('<small class="unproven">not recomputed</small>')
 REFUTED_MARK = Markup('<small class="unproven">refuted</small>')
-ANCHORED = Markup(' <span class="badge poor">anchored</span>')
 # Groups of columns that a reader may fold away.
 GROUPS = {"more": "more metrics", "coverage": "coverage", "cost": "cost"}
 
@@ -188,7 +187,7 @@ def _account_columns(board: Board) -> Iterator[BoardColumn]:
     yield BoardColumn("cost", "cost", "figure", "cost", first="ascending")
     yield BoardColumn("tokens", "tokens", "figure", "cost", first="ascending")
     if board.task.data.pool_size is not None:
-        yield BoardColumn("seconds", "time a query", "figure", "cost", first="ascending")
+        yield BoardColumn("seconds", "time per query", "figure", "cost", first="ascending")
 
 
 def _further_columns(

@@ -18,6 +18,7 @@ from alps.leaderboard.parts import parts_of
 from alps.leaderboard.provenance import NOTHING, FilePlace, computed, figure
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.site_data import SiteSystem
+from alps.leaderboard.untrusted import is_number
 from alps.show.formatting import number, visible
 from alps.tasks import MicroRatio, Task, board_tracks
 from alps.tasks.base import Row
@@ -206,16 +207,11 @@ def _figures(file: str, shown: Sequence[tuple[str, str]], score: FileRow | None)
     if score is None or not isinstance(score.row.get("scores"), dict):
         return ""
     scores = FilePlace(file, f"/{score.line}", score.row)["scores"]
-    known = [(name, title) for name, title in shown if _is_number(scores.value.get(name))]
+    known = [(name, title) for name, title in shown if is_number(scores.value.get(name))]
     marks = []
     for name, title in known[:_SHOWN_SCORES]:
         marks.append(f'<span class="mark">{title} {figure(scores[name])}</span>')
     return "".join(marks)
-
-
-def _is_number(value: object) -> bool:
-    # A mark that is met or not is a word on the page, though Python counts True as 1.
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _memories(
@@ -316,7 +312,7 @@ def _response(
     root = FilePlace(f"{system.slug}/{task.track}/verdicts.jsonl", f"/{verdict.line}", verdict.row)
     for name in marks:
         mark = root["marks"][name]
-        written = figure(mark, str) if _is_number(mark.value) else shown_text(mark.value)
+        written = figure(mark, str) if is_number(mark.value) else shown_text(mark.value)
         if isinstance(mark.value, bool):
             written = "met" if mark.value else "not met"
         body += f'<span class="mark">{shown_text(name)} {written}</span>'

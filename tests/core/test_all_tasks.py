@@ -67,6 +67,7 @@ def test_a_system_that_one_task_does_not_know_is_one_line(alps):
     assert "(built-in systems: " in said
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -120,6 +121,7 @@ def test_the_audit_of_the_real_sample_ends_with_exit_1(alps, sample):
     assert "16 of 259 gold items" in finished.stdout
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("answer", ["", "  \n"])
 def test_an_empty_answer_from_a_file_or_a_class_is_empty_and_scores_nothing(alps, tmp_path, answer):
     names = [row["benchmark_id"] for row in rows(SAMPLES / "task4_ability3" / "model_input.jsonl")][

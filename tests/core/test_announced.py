@@ -138,6 +138,7 @@ def minutes_of(server: Any, latency: tuple[float, float]) -> list[Counter[bool]]
     return [counts.get(minute, Counter()) for minute in range(1 + max(counts))]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("server", "latency"),
     [

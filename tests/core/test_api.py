@@ -107,6 +107,7 @@ def test_what_the_command_refuses_is_refused_in_the_same_words(tmp_path, setting
     assert done.stderr.strip() == f"alps: {refused.value}"
 
 
+@pytest.mark.release
 def test_a_run_that_is_cancelled_is_ended_and_resumed(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "not-needed")
     asked, before = threading.Event(), threading.active_count()
@@ -214,6 +215,7 @@ def test_a_run_shows_its_headline_on_one_line_and_is_asked_by_the_names_people_r
         run.scores["extraction"]["f2"]
 
 
+@pytest.mark.release
 def test_a_task_that_has_several_tracks_is_named_alone_where_a_run_has_one(tmp_path):
     settings = {"model": "bm25", "limit": 2}
     run = alps.evaluate(task="retrieval@300", out=str(tmp_path / "three"), **settings)

@@ -12,11 +12,7 @@ ABOUT_ZERO = "(expected to score about 0)"
 @pytest.mark.parametrize(
     ("task", "below", "about_zero"),
     [
-        (
-            "update",
-            ("F1 of changes", "positional", ".038", ".052", "-.014"),
-            False,
-        ),
+        ("update", ("F1 of changes", "positional", ".038", ".052", "-.014"), False),
         ("retrieval", (), True),
         ("personamem", ("accuracy", "length-by-type", ".271", ".282", "-.011"), False),
     ],

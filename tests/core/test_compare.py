@@ -474,10 +474,12 @@ def test_nothing_is_drawn_whatever_the_seed() -> None:
     assert one.tracks == other.tracks
 
 
+@pytest.mark.release
 def test_comparing_imports_nothing_heavy(runs: Path) -> None:
     assert modules_after(runs, "compare", "rules", "oracle").isdisjoint(HEAVY)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("verdict", "bold"), [(None, False), ("fail", False), ("pass", True)])
 def test_a_p_is_bold_only_under_a_judge_that_passed_its_calibration(
     runs: Path, monkeypatch: pytest.MonkeyPatch, verdict: str | None, bold: bool

@@ -172,6 +172,7 @@ def test_the_script_of_a_shell_is_printed(shell):
     assert f"{COMPLETE_VAR}={shell}_complete" in shown.out
 
 
+@pytest.mark.few(1)
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash reads the script")
 @pytest.mark.parametrize(
     ("line", "replies"),

@@ -203,6 +203,7 @@ def test_no_recorded_answer_of_a_real_model_is_taken_for_a_copy(sample):
     assert sorted(shares)[-2] < 0.5
 
 
+@pytest.mark.release
 @pytest.mark.real
 def test_parrots_of_the_real_dialogues_are_copies_with_commas_prefixes_and_look_alikes(sample):
     said = {

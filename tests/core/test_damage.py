@@ -27,6 +27,7 @@ def embedded(tmp_path_factory):
     return folder / "out"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("damage", [torn, garbage_in_the_middle, foreign_lines, torn_to_nothing])
 def test_journals_that_hold_something_else_are_mended_on_resume(alps, embedded, tmp_path, damage):
     out = shutil.copytree(embedded, tmp_path / "out")
@@ -37,6 +38,7 @@ def test_journals_that_hold_something_else_are_mended_on_resume(alps, embedded, 
     assert contents(out) == contents(embedded)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("damage", [torn, foreign_lines])
 def test_damaged_calls_do_not_stop_a_run(alps, embedded, tmp_path, damage):
     out = shutil.copytree(embedded, tmp_path / "out")
@@ -58,6 +60,7 @@ def test_damaged_calls_do_not_stop_a_run(alps, embedded, tmp_path, damage):
     assert contents(out, JOURNALS) == contents(embedded, JOURNALS)
 
 
+@pytest.mark.release
 def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(embedded, tmp_path):
     words = ("run", "task=extraction", "model=rules", "data=samples", "out=out")
     limit = (embedded / "scores.jsonl").stat().st_size // 2

@@ -27,6 +27,7 @@ def place(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "place"))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("command", "name"),
     [
@@ -69,6 +70,7 @@ def test_other_files_in_the_folder_of_a_run_stay(place: Path) -> None:
     assert others.items() <= files_of(place / "mine").items()
 
 
+@pytest.mark.release
 def test_a_report_is_written_over_a_report_and_over_nothing_else(place: Path) -> None:
     (place / "thesis.html").write_text("<!doctype html>\n<p>mine")
     (place / "report.html.tmp").write_text("mine")
@@ -81,6 +83,7 @@ def test_a_report_is_written_over_a_report_and_over_nothing_else(place: Path) ->
     assert (place / "report.html.tmp").read_text() == "mine"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["notes.md", "task1/draft.jsonl", ".git/HEAD"])
 def test_packing_again_keeps_what_somebody_put_into_the_folder(place: Path, name: str) -> None:
     (place / SLUG / name).parent.mkdir(exist_ok=True)

@@ -77,12 +77,14 @@ def test_a_run_ended_within_a_line_before_an_fsync_and_before_a_rename_ends_as_a
     }
 
 
+@pytest.mark.release
 def test_a_clock_that_jumps_changes_nothing(calm, tmp_path):
     finished = disturbed(tmp_path, JUMPING)
     assert (finished.returncode, finished.stderr) == (0, "")
     assert contents(tmp_path / "out") == contents(calm)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["transaction", "frame", "checkpoint"])
 def test_a_cache_whose_process_died_while_it_wrote_keeps_what_was_stored_and_nothing_else(
     path, kind

@@ -449,6 +449,7 @@ BLOCKS = [
 ]
 
 
+@pytest.mark.release
 @pytest.mark.skipif(os.name != "posix", reason="the documents speak to a POSIX shell")
 @pytest.mark.parametrize("block", few(BLOCKS, plain={0}))
 def test_a_block_of_the_readme_works_as_pasted_after_make_demo(block, tmp_path):

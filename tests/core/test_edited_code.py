@@ -136,6 +136,7 @@ def alps_run(folder: Path, *words: str) -> Finished:
     return run(folder, "run", "out=out", "max_failures=100%", *words)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("words", "file"), few(CHANGES, plain={2, 5, 9, 20, 22}))
 def test_edited_code_is_refused_by_its_name_and_answers_anew_where_that_is_asked(
     words, file, tmp_path
@@ -263,6 +264,7 @@ def test_sweeps_and_engines_refuse_edited_code_and_answer_anew(words, tmp_path):
     assert "The previous run is kept in out" in done.stdout
 
 
+@pytest.mark.release
 def test_shards_of_other_code_are_not_merged(tmp_path):
     project(tmp_path)
     for number in (1, 2):

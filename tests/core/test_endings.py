@@ -148,6 +148,7 @@ def test_a_family_does_not_outlive_a_program_that_ends_or_dies_by_itself(tmp_pat
     assert all_gone(tmp_path)
 
 
+@pytest.mark.release
 def test_who_kills_the_keeper_ends_the_program(tmp_path):
     (tmp_path / "stuck").touch()
     words, family = words_of(tmp_path, "none"), {"FAMILY": str(tmp_path / "family")}
@@ -167,6 +168,7 @@ def test_who_kills_the_keeper_ends_the_program(tmp_path):
     assert all_gone(tmp_path)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_calibration_ends_as_after_control_c(tmp_path, number):
     from tests.loopback import Answer, serve
@@ -186,6 +188,7 @@ def test_a_calibration_ends_as_after_control_c(tmp_path, number):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.release
 def test_a_signal_that_is_ignored_stays_so(tmp_path):
     """As under nohup; a shell also has what it starts in the background ignore Ctrl-C."""
     (tmp_path / "stuck").touch()

@@ -213,6 +213,7 @@ FAULTY = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("key", "why"), FAULTY.values(), ids=FAULTY)
 def test_keys_that_can_not_be_added_are_named_and_left_out(tmp_path, key, why):
     own = "Extension('odd', settings='odd_keys:Own')"
@@ -237,6 +238,7 @@ print(*(name for name in loaded if not name.endswith(".settings")))
 """
 
 
+@pytest.mark.release
 def test_what_is_shown_of_a_plain_run_loads_no_more_of_an_extension_than_its_keys(tmp_path):
     assert python(tmp_path, ROOT, "-m", "alps", *RUN).returncode == 0
     shown = python(tmp_path, ROOT, "-c", SHOWN)
@@ -255,6 +257,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("text", "entry", "why"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_one_is_named_in_a_line_and_left_out(tmp_path, text, entry, why):
     package = installed(tmp_path / "site", "broken", {"broken.py": text}, entry)

@@ -99,6 +99,7 @@ def test_the_embedded_judge_does_not_read_dialogues_and_says_so(alps, tmp_path):
     assert "does not read dialogues" in score["unscored"]
 
 
+@pytest.mark.release
 def test_repeats_ask_the_system_and_the_judge_so_often(tmp_path):
     write_visitors(tmp_path / "data", 2)
     with serve(good) as server:

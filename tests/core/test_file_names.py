@@ -88,6 +88,7 @@ def test_systems_of_imported_files_have_a_file_each(tmp_path):
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} <= {"cache", "in"}
 
 
+@pytest.mark.release
 def test_rows_beside_a_run_whose_memories_fall_together_have_a_folder_each(tmp_path):
     words = ("task=personamem", "model=rules", "memory=none", "size=32k", "limit=4")
     folder = make_run(tmp_path / "run", *words)

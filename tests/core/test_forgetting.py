@@ -252,6 +252,7 @@ def mean(scored, name="joint", kind=None):
     return sum(chosen) / len(chosen)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("system", [Empty, Refuses, SharesUsers, OneLongText, Keeps])
 def test_what_forgets_nothing_or_returns_nothing_gets_nothing(track, tmp_path, system):
     scored = asked(system(), track, tmp_path, limit=24)
@@ -286,6 +287,7 @@ def test_what_returns_any_half_of_all_texts_gets_no_more_than_chance(track, tmp_
     assert mean(scored, kind="superseded") < 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("system", [Correct, Deletes])
 def test_a_correct_store_gets_all_whether_it_can_delete_or_is_asked_to(track, tmp_path, system):
     scored = asked(system(), track, tmp_path)
@@ -293,6 +295,7 @@ def test_a_correct_store_gets_all_whether_it_can_delete_or_is_asked_to(track, tm
     assert Counter(kind for kind, _ in scored) == dict.fromkeys(KINDS, track.n // 4)
 
 
+@pytest.mark.release
 def test_a_deletion_that_a_restart_undoes_is_a_leak(track, tmp_path):
     scored = asked(BringsBack(), track, tmp_path)
     assert mean(scored, "leaked", "deleted") == 1
@@ -365,6 +368,7 @@ class Hangs(Deletes):
         return "ready"
 
 
+@pytest.mark.release
 def test_a_killed_run_goes_on_and_ingests_no_settled_session_twice(track, tmp_path):
     whole = Deletes()
     (tmp_path / "whole").mkdir()
@@ -520,6 +524,7 @@ def test_without_a_memory_system_it_is_one_line(alps, memory):
     assert "task=forgetting: only for memory systems" in said
 
 
+@pytest.mark.release
 def test_all_tasks_have_it_where_a_memory_system_is_named(alps, tmp_path):
     done = alps("run", "task=all", "model=rules", "memory=bm25", "limit=1", "out=with")
     assert done.returncode == 0, done.stderr

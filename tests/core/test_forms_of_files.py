@@ -139,6 +139,7 @@ def done(words: tuple[str, ...]) -> Ran:
     return replace(ran, out=re.sub(r"[\d.]+ m?s\b|· \d+ answers? reused", "", ran.out))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 def test_a_mark_of_utf_8_and_other_line_ends_change_nothing(tmp_path, reader):
     path, words = reader(tmp_path)

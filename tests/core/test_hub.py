@@ -171,6 +171,7 @@ def test_a_branch_that_moves_while_a_track_is_read_mixes_no_commits(hub):
     assert done.summary.tracks["task1"].unscored == 0
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("asked", "out"),
     [("hub", "out=out"), ("hub@v1", "limit=3"), ("SHORT", "out=out"), ("LONG", "limit=3")],
@@ -244,6 +245,7 @@ def unreachable(request, hub, monkeypatch):
     return cut_off
 
 
+@pytest.mark.few(1)
 def test_what_is_cached_is_read_without_the_hub(hub, unreachable):
     commit = hub.branches["Cosineyx/Alpsbench", "main"]
     run(settings("out=one"))
@@ -255,6 +257,7 @@ def test_what_is_cached_is_read_without_the_hub(hub, unreachable):
     run(settings("out=one"))
 
 
+@pytest.mark.few(1)
 def test_what_is_not_cached_is_one_line_without_the_hub(hub, unreachable):
     commit = hub.branches["Cosineyx/Alpsbench", "main"]
     run(settings("out=one"))
@@ -418,6 +421,7 @@ def test_the_command_with_a_cap_on_costs_fetches_data(tmp_path):
     assert len(server.requests) == 1
 
 
+@pytest.mark.release
 def test_who_asks_models_fetches_no_tokenizer_and_leaves_the_hub_usable(tmp_path):
     program = """
 from alps.llm.wire import libraries

@@ -118,6 +118,7 @@ def check_rubric(name: str, *, query: str, response: str, remembered: str, said:
 RUBRICS = [*BINARY, "ei"]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_texts_in_every_field_stay_data_in_every_request(text):
     check_match(text)
@@ -172,6 +173,7 @@ def judged_at(tmp_path: Path, ability: str, system: Script, judge: Script) -> tu
 QUOTES = ("verdict", "closing braces")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("quoted", [HOSTILE[name] for name in QUOTES], ids=QUOTES)
 def test_a_reason_that_quotes_a_fake_verdict_changes_nothing(tmp_path, quoted):
     write_ability(tmp_path / "data", 4, target_row("u1"))
@@ -182,6 +184,7 @@ def test_a_reason_that_quotes_a_fake_verdict_changes_nothing(tmp_path, quoted):
     assert track_of(out, "task4_ability4")["scores"]["cf"]["value"] == 0.0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "answer", ["…!?", TALK[0]["text"] + " " + TALK[2]["text"]], ids=["punctuation", "a copy"]
 )
@@ -245,6 +248,7 @@ def update_row(name: str, text: str) -> tuple[dict, dict]:
     return {**ids, "input": {**talk, "memory": old}}, {**ids, "gold": {"answer": [*old, added]}}
 
 
+@pytest.mark.release
 def test_over_the_wire_hostile_updates_reach_the_judge_as_data_and_its_pairs_stand(tmp_path):
     texts = {name: text for name, text in WIRED.items() if name != "huge"}
     names = {f"r{n}": text for n, text in enumerate(texts.values())}

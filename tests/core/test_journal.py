@@ -47,11 +47,7 @@ def test_the_last_row_of_a_record_counts(path):
     assert len(Journal(path)) == 2
 
 
-@pytest.mark.parametrize(
-    "garbage",
-    [b"not JSON\n", b"[1, 2]\n", b'{"other": 1}\n'],
-    ids=repr,
-)
+@pytest.mark.parametrize("garbage", [b"not JSON\n", b"[1, 2]\n", b'{"other": 1}\n'], ids=repr)
 def test_a_line_that_cannot_be_read_is_left_out_and_counted(path, garbage):
     written(path, "a", "b").close()
     first, second = path.read_bytes().splitlines(keepends=True)

@@ -192,6 +192,7 @@ for length in (10, 100, 3):
 """
 
 
+@pytest.mark.release
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on the size of files to set")
 @pytest.mark.parametrize("limit", [60, 130])
 def test_a_write_that_fails_half_way_leaves_no_torn_line(path: Path, limit: int):

@@ -172,6 +172,7 @@ def test_the_documentation_says_how_often_a_judge_is_admitted(accuracy, admitted
     assert f"{admitted} at {figure}" in " ".join(page.split())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "knows",
     [lambda item: True, lambda item: "I would rather not say."],
@@ -205,6 +206,7 @@ def test_one_line_says_which_rubric_how_many_and_the_way_on(run, tmp_path):
     )
 
 
+@pytest.mark.release
 def test_a_log_says_how_far_the_check_is(run, monkeypatch):
     # A small model on this machine takes minutes for it, in which no record is finished.
     monkeypatch.setenv("ALPS_PROGRESS", "0.05")
@@ -258,6 +260,7 @@ def test_one_rubric_of_two_leaves_the_other_its_scores(run, tmp_path):
     }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("obeys", [True, False], ids=["pairs all", "pairs none"])
 def test_a_judge_that_pairs_everything_or_nothing_gives_no_f1_nor_breakdowns(run, tmp_path, obeys):
     judge = Judge(lambda item: obeys if "matching" in item.name else item.good)
@@ -312,6 +315,7 @@ def test_older_runs_without_a_check_are_shown_as_not_checked(run, tmp_path):
     assert "openai/x (not checked)" in alps_here("show", "out").out
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("lost", [0, 5])
 def test_a_resumed_run_asks_no_item_again_that_was_answered(run, tmp_path, lost):
     judge = Judge(right)
@@ -408,6 +412,7 @@ def test_an_audit_judge_is_checked_too(tmp_path, knows):
         assert "audit" not in found
 
 
+@pytest.mark.release
 def test_merged_shards_carry_the_check_of_an_undivided_run(tmp_path):
     judge = Judge(right)
     with serve(judge, admitted=False) as server:
@@ -460,6 +465,7 @@ def too_many(card):
     card["runs"][0]["judge_check"]["matching"]["right"] = 13
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "severity", "words"),
     [
@@ -526,6 +532,7 @@ AUDITS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("change", "severity", "words"), AUDITS.values(), ids=AUDITS)
 def test_a_submission_says_how_its_audit_judge_was_checked(
     audited, tmp_path, change, severity, words

@@ -125,6 +125,7 @@ def test_a_long_error_is_cut_on_a_page(tmp_path):
     assert len(text) < 100_000
 
 
+@pytest.mark.release
 def test_the_token_is_another_one_at_each_start_and_no_cookie(words):
     folder, command = words
     with served(folder, *command) as page:

@@ -57,6 +57,7 @@ def folder_of(place: Path) -> Path:
     return place
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", few([(words,) for words in RUNS], plain={1, 3, 5}))
 def test_a_class_that_changes_the_working_folder_moves_nobody_elses_files(words, tmp_path):
     folder_of(tmp_path)

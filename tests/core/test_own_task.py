@@ -134,6 +134,7 @@ def run_moods(folder: Path, *words: str, **variables: str) -> Finished:
     return run(folder, "run", "task=python:moods", "data=data", "out=out", *words, **variables)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("metrics", METRICS.values(), ids=METRICS)
 def test_whatever_its_metrics_a_task_with_a_baseline_is_summarised_listed_and_reported(
     tmp_path, metrics
@@ -215,6 +216,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("changes", "told"), REFUSED.values(), ids=REFUSED)
 def test_what_is_wrong_with_the_module_is_one_line(tmp_path, changes, told):
     own_task(tmp_path, **changes)
@@ -235,6 +237,7 @@ NO_TASKS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("returned", "told"), NO_TASKS.values(), ids=NO_TASKS)
 def test_tracks_that_are_none_or_of_one_name_are_refused(tmp_path, returned, told):
     module = own_task(tmp_path) / "moods.py"

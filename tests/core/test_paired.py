@@ -145,6 +145,12 @@ def test_a_difference_as_large_as_detectable_is_detected_in_four_of_five_cases()
     assert found / 500 == pytest.approx(0.8, abs=0.06)
 
 
+def test_of_few_records_the_detectable_difference_is_that_of_their_t_distribution():
+    five = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+    quantiles = 2.776445 + 0.940965  # of t with 4 degrees of freedom, at .975 and .8
+    assert detectable_difference(five) == pytest.approx(quantiles * (2.5 / 5) ** 0.5, rel=1e-5)
+
+
 def test_twice_the_spread_needs_twice_the_difference():
     ahead = np.random.default_rng(5).normal(0, 1, 50)
     usual = detectable_difference(ahead)

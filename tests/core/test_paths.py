@@ -91,6 +91,7 @@ def test_the_home_folder_of_nobody_is_one_line(home):
         parse_words([*RULES, "out=~no-such-user/x"], RunSettings)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("word", [".", "../x", "../x/.", "../../runs/x"])
 def test_a_run_can_be_judged_again_from_inside(tmp_path, monkeypatch, word):
     done("run", *RULES, f"out={tmp_path / 'runs' / 'x'}")

@@ -58,10 +58,7 @@ def test_length_alone_gets_what_is_known_and_nothing_once_it_is_adjusted_for(alp
     assert [
         round(found["scores"]["accuracy"]["value"], 3),
         by_type["scores"]["accuracy"]["value"],
-    ] == [
-        0.505,
-        pytest.approx(0.661, abs=0.0005),
-    ]
+    ] == [0.505, pytest.approx(0.661, abs=0.0005)]
     assert round(found["scores"]["macro_accuracy"]["value"], 3) == 0.587
     assert found["scores"]["leak_adjusted"]["value"] == pytest.approx(0, abs=0.02)
     assert by_type["scores"]["leak_adjusted"]["value"] == pytest.approx(0, abs=0.02)
@@ -134,6 +131,7 @@ def test_a_served_model_is_shown_the_history_before_the_question(served, tmp_pat
     assert all(set(row["scores"].values()) <= {0.0, 1.0} for row in scored)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("memory", "length"), [("none", [0]), ("last:3", [3]), ("full", range(100, 1000))]
 )
@@ -172,6 +170,7 @@ def test_what_is_no_single_letter_is_an_invalid_answer(served, tmp_path):
     assert sorted(found) == sorted(CHOICES.values())
 
 
+@pytest.mark.release
 def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps):
     for name in ("floor/longest", "floor/random"):
         done = alps("run", "task=personamem", f"model={name}", f"out={name[6:]}")
@@ -192,6 +191,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("words", "files", "said"), REFUSED)
 def test_what_cannot_be_run_is_one_line(alps, tmp_path, words, files, said):
     for name, content in files.items():

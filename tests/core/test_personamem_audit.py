@@ -52,6 +52,7 @@ def test_the_leaks_of_the_published_set_are_found(alps):
     }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("seed", few([0, 1, 2], plain={0}))
 def test_nothing_serious_is_found_in_a_generated_set(alps, tmp_path, seed, language):
@@ -141,6 +142,7 @@ def asked_again(place, row):
         row["user_question_or_message"], row["topic"] = "The same?", "tea"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("spoil", "code", "severity", "count"),
     [

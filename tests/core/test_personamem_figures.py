@@ -79,6 +79,7 @@ def test_a_published_run_has_intervals_by_persona_and_counts_duplicates_once(alp
     assert "bootstrap over clusters" in shown
 
 
+@pytest.mark.release
 @published
 def test_a_published_run_is_compared_with_every_baseline_by_every_figure(alps, tmp_path):
     printed = run_published(alps, "rag")
@@ -97,6 +98,7 @@ def test_a_published_run_is_compared_with_every_baseline_by_every_figure(alps, t
     assert ["floor/length-by-type", ".661"] in [words[:2] for words in lines]
 
 
+@pytest.mark.release
 @published
 def test_rag_and_mem0_differ_by_the_published_sign_test_and_by_an_interval_of_ours(alps):
     run_published(alps, "rag", "mem0")
@@ -168,6 +170,7 @@ def test_a_group_that_lacks_a_stratum_says_so():
     assert groups["far"].lacking == []
 
 
+@pytest.mark.release
 @published
 def test_the_published_run_without_history_seems_to_forget_what_it_never_saw(alps, tmp_path):
     run_published(alps, "none")
@@ -180,6 +183,7 @@ def test_the_published_run_without_history_seems_to_forget_what_it_never_saw(alp
     assert [row["figure"]["n"] for row in sessions["groups"]] == [41, 93, 135, 155, 109, 50, 6]
 
 
+@pytest.mark.release
 @published
 def test_breakdowns_are_printed_with_both_names_of_each_type_and_drawn(alps, tmp_path):
     printed = run_published(alps, "none")
@@ -248,6 +252,7 @@ def test_an_option_that_is_superseded_is_what_the_timeline_left_behind(tmp_path)
             assert old in question.options[own.index("superseded")]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("line", "said"),
     [

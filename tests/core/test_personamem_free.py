@@ -137,10 +137,7 @@ def test_a_verdict_that_is_none_of_the_letters_is_asked_for_again_and_fails(alps
 
 def test_an_empty_answer_is_wrong_without_a_judge(alps, tmp_path):
     _, requests = served(
-        alps,
-        "answer=free",
-        answer=lambda request: Answer(""),
-        verdict=lambda request: judged("a"),
+        alps, "answer=free", answer=lambda request: Answer(""), verdict=lambda request: judged("a")
     )
     assert not any(map(is_judge, requests))
     found = summary(tmp_path / "run")
@@ -192,6 +189,7 @@ def test_of_several_draws_the_majority_decides_and_a_tie_is_no_agreement(named, 
     assert (verdict.option, verdict.agreement) == (option, pytest.approx(agreement))
 
 
+@pytest.mark.release
 def test_three_settings_of_the_same_questions_stand_in_one_table(alps, tmp_path):
     def choose(request):
         return Answer('{"choice": "a", "reason": ""}')
@@ -221,6 +219,7 @@ def test_three_settings_of_the_same_questions_stand_in_one_table(alps, tmp_path)
     assert "answer=free" in third
 
 
+@pytest.mark.release
 def test_free_answers_under_two_judges_are_not_compared(alps):
     def free(model, out):
         with serve(lambda request: judged("a") if is_judge(request) else Answer("So.")) as server:
@@ -253,6 +252,7 @@ def test_a_class_that_is_asked_freely_sees_no_options(alps, tmp_path):
     assert answers == {"0 options"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("model", "setting"), [("oracle", "answer=free"), ("floor/length-by-type", "orders=4")]
 )

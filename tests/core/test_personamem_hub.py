@@ -54,6 +54,7 @@ def test_only_the_size_that_is_asked_for_is_fetched_at_one_commit(hub, tmp_path)
     assert manifest["data"]["tracks"]["personamem"]["n"] == 70
 
 
+@pytest.mark.release
 def test_a_run_keeps_its_commit_when_the_branch_moves(hub, tmp_path, files):
     words = (*RUN, "data=hub", "size=32k")
     assert run(hub, tmp_path, *words).returncode == 0
@@ -80,6 +81,7 @@ def test_any_data_set_with_these_files_is_read_at_any_revision(hub, tmp_path, fi
     assert fetched(hub) == {"questions_128k.csv", "shared_contexts_128k.jsonl"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -130,6 +130,7 @@ def another_text(body):
     return completed(body, {**names, "text_offset": [7, 8, 9], "top_logprobs": None})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
@@ -211,6 +212,7 @@ def test_a_server_of_ones_own_is_asked_by_completion_whatever_its_model_is_calle
     assert {body["model"] for body in server.requests} == {"gpt-4o"}
 
 
+@pytest.mark.release
 def test_a_choice_that_was_changed_is_asked_for_again(alps, tmp_path):
     with serve(echo) as server:
         words = ("task=personamem", "answer=logprob", "memory=none", "limit=3", "out=run")
@@ -238,6 +240,7 @@ def test_a_tie_is_shared(alps, tmp_path):
     assert {row["scores"]["accuracy"] for row in rows(tmp_path / "run", "scores")} == {0.25}
 
 
+@pytest.mark.release
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path, made):
     off = {"ALPS_CACHE": "off", "OPENAI_API_KEY": "none"}
     words = (f"data={made / 'en'}", "memory=last:4", "limit=12", "concurrency=2")

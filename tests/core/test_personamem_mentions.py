@@ -10,6 +10,7 @@ from alps.tasks.personamem.scores import SEARCHED, TYPES, by_mentions
 from tests.endtoend import summary
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("language", "seed"), [("en", 3), ("en", 11), ("zh", 5)])
 def test_a_count_of_mentions_solves_the_types_of_a_search_and_no_other(language, seed, tmp_path):
     write_set(tmp_path, personas=6, size="32k", seed=seed, language=language)

@@ -43,6 +43,7 @@ def first_by_text(request):
     return choosing(min(options, key=options.get))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", [4, 24])
 def test_each_option_stands_at_each_letter_equally_often(alps, n):
     done, asked = served(alps, f"orders={n}", answer=lambda request: choosing("a"))
@@ -77,6 +78,7 @@ def test_a_choice_of_the_same_option_under_all_orders_is_consistent(alps, tmp_pa
         assert len({choice["choice"] for choice in choices}) == 1
 
 
+@pytest.mark.release
 def test_one_order_is_the_question_as_it_stands(alps, tmp_path):
     served(alps, "orders=4", answer=first_by_text)
     several = {row["benchmark_id"]: row for row in rows(tmp_path / "run", "predictions")}
@@ -91,6 +93,7 @@ def test_one_order_is_the_question_as_it_stands(alps, tmp_path):
         assert {choice["choice"] for choice in choices} == {row["prediction"]["choice"]}
 
 
+@pytest.mark.release
 def test_a_failed_order_is_wrong_and_the_others_count(alps, tmp_path):
     def answer(request):
         options = asked_of(request)["options"]
@@ -108,6 +111,7 @@ def test_a_failed_order_is_wrong_and_the_others_count(alps, tmp_path):
     assert credits <= {0.0, 0.75}
 
 
+@pytest.mark.release
 def test_an_order_that_was_not_heard_leaves_the_question_unscored(alps, tmp_path):
     def answer(request):
         options = asked_of(request)["options"]
@@ -172,6 +176,7 @@ def test_a_dry_run_counts_every_order(alps):
         assert line.partition(", answers ")[2].split()[0] == str(n * QUESTIONS)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

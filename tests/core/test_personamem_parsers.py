@@ -42,6 +42,7 @@ def reply_to(gold, template):
     return template.format(g=gold, w="b" if gold == "a" else "a")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "column"), [(["parser=authors"], 1), (["parser=authors-older"], 2), ([], 3)]
 )
@@ -65,6 +66,7 @@ def test_a_published_file_of_replies_is_read_by_either_parser(alps, tmp_path, go
     assert (counts["invalid_two_answers"], counts["invalid_no_answer"]) == (1, 1)
 
 
+@pytest.mark.few(1)
 @published
 @pytest.mark.parametrize("parser", PARSERS)
 def test_letters_alone_are_read_alike_by_all_parsers(alps, tmp_path, parser):

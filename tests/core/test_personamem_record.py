@@ -26,6 +26,7 @@ def test_the_evidence_is_drawn_where_it_lies(back, total, place):
     assert line.index("┤") == 45
 
 
+@pytest.mark.release
 @published
 def test_a_published_question_is_shown_with_its_evidence_and_marked_options(alps):
     file = PUBLISHED / "predictions" / "pred_32k_none_gpt-4o.csv"
@@ -48,6 +49,7 @@ def test_a_published_question_is_shown_with_its_evidence_and_marked_options(alps
     assert "not found in the history" in other
 
 
+@pytest.mark.release
 def test_a_page_shows_the_same_parts(alps, tmp_path):
     assert alps("run", "task=personamem", "model=floor/longest", "out=run").returncode == 0
     done = alps("report", "run", "out=page.html")

@@ -110,6 +110,7 @@ READ = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("rows_of", READ.values(), ids=READ)
 def test_published_formats_are_read_and_columns_that_only_some_have_may_be_missing(
     score, tmp_path, questions, rows_of
@@ -215,6 +216,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("content", "said"), few([*BROKEN.items()], plain={0, 1, 3, 6, 8}))
 def test_a_broken_file_is_one_line(score, content, said):
     assert said in said_in_one_line(score(content))
@@ -275,6 +277,7 @@ def test_a_history_that_is_not_there_is_named_before_the_first_call(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.release
 def test_answers_and_runs_that_show_no_history_need_none(
     alps, score, tmp_path, made, questions, monkeypatch
 ):
@@ -304,6 +307,7 @@ def test_a_run_is_read_as_recorded_answers_and_one_on_other_users_is_refused(
     assert "theirs/predictions.jsonl, benchmark_id: the data has none of these 35 ids" in error
 
 
+@pytest.mark.release
 @published
 def test_published_answers_are_whole_where_a_memory_leaves_questions_out(score, tmp_path):
     done = score(RAG, "memory=oracle", data=PUBLISHED)

@@ -114,6 +114,7 @@ def test_a_run_has_its_types_and_whose_preference_it_is(alps, tmp_path):
     assert {one.get("who") for one in rows} == {"self", "others"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", ["32k", "128k"])
 def test_a_model_is_shown_the_whole_history(alps, tmp_path, monkeypatch, size):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -134,6 +135,7 @@ def spoiled(tmp_path, **cells):
     return write(tmp_path, rows)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
@@ -151,6 +153,7 @@ def test_a_broken_cell_is_one_line(alps, tmp_path, cells, said):
     assert said in refused(alps)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("path", ["data/none.json", "/etc/hostname", "../outside.json", "j" * 300])
 def test_a_history_that_is_not_in_the_folder_is_one_line(alps, tmp_path, monkeypatch, path):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -160,6 +163,7 @@ def test_a_history_that_is_not_in_the_folder_is_one_line(alps, tmp_path, monkeyp
     assert f"line 3, chat_history_32k_link: no history '{path[:80]}'" in said
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("content", "said"),
     [

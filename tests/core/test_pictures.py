@@ -27,6 +27,7 @@ def shown(picture: str) -> list[str]:
     return [re.sub(r"(took&#160;)[\d.]+&#160;m?s", r"\1…", text) for text in texts]
 
 
+@pytest.mark.release
 @pytest.mark.skipif(os.name != "posix", reason="a terminal is opened as POSIX has it")
 def test_the_picture_of_a_run_is_what_a_terminal_shows(tmp_path: Path) -> None:
     drawn = drawing().terminal(tmp_path)

@@ -213,6 +213,7 @@ def test_a_run_is_judged_again_without_what_its_model_heeded():
     assert without_effect(["judge=lexical"], settings=JudgeSettings) == ""
 
 
+@pytest.mark.release
 def test_a_terminal_without_our_signs_gets_others(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     told(*("run", *RULES, "limit=2", "out=x"))
@@ -230,6 +231,7 @@ def test_a_terminal_without_our_signs_gets_others(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.release
 def test_tables_keep_to_a_narrow_terminal_and_leave_no_blanks_in_a_pipe(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     narrow = told("run", "task=all", "model=rules", "limit=3", "out=x", COLUMNS="60").splitlines()

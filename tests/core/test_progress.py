@@ -70,6 +70,7 @@ def test_a_terminal_has_a_text_before_a_library_is_loaded(tmp_path):
     assert 0 <= seen.find("loading") < seen.find("IMPORTED")
 
 
+@pytest.mark.release
 def test_a_log_says_what_runs_and_since_when_no_answer_came(tmp_path):
     write_visitors(tmp_path / "data", 3)
     waited = threading.Event()
@@ -116,6 +117,7 @@ def test_a_rate_is_a_second_or_a_minute(took, done, rate):
     assert progress.rate() == rate
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("words", "begins", "also"),
     [

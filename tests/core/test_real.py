@@ -16,12 +16,7 @@ from tests.endtoend import end, finish, rows, run, start, start_cold, summary, t
 
 pytestmark = pytest.mark.real
 
-FLOORS = (
-    "floor/empty",
-    "floor/content-free",
-    "floor/content-free-fluent",
-    "floor/excerpts",
-)
+FLOORS = ("floor/empty", "floor/content-free", "floor/content-free-fluent", "floor/excerpts")
 FAULTS = "429:0.1,500:0.05,drop:0.03,garbage:0.05,truncate:0.03,empty:0.03"
 COUNTS = {
     "task1": 84,
@@ -142,6 +137,7 @@ def f1_of(track):
     return track["scores"]["f1"]
 
 
+@pytest.mark.release
 def test_floors_oracle_and_the_embedded_extractor_have_known_scores(embedded):
     for floor in ("floor/content-free", "floor/content-free-fluent"):
         score = f1_of(embedded[floor])
@@ -238,6 +234,7 @@ def two_decimals(text):
     return f"{float(text):.2f}".replace("0.", ".", 1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("task", "track"), [("extraction", "task1"), ("update", "task2")])
 def test_the_authors_scores_of_every_record_are_reproduced_from_the_command_line(
     sample, tmp_path, task, track

@@ -319,6 +319,7 @@ def test_files_beside_the_splits_do_not_disturb(data_set):
     assert open_split(str(root), None).name == "dev"
 
 
+@pytest.mark.release
 def test_a_large_file_is_read_with_flat_memory(tmp_path):
     text = "I have been thinking about my allotment again. " * 30
     write_track(

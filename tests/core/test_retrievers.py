@@ -103,6 +103,7 @@ def test_what_was_asked_before_changes_nothing(kind):
     assert used.rank(query, MEMORIES) == kind().rank(query, MEMORIES)
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("query", ["", "   ", "?!", "peanuts", "x" * 50_000])
 @pytest.mark.parametrize(
@@ -112,6 +113,7 @@ def test_small_and_empty_pools(kind, query, pool):
     assert sorted(kind().rank(query, pool)) == list(range(len(pool)))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", EVERY)
 def test_a_huge_value_and_half_a_surrogate_pair_are_ranked(kind):
     pool = ["a word " * 40_000, "\ud83d broken", "Is allergic to peanuts"]
@@ -334,6 +336,7 @@ def test_e5_tells_queries_from_what_they_find():
     assert 0.5 < float(pair[0] @ pair[1]) < 0.999
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("embedder", EMBEDDERS)
 def test_odd_texts_are_embedded(embedder):
     odd = ["half \ud800", "nul\0 and more", "nul", "x" * 100_000, " "]

@@ -107,11 +107,7 @@ def test_a_verdict_comes_with_its_reason_and_the_text_as_it_was(bench):
         "outcome": "ok",
         "marks": {"met": 1},
         "reason": "it fits",
-    } | {
-        "enforced": None,
-        "error": None,
-        "raw": 0,
-    }
+    } | {"enforced": None, "error": None, "raw": 0}
 
 
 @pytest.mark.parametrize(

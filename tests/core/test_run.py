@@ -32,12 +32,7 @@ IDS = [
     for row in rows(ROOT / "data" / "samples" / "dev" / "task1" / "model_input.jsonl")
 ]
 WORDS = ("run", "task=extraction", "model=rules", "data=samples")
-FLOORS = (
-    "floor/empty",
-    "floor/content-free",
-    "floor/content-free-fluent",
-    "floor/excerpts",
-)
+FLOORS = ("floor/empty", "floor/content-free", "floor/content-free-fluent", "floor/excerpts")
 FILES = {"manifest.json", *JOURNALS, "calls.jsonl", "summary.json", "config.toml", ".lock"}
 
 

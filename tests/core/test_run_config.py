@@ -104,6 +104,7 @@ def test_a_run_that_was_judged_again_says_whose_predictions_it_has(made, monkeyp
     assert "judged the predictions of first" in (made / "again" / "config.toml").read_text()
 
 
+@pytest.mark.release
 def test_the_file_is_no_part_of_a_submission(made, monkeypatch):
     monkeypatch.chdir(made)
     assert alps_here("run", "task=update", "model=floor/no-op", "out=whole").code == 0

@@ -292,6 +292,7 @@ def test_any_json_is_read_or_refused_and_what_was_read_is_read_back_as_it_was_wr
     assert tuple(Memory.model_validate(row) for row in written["memory_items"]) == read.memories
 
 
+@pytest.mark.release
 @REPRODUCIBLY
 @given(ANY_ITEMS)
 def test_no_item_disappears_without_a_note(items):

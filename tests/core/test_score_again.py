@@ -34,6 +34,7 @@ def f1(folder):
     return task1(folder)["scores"]["f1"]["value"]
 
 
+@pytest.mark.release
 def test_other_predictions_do_not_get_the_scores_of_those_that_were_judged_there_before(
     two, tmp_path
 ):

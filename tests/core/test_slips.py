@@ -171,6 +171,7 @@ LABELS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("edit", "named", "items"), LABELS.values(), ids=LABELS)
 def test_a_slip_in_a_label_folder_is_named_and_left_out(tmp_path, edit, named, items):
     folder = label_folder(tmp_path / "labels", edit)

@@ -78,6 +78,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.release
 def test_looking_at_a_run_of_a_task_of_ones_own_shows_it_and_imports_nothing(folder: Path) -> None:
     for words in LOOKS.values():
         finished = run(folder, *words)
@@ -137,6 +138,7 @@ def test_a_forged_manifest_gets_nothing_imported(folder: Path) -> None:
         assert not was_run(folder), words
 
 
+@pytest.mark.release
 def test_a_stranger_who_names_metrics_does_not_steer_the_terminal(folder: Path) -> None:
     path = folder / "runs" / "one" / "summary.json"
     summary = json.loads(path.read_bytes())
@@ -166,6 +168,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return pack_rules(tmp_path_factory.mktemp("packed"))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("task", [NAMES[1], "all,python:stranger"])
 @pytest.mark.parametrize("command", ["verify", "rescore"])
 def test_a_card_gets_nothing_imported(
@@ -207,6 +210,7 @@ def test_a_system_that_a_card_names_is_not_run_when_it_is_judged_again(
     assert not was_run(tmp_path)
 
 
+@pytest.mark.release
 def test_a_site_of_a_card_that_names_a_module_imports_nothing(packed: Path, tmp_path: Path) -> None:
     submission = Path(shutil.copytree(packed, tmp_path / "submissions" / SLUG))
     (tmp_path / "stranger.py").write_text(CANARY + OWN, encoding="utf-8")

@@ -75,10 +75,7 @@ def two_runs(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("line", "commands"),
-    few(STREAMS, plain={"stderr closed", "a reader of both that goes away"}),
-)
+@pytest.mark.parametrize(("line", "commands"), few(STREAMS, plain={"stderr closed"}))
 def test_no_command_breaks_off_for_what_it_was_started_with(two_runs, line, commands):
     if "unshare" in line and not has_namespaces():
         pytest.skip("no user namespaces here")
@@ -92,6 +89,7 @@ def test_no_command_breaks_off_for_what_it_was_started_with(two_runs, line, comm
         )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("command", "columns"),
     [(RUN, "1"), ("show runs/a 1", "3"), ("compare runs/a runs/b", "1"), ("report runs/a", "1")],
@@ -102,6 +100,7 @@ def test_no_command_breaks_off_in_a_terminal_of_few_columns(two_runs, command, c
     assert done.returncode == 0 or (command == "doctor" and done.returncode == 1)
 
 
+@pytest.mark.release
 def test_with_stdout_closed_a_run_writes_what_it_writes_else(two_runs):
     """The number of a closed stream goes to the next file that is opened: what is printed must not
     land there.
@@ -163,6 +162,7 @@ def labelled(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -179,6 +179,7 @@ def test_a_calibration_is_not_written_over_another(labelled, words, told):
     assert calibrate("judge=j", "labels=labels").code == 0
 
 
+@pytest.mark.release
 def test_a_calibration_that_was_asked_for_is_not_written_over_by_a_recorded_one(labelled):
     assert calibrate("judge=lexical", "labels=stress").code == 0
     refused = calibrate("judge=j", "labels=labels").one_line

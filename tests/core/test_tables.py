@@ -11,6 +11,7 @@ from alps.show.formatting import number, signed
 from tests.tracks import alps_here
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["pred[b].jsonl", "pred[/x].jsonl", "one:two:dog:.jsonl"])
 def test_a_name_that_looks_like_markup_is_shown_as_it_was_given(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)

@@ -31,6 +31,7 @@ def authors(everything):
     return ran, summary(everything / "authors")
 
 
+@pytest.mark.release
 def test_a_run_of_all_tasks_is_scored_again_as_the_authors_did(everything, authors):
     fresh = alps_here(
         "run", "task=all", "model=rules", "limit=3", *V1, f"out={everything / 'fresh'}"
@@ -130,6 +131,7 @@ def test_what_would_be_ignored_is_refused(words, said, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("task", ["all", "retrieval,utilization"])
 def test_a_setting_that_one_of_the_tasks_heeds_is_taken(task, tmp_path):
     words = (
@@ -184,11 +186,12 @@ def asked(tmp_path_factory):
     answer.ratings = 0
     keys = {"OPENAI_API_KEY": "none", "ALPS_CACHE": "off"}
     with serve(answer) as server:
-        words = ("run", "task=all", "limit=2", "judge_repeats=3", "repeats=2", *llm(server.url))
+        words = ("run", "task=all", "limit=1", "judge_repeats=3", "repeats=2", *llm(server.url))
+        words += ("judge_check=no",)
         before = run(folder, *words, "out=out", "dry_run=true", **keys)
         finished = run(folder, *words, "out=out", **keys)
         after = run(folder, *words, "out=out", "dry_run=true", **keys)
-        predicted = run(folder, "run", "task=all", "limit=2", "model=predictions:out", "out=again")
+        predicted = run(folder, "run", "task=all", "limit=1", "model=predictions:out", "out=again")
     assert (before.returncode, finished.returncode, after.returncode) == (0, 0, 0), finished
     return folder, before, after, predicted
 
@@ -204,7 +207,7 @@ def test_what_is_counted_beforehand_holds_the_ledger(asked):
     folder, before, _, _ = asked
     calls = [row["purpose"] for row in rows(folder / "out" / "calls.jsonl")]
     counted = calls_of(before.stdout)
-    assert counted["generate"] == calls.count("generate") == 2 * 16
+    assert counted["generate"] == calls.count("generate") == 2 * 8
     assert (
         0 < calls.count("judge") <= counted["judge"]
     )  # what two answers have in common is asked once
@@ -216,6 +219,7 @@ def test_a_finished_run_has_nothing_left_to_ask_even_without_a_cache(asked):
     assert all(contents(folder / "out", JOURNALS).values())
 
 
+@pytest.mark.release
 def test_what_the_reply_cache_holds_is_told_beside_what_would_be_asked(tmp_path):
     with serve(answer) as server:
         words = ("run", "task=extraction", "limit=3", *llm(server.url))

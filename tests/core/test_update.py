@@ -515,6 +515,7 @@ def test_an_empty_list_loses_everything(sample):
     assert ratio(scored, "contradiction_kept") in (0.0, None)
 
 
+@pytest.mark.release
 @quick
 @given(answered())
 def test_figures_add_up_whatever_was_answered(case):

@@ -128,6 +128,7 @@ def test_what_litellm_sets_when_it_counts_tokens_needs_no_other_start(tmp_path: 
     )
 
 
+@pytest.mark.release
 def test_what_alps_sets_before_litellm_is_imported_needs_no_other_start(tmp_path: Path) -> None:
     if os.environ.get("ALPS_TESTS_COLD"):
         pytest.skip("all processes shall be cold")

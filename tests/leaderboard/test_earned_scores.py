@@ -76,6 +76,7 @@ JUDGES: dict[str, Callable[[Card], object]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("case", JUDGES)
 def test_verdicts_of_anything_called_lexical_are_made_anew(shelf, folder, case):
 
@@ -127,6 +128,7 @@ def test_a_floor_is_known_by_its_answers(shelf, tmp_path):
     assert "baseline" in codes(shelf.verify(pretended))
 
 
+@pytest.mark.release
 def test_a_judge_that_nobody_knows_leads_no_page(honest, tmp_path):
     synthesise(tmp_path / "subs", 12, tracks=["task1"])
     copy(honest, tmp_path / "subs" / "ours")
@@ -315,8 +317,7 @@ def told(sample):
 
 
 @pytest.mark.parametrize(
-    ("track", "answer"),
-    [("task2", shortened), ("task4_ability1", told), ("task4_ability3", told)],
+    ("track", "answer"), [("task2", shortened), ("task4_ability1", told), ("task4_ability3", told)]
 )
 def test_padded_gold_is_found_on_other_tasks(track, answer):
     assert "odds 1 in 10^" in overlap(track, answer)[0].what
@@ -347,6 +348,7 @@ def unseen():
     return list(open_data(parse_settings(settings, RunSettings)).tracks[0].samples())[::8]
 
 
+@pytest.mark.release
 @pytest.mark.skipif(not FULL.is_dir(), reason=f"no real outputs: {FULL} is not there")
 @pytest.mark.parametrize("model", first_alone(path.name for path in FULL.glob("outputs/task1/*")))
 def test_no_real_model_is_taken_for_one_that_saw_the_gold(unseen, model):
@@ -396,6 +398,7 @@ def strict(body: dict[str, Any]) -> Answer:
     return Answer(json.dumps({"pairs": same}))
 
 
+@pytest.mark.release
 def test_a_second_judgement_under_the_same_judge_refutes_what_it_contradicts(
     inflated, shelf, tmp_path, capsys
 ):

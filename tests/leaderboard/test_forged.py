@@ -51,6 +51,7 @@ KEYS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("path", [*TEXTS, *(f"{path}.{SCRIPT}" for path in KEYS), "url", "deep"])
 def test_script_in_a_text_of_a_card_is_refused(shelf, folder, path):
     field, key = path.removesuffix(f".{SCRIPT}"), path.endswith(SCRIPT)
@@ -153,6 +154,7 @@ CARDS = [
 ]
 
 
+@pytest.mark.few(24)
 @pytest.mark.parametrize(("path", "value", "code", "words"), CARDS)
 def test_a_forged_card_is_refused(shelf, folder, path, value, code, words):
     forge(folder, changed(path, value))
@@ -210,6 +212,7 @@ LINES = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("change", "words", "code"),
     [
@@ -332,6 +335,7 @@ FOLDERS = [
 ]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("spoil", "code", "words"), FOLDERS, ids=[one[2] for one in FOLDERS])
 def test_a_folder_that_holds_something_else_is_refused(
     shelf, folder, spoil, code, words, monkeypatch
@@ -395,6 +399,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(("name", "path", "value", "code", "words"), ROWS)
 def test_forged_rows_are_refused(shelf, folder, name, path, value, code, words):
     forge_rows(folder, name, changed(path, value))

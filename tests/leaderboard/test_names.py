@@ -97,6 +97,7 @@ def names_of(site: Path, slug: str) -> str:
     return (site / "systems" / f"{slug}.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.release
 def test_taking_name_and_organisation_joins_no_history(both: Path, tmp_path: Path) -> None:
     assert card_of(both / SLUG)["org"] == card_of(both / LATER)["org"]
     site = build(both, tmp_path / "site").out
@@ -144,6 +145,7 @@ def test_joining_one_that_is_not_there_is_a_mistake(both: Path) -> None:
         verify_command([str(both / LATER), "continues=nobody"])
 
 
+@pytest.mark.release
 def test_a_change_of_a_submission_that_is_in_the_other_copy_is_refused(
     both: Path, tmp_path: Path
 ) -> None:
@@ -220,6 +222,7 @@ def test_a_name_that_claims_a_status_or_shows_nothing_has_a_fault():
     assert [name for name in CLAIMS if not fault_of_name(name)] == []
 
 
+@pytest.mark.release
 def test_submit_refuses_such_a_name_in_one_line(shelf: Shelf, tmp_path: Path) -> None:
     words = ("name=Thumb (official)", f"out={tmp_path / 'thumb'}", "public=yes")
     done = run(tmp_path, "leaderboard", "submit", str(shelf.run), *words)

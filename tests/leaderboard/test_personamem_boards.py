@@ -64,6 +64,7 @@ def copy(packed, tmp_path):
     return Path(shutil.copytree(packed / "rules", tmp_path / "rules"))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", RUNS)
 def test_a_submission_is_recomputed_from_choices_and_the_gold_of_the_questions(packed, data, name):
     found = verify(packed / name, Options(data=str(data)))
@@ -131,6 +132,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("path", "value", "code", "words"), CARDS)
 def test_a_forged_card_is_refused(copy, data, path, value, code, words):
     forge(copy, changed(path, value))
@@ -139,6 +141,7 @@ def test_a_forged_card_is_refused(copy, data, path, value, code, words):
     assert any(words in one.what for one in found.findings if one.code == code), found.findings
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "path", "value", "code", "words"), ROWS)
 def test_forged_answers_are_refused(packed, data, tmp_path, name, path, value, code, words):
     copy = Path(shutil.copytree(packed / name, tmp_path / name))
@@ -195,6 +198,7 @@ def words_of(page: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", page).split())
 
 
+@pytest.mark.release
 def test_its_page_has_figures_baselines_and_references(site):
     page = (site / "personamem.html").read_text()
     words = words_of(page)

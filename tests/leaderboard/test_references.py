@@ -79,6 +79,7 @@ def test_published_answers_are_recomputed_to_the_digit(recomputing, capsys, tmp_
     assert again.read_bytes() == REFERENCES.read_bytes()
 
 
+@pytest.mark.release
 @needs(PERSONAMEM)
 def test_a_figure_that_is_not_what_the_answers_give_fails_the_check(recomputing, capsys, tmp_path):
     name = "predictions/pred_32k_none_gpt-4o.csv"
@@ -114,10 +115,7 @@ def test_a_figure_that_is_not_what_the_answers_give_fails_the_check(recomputing,
 @needs(ALPSBENCH)
 @pytest.mark.parametrize(
     "table",
-    [
-        "alpsbench-extraction",
-        pytest.param("alpsbench-memory-retrieval", marks=pytest.mark.release),
-    ],
+    ["alpsbench-extraction", pytest.param("alpsbench-memory-retrieval", marks=pytest.mark.release)],
 )
 def test_outputs_of_a_model_are_recomputed_to_the_digit(recomputing, capsys, tmp_path, table):
     shutil.copytree(ALPSBENCH / "benchmark_data", tmp_path / "benchmark_data")

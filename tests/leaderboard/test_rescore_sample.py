@@ -51,6 +51,7 @@ def test_a_sample_is_judged_and_corrects_all_scores(folder):
     assert verify_command([str(folder), "reviewed=yes"]) == 0
 
 
+@pytest.mark.release
 def test_the_budget_stops_a_sample_and_the_same_command_goes_on(folder):
     with serve(strict) as server:
         with pytest.raises(BudgetError):
@@ -65,6 +66,7 @@ def test_the_budget_stops_a_sample_and_the_same_command_goes_on(folder):
     assert 0 == first < whole <= 2 * 21
 
 
+@pytest.mark.release
 def test_a_sample_that_is_too_small_is_refused_before_anybody_is_asked(folder):
     with serve(strict) as server:
         words = words_for(folder, server.url, "sample=10%", "max_total_tokens=1000000")
@@ -77,6 +79,7 @@ def test_a_sample_that_is_too_small_is_refused_before_anybody_is_asked(folder):
     assert read_entry(folder).review.tracks["task1"].sample is None
 
 
+@pytest.mark.release
 def test_the_same_answers_with_new_verdicts_get_another_draw(folder, tmp_path):
     review, seeds, asked = folder / "review.json", [], []
     with serve(strict) as server:

@@ -50,6 +50,7 @@ def boards_of(site):
     return {board["id"]: board for board in found}
 
 
+@pytest.mark.release
 def test_every_number_on_every_page_is_derived_again_from_the_files(site, origins):
     boards, seen, computed = boards_of(site), 0, set()
     for path, page in pages_of(site):
@@ -127,6 +128,7 @@ def test_another_number_in_a_submission_is_another_number_on_the_page(submission
     assert ({"value": "0.123456", "data-from": origin}, ".123") in page.numbers
 
 
+@pytest.mark.release
 def test_the_same_files_give_the_same_bytes(site, submissions, tmp_path):
     again = build(submissions, tmp_path / "elsewhere").out
     trees = [
@@ -501,6 +503,7 @@ def test_a_site_is_served_on_loopback_file_by_file(site):
         check_site(site / "data")
 
 
+@pytest.mark.release
 def test_strangers_who_break_off_fill_no_terminal_of_a_served_site(site, capfd):
     asked = b"GET / HTTP/1.1\r\nHost: x\r\nX: "
     reset = struct.pack("ii", 1, 0)

@@ -14,7 +14,7 @@ from alps.leaderboard.site import serve
 from tests.endtoend import wait_until
 from tests.few import few
 from tests.loopback import running
-from tests.pages import browser, tab_of
+from tests.pages import barriers, browser, tab_of
 
 __all__ = ["browser"]  # a fixture
 
@@ -449,16 +449,12 @@ FEW = ("index.html", "retrieval.html", "records/task1/alps_ext_002.html")
     ],
 )
 def test_no_serious_barrier_is_found(browser, site, scheme, pages):
-    axe = pytest.importorskip(
-        "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
-    )
-    options = {"resultTypes": ["violations"], "preload": False}
+    options = {"preload": False} | ({} if scheme == "light" else {"runOnly": ["color-contrast"]})
     pages = (*pages, comparison(site))
-    options |= {} if scheme == "light" else {"runOnly": ["color-contrast"]}
     with opened(browser, "index.html", site, color_scheme=scheme) as tab:
         for page in pages:
             tab.goto(f"{site.as_uri()}/{page}")
-            found = axe.Axe().run(tab, options=options).response["violations"]
+            found = barriers(tab, **options)
             serious = [one for one in found if one["impact"] in ("serious", "critical")]
             assert not serious, (
                 page,

@@ -76,6 +76,7 @@ def test_what_no_build_wrote_stays_and_what_one_wrote_goes(place: Path) -> None:
     assert not list(place.glob(".alps-site*"))
 
 
+@pytest.mark.release
 def test_the_same_submissions_give_the_same_bytes_beside_other_files(place: Path) -> None:
     build(place)
     build(place, "site")
@@ -91,6 +92,7 @@ def test_a_stale_file_that_somebody_changed_stays_and_is_named(place: Path) -> N
     assert (place / "public" / "systems" / f"{SLUG}.html").read_text() == "my words"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["index.html", "records", f"systems/{SLUG}.html/page"])
 def test_a_file_in_the_way_is_named_and_nothing_is_written(place: Path, name: str) -> None:
     write(place / "public", {name: "mine"})
@@ -100,6 +102,7 @@ def test_a_file_in_the_way_is_named_and_nothing_is_written(place: Path, name: st
     assert files_of(place / "public") == before
 
 
+@pytest.mark.release
 def test_a_folder_with_nothing_but_the_name_of_its_host_takes_a_site(place: Path) -> None:
     write(
         place,
@@ -111,6 +114,7 @@ def test_a_folder_with_nothing_but_the_name_of_its_host_takes_a_site(place: Path
     assert "holds something else" in told
 
 
+@pytest.mark.release
 def test_a_link_in_a_site_leads_no_build_elsewhere(place: Path) -> None:
     build(place)
     elsewhere = place / "elsewhere"
@@ -144,6 +148,7 @@ def test_a_list_that_no_build_wrote_removes_nothing(place: Path, name: str) -> N
     assert (place / "outside.txt").read_text() == "mine"
 
 
+@pytest.mark.release
 def test_folders_beside_a_site_are_nobodys_scratch(place: Path) -> None:
     write(place, {".site.unfinished/thesis.txt": "mine", ".public.unfinished/thesis.txt": "mine"})
     for out in ("site", "public"):

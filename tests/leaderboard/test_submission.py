@@ -17,7 +17,7 @@ from alps.errors import DataError, RunFolderError, UsageError
 from alps.leaderboard.commands import submit_command
 from alps.leaderboard.packing import pack, slug_of
 from alps.leaderboard.submission import CARD, kinds_of, public_name, read_entry
-from tests.endtoend import rows, summary, write_rows
+from tests.endtoend import files_of, rows, summary, write_rows
 from tests.submissions import (
     DAY,
     DROPPED,
@@ -35,14 +35,6 @@ from tests.submissions import (
 def run(shelf, tmp_path):
     """A copy of the run that may be spoiled."""
     return Path(shutil.copytree(shelf.run, tmp_path / "run"))
-
-
-def bytes_of(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 def change_manifest(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -102,9 +94,9 @@ def test_each_track_has_its_own_rows_in_the_order_of_the_data(shelf):
 
 def test_the_same_input_and_date_give_the_same_bytes(shelf, tmp_path):
     again = pack([shelf.run], WHO, out=tmp_path / SLUG)
-    assert bytes_of(again.folder) == bytes_of(shelf.folder)
+    assert files_of(again.folder) == files_of(shelf.folder)
     pack([shelf.run], WHO, out=tmp_path / SLUG)
-    assert bytes_of(again.folder) == bytes_of(shelf.folder)
+    assert files_of(again.folder) == files_of(shelf.folder)
     assert [path.name for path in tmp_path.iterdir()] == [SLUG]
 
 
@@ -114,7 +106,7 @@ def test_no_path_of_this_machine_and_no_raw_text_is_published(shelf, run, tmp_pa
 
     change_rows(run, "predictions", talk)
     packed = pack([run], WHO, out=tmp_path / SLUG)
-    everything = b"".join(bytes_of(packed.folder).values())
+    everything = b"".join(files_of(packed.folder).values())
     assert str(shelf.data).encode() not in everything
     assert b"what the model said" not in everything
     assert b"anna" not in everything
@@ -190,6 +182,7 @@ JOURNALS = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("stage", "change", "why"), JOURNALS)
 def test_a_journal_that_changed_since_the_summary_is_refused(run, tmp_path, stage, change, why):
     change_rows(run, stage, change)
@@ -387,6 +380,7 @@ def test_reading_names_the_field_that_does_not_fit(shelf, folder):
         read_entry(folder)
 
 
+@pytest.mark.release
 def test_nothing_heavy_is_imported(shelf):
     code = (
         "import sys\nfrom alps.leaderboard.commands import verify_command\n"

@@ -76,6 +76,7 @@ def board_of(folder: Path) -> Board:
     )
 
 
+@pytest.mark.release
 def test_the_samples_under_another_name_are_still_the_samples(honest, tmp_path):
     folder = copy(honest, tmp_path / "invented", rename_data)
     finding = said(verify(folder), "data")
@@ -170,6 +171,7 @@ class Shy:
         return []
 
 
+@pytest.mark.release
 def test_a_run_that_left_out_much_is_not_packed(shelf, tmp_path):
     run = make_run(
         tmp_path / "run",
@@ -186,6 +188,7 @@ def test_a_run_that_left_out_much_is_not_packed(shelf, tmp_path):
         pack([run], WHO, out=tmp_path / SLUG)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("part", "kind"),
     [("failed_predictions", "transport"), ("failed_judgements", "unparsable"), (None, "no_gold")],
@@ -200,6 +203,7 @@ def test_silence_is_serious_and_withheld_gold_is_none(shelf, folder, part, kind)
         assert found["silence"].where == "tracks.task1.unscored"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("said_so", ["{} indeed", "The user: {}", "{}"])
 def test_the_gold_in_nearly_its_words_is_flagged(shelf, tmp_path, said_so):
     answers = [

@@ -44,6 +44,7 @@ def test_what_was_packed_is_valid_and_every_score_follows_from_its_rows(shelf: S
     assert dict(found.checked)["scores"].startswith("alps recomputed 3 of 3 tasks")
 
 
+@pytest.mark.release
 def test_changing_any_number_of_a_track_is_found_and_named(shelf: Shelf, folder: Path) -> None:
     whole = card_of(folder)
     paths = list(numbers(whole["tracks"]))
@@ -204,6 +205,7 @@ SUSPICIOUS = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "path", "value", "code", "words"), SUSPICIOUS)
 def test_suspicious_answers_are_flagged_and_nothing_more(
     shelf, folder, name, path, value, code, words
@@ -334,6 +336,7 @@ def _git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
 
 
+@pytest.mark.release
 def test_nothing_outside_its_folder_may_change_and_no_hook_runs(
     shelf: Shelf, tmp_path: Path
 ) -> None:

@@ -171,6 +171,7 @@ def test_a_change_beside_the_submission_is_refused_and_none_of_its_code_is_run(d
     assert not was_run.exists()
 
 
+@pytest.mark.release
 @needs_bash
 def test_one_for_another_is_refused_twice(desk: Desk) -> None:
     def replace() -> None:
@@ -219,6 +220,7 @@ EDITS = [
 ]
 
 
+@pytest.mark.few(1)
 @needs_bash
 @pytest.mark.parametrize("edit", EDITS)
 def test_a_change_of_a_submission_that_is_there_is_refused(
@@ -231,6 +233,7 @@ def test_a_change_of_a_submission_that_is_there_is_refused(
     assert "the submission is already in the base" in " ".join(done.stdout.split())
 
 
+@pytest.mark.release
 @needs_bash
 def test_a_maintainer_who_knows_the_submitter_lets_a_correction_pass(desk: Desk) -> None:
     desk.publish()
@@ -244,6 +247,7 @@ def test_a_maintainer_who_knows_the_submitter_lets_a_correction_pass(desk: Desk)
     assert told.returncode == 0, (told.stdout, told.stderr)
 
 
+@pytest.mark.few(1)
 @needs_bash
 @pytest.mark.parametrize("name", ["Ru1es of thurnb", "Rulеs of\u2800thumb"])
 def test_a_newcomer_takes_nobodys_name(desk: Desk, name: str) -> None:

@@ -51,6 +51,7 @@ BOMBS: dict[str, tuple[str, str, Callable[[], bytes]]] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize(("model", "encoding", "make"), BOMBS.values(), ids=BOMBS)
 def test_a_bomb_is_not_inflated(model: str, encoding: str, make: Callable[[], bytes]):
@@ -63,6 +64,7 @@ def test_a_bomb_is_not_inflated(model: str, encoding: str, make: Callable[[], by
     assert (error.status, error.billed, error.transient) == (200, True, True)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("aiohttp", [True, False], ids=["aiohttp", "httpx"])
 def test_a_reply_of_a_million_choices_is_given_up(aiohttp: bool, monkeypatch: pytest.MonkeyPatch):
     if not aiohttp:
@@ -97,6 +99,7 @@ def test_a_body_that_is_not_read_is_named(body: bytes, headers: dict[str, str], 
     assert named in str(failed(Answer(body=body, headers=headers)))
 
 
+@pytest.mark.release
 def test_pieces_of_nothing_without_end_take_no_time():
     pieces = gzip.compress(b"") * 700_000
     started = time.process_time()
@@ -130,6 +133,7 @@ def test_an_encoded_answer_is_read(encoding, body, transport, monkeypatch):
     assert sent(Answer(body=body, headers={"Content-Encoding": encoding})).text == "Yes."
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "answer", [Answer(GOOD, delay=30), Answer(GOOD, drip=0.05)], ids=["late", "drip-fed"]
 )

@@ -213,6 +213,7 @@ STORED: dict[str, object] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("stored", STORED.values(), ids=STORED)
 def test_a_stored_reply_that_can_not_be_read_counts_as_not_stored(path: Path, stored: object):
     fill(path, 3)
@@ -239,6 +240,7 @@ with suppress(Exception):
 """
 
 
+@pytest.mark.release
 @no_windows
 def test_a_full_disk_does_not_cost_the_replies_already_stored(path: Path):
     fill(path, 30)
@@ -260,6 +262,7 @@ for n in range(200):
 """
 
 
+@pytest.mark.release
 def test_runs_and_processes_share_the_cache_at_the_same_time(path: Path):
     with opened(path) as one, opened(path) as other:
         one.put("from one", FULL)
@@ -274,6 +277,7 @@ def test_runs_and_processes_share_the_cache_at_the_same_time(path: Path):
             assert cache.get(key) == Reply(key)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
 def test_a_run_that_starts_while_another_one_begins_the_cache_waits_for_it(path: Path, lock: str):
     path.parent.mkdir(parents=True)

@@ -173,6 +173,7 @@ def test_a_parameter_that_the_model_does_not_take_is_not_dropped_in_silence(desk
     assert "temperature" in str(completion.error)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("answer", [Answer(status=500), Answer(drop=True)])
 def test_trying_again_comes_to_an_end_and_neither_library_tries_by_itself(
     desk: Desk, answer: Answer
@@ -186,6 +187,7 @@ def test_trying_again_comes_to_an_end_and_neither_library_tries_by_itself(
     assert [row["attempt"] for row in desk.rows] == list(range(1, len(desk.rows) + 1))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("status", "alone"), [(429, True), (503, True), (429, False)])
 def test_nothing_is_tried_earlier_than_the_server_asked(desk: Desk, status: int, alone: bool):
     arrivals: list[float] = []
@@ -231,6 +233,7 @@ def test_what_ends_the_run_is_in_the_ledger_too_and_no_key_is_shown(
         assert "abcdefgh" not in text
 
 
+@pytest.mark.release
 def test_an_address_where_nobody_ever_was_ends_the_run(desk: Desk, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("alps.llm.retries._NOBODY_THERE", 0.3)
     with socket.socket() as listener:
@@ -528,6 +531,7 @@ def asked_about(desk: Desk, answers: list[str]) -> tuple[list[Any], list[dict[st
         return desk.run(all_of_them), server.requests
 
 
+@pytest.mark.few(4)
 @pytest.mark.usefixtures("_unbroken")
 @pytest.mark.parametrize("step", few([4, 1]))
 @pytest.mark.parametrize("name", ENDS)

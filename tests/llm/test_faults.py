@@ -184,6 +184,7 @@ def test_faults_change_no_score_and_every_record_is_accounted_for(scenarios):
     assert summary(out)["calls"]["http"] == len(calls)
 
 
+@pytest.mark.release
 def test_after_one_fault_a_question_is_asked_just_once_more_and_never_after_a_good_answer(
     scenarios,
 ):
@@ -326,6 +327,7 @@ def test_a_run_killed_five_times_leaves_the_bytes_and_figures_of_an_undisturbed_
     assert task1(out) == task1(calm)
 
 
+@pytest.mark.release
 def test_only_what_was_under_way_at_a_kill_is_asked_twice(killed):
     _, kills, requests, *_ = killed
     for place, done in kills:
@@ -384,6 +386,7 @@ class Slow:
 """
 
 
+@pytest.mark.release
 def test_ctrl_c_twice_ends_the_run_at_once_and_the_same_command_completes_it(tmp_path):
     write_visitors(tmp_path / "data", 12)
     (tmp_path / "slow.py").write_text(SLOW, encoding="utf-8")
@@ -495,6 +498,7 @@ NO_PREDICTIONS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("change", NO_PREDICTIONS.values(), ids=NO_PREDICTIONS)
 def test_a_row_that_is_no_prediction_is_asked_again(in_order, tmp_path, change):
     shutil.copytree(in_order.parent, tmp_path / "again")

@@ -218,6 +218,7 @@ FAILED: dict[str, tuple[Answer, str, int]] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("answer", "outcome", "asked"), FAILED.values(), ids=FAILED)
 def test_a_reply_that_stays_unusable_is_a_failed_judgement(court, answer, outcome, asked):
     judged = court.says(answer)

@@ -106,6 +106,7 @@ def capped(times: float, request: Request[Any]) -> tuple[Budget, Any]:
     return Budget(max_cost=cap, max_total_tokens=None, spent=Totals(), price=price_of), reserve
 
 
+@pytest.mark.few(4)
 @pytest.mark.usefixtures("a_key")
 @pytest.mark.parametrize("usage", [*SHAPES.values(), *DETAILS.values()], ids=[*SHAPES, *DETAILS])
 def test_no_usage_gives_money_back_or_ends_the_run(desk: Desk, usage: str):
@@ -134,6 +135,7 @@ def test_what_is_missing_in_the_usage_counts_as_what_was_set_aside(desk: Desk):
     assert ended == ["ok", "ok", "budget"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("a_key")
 @pytest.mark.parametrize("claimed", [-5.0, 0.0, 99.0, "nan"])
 def test_a_cost_that_an_endpoint_claims_is_not_believed(claimed: Any):
@@ -258,6 +260,7 @@ def test_a_long_prompt_is_set_aside_at_the_price_of_its_length():
     assert long == pytest.approx(prompt * 2e-6 + 2_048 * 15e-6)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_a_cap_is_passed_by_at_most_what_is_in_flight(desk: Desk, monkeypatch, concurrency):
     """Answers become a thousand times longer, which nobody can know before the first of them."""
@@ -349,6 +352,7 @@ def test_a_dry_run_counts_the_calls_of_the_run_that_follows_and_bounds_its_cost(
     assert summary(folder / "out")["calls"]["cost"] == pytest.approx(cost)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("concurrency", few([1, 6, 40], plain={1}))
 def test_the_money_allowed_is_never_exceeded_and_more_of_it_completes_the_run(
     whole, tmp_path, concurrency
@@ -379,6 +383,7 @@ def most_used(server):
     return sum(prompt + 200 for prompt in prompts(server.requests))
 
 
+@pytest.mark.release
 def test_the_tokens_allowed_are_not_exceeded_where_every_connection_breaks_off(tmp_path):
     own = priced(tmp_path)
     with serve(always(Answer(drop=True))) as server:
@@ -390,6 +395,7 @@ def test_the_tokens_allowed_are_not_exceeded_where_every_connection_breaks_off(t
     assert {(call["status"], call["assumed_tokens"] > 0) for call in calls} == {(None, True)}
 
 
+@pytest.mark.release
 def test_the_tokens_allowed_are_not_exceeded_over_interrupted_sessions(tmp_path):
     own = priced(tmp_path)
     with serve(always(Answer("{}", delay=20))) as server:
@@ -425,6 +431,7 @@ def test_a_cap_on_dollars_of_a_judge_alone_is_refused_by_its_name(tmp_path):
     assert error.startswith("alps: judge=openai/gpt-9: its price is unknown, so max_cost= can't")
 
 
+@pytest.mark.release
 def test_a_model_without_a_known_price_or_longest_answer_keeps_to_a_cap_on_tokens(tmp_path):
     own = {**priced(tmp_path), "ALPS_PRICES": ""}
     with serve(good) as server:

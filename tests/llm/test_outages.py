@@ -36,6 +36,7 @@ SERVERS: dict[str, tuple[Callable[[], Any], int, int, float]] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("concurrency", few([None, 64], plain={0}))
 @pytest.mark.parametrize(
     ("server", "count", "rejected", "seconds"),
@@ -100,6 +101,7 @@ class Counted:
         return Reply("Yes.")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("count", "most", "at_once"), [(2_000, None, 200), (12, None, 12),
                                                         (2_000, 40, 40)])  # fmt: skip
 def test_as_many_run_at_once_as_are_answered_as_soon(count: int, most: int | None, at_once: int):
@@ -198,6 +200,7 @@ def test_one_request_that_always_fails_is_given_up_in_time(error, least, most, c
     assert least <= len(tries) <= most
 
 
+@pytest.mark.release
 def test_a_timeout_in_hundreds_of_requests_takes_little_of_the_throughput():
     met: set[str] = set()
     took = 0.0
@@ -219,6 +222,7 @@ def test_a_timeout_in_hundreds_of_requests_takes_little_of_the_throughput():
     assert seconds <= 1.15 * took / 64
 
 
+@pytest.mark.release
 def test_a_server_at_which_too_many_wait_is_asked_less():
     places: list[asyncio.Semaphore] = []
 
@@ -236,6 +240,7 @@ def test_a_server_at_which_too_many_wait_is_asked_less():
     assert set(outcomes(send, 3_000, workers=512, concurrency=512)) == {"ok"}
 
 
+@pytest.mark.release
 def test_one_request_that_hangs_holds_up_none_of_the_others(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ):
@@ -265,8 +270,10 @@ def failing_alike(status: int, **changes: Any) -> Any:
 
 def test_errors_that_stay_end_the_run_and_those_of_single_records_do_not():
     alike = r"'openai/tiny': the first 3 requests failed with the same error.*Invalid model name"
-    with pytest.raises(UsageError, match=alike):
-        outcomes(failing_alike(400), 20)
+    assert outcomes(failing_alike(400), 2) == ["transport"] * 2
+    for count in (3, 20):
+        with pytest.raises(UsageError, match=alike):
+            outcomes(failing_alike(400), count)
     with pytest.raises(QuotaError):
         outcomes(failing_alike(402, fatal=QuotaError("no money left")), 20)
     for kind in ("too_long", "refused"):

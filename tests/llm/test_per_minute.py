@@ -80,6 +80,7 @@ LIMITS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("server", LIMITS.values(), ids=LIMITS)
 @pytest.mark.parametrize("clients", few([1, 4], plain={1}))
 def test_a_limit_that_is_known_is_used_and_not_passed_though_no_answer_tells_it(server, clients):
@@ -139,6 +140,7 @@ def minutes_of(
     return [minute for minute in minutes if minute]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("retry_after", "latency"),
     few(
@@ -161,6 +163,7 @@ def test_a_limit_that_only_rejections_tell_is_found_used_and_hardly_passed(
     assert sum(minute[False] for minute in minutes) <= 0.05 * 2_500
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("retry_after", "latency", "costs"),
     few(

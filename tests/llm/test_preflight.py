@@ -560,6 +560,7 @@ def test_no_library_opens_a_dotenv_and_the_environment_stays_the_users(checkout:
     assert done.stdout.splitlines() == ["[]", f"None {mode} None"], done.stderr
 
 
+@pytest.mark.release
 def test_a_run_beside_a_strange_dotenv_asks_its_endpoint_without_the_strangers_key(checkout: Path):
     write_visitors(checkout / "data", 1)
     with serve(good) as server:

@@ -120,6 +120,11 @@ BY_HAND: dict[str, tuple[str, tuple[int, ...], str | None, float]] = {
         200_000 * 2.5 + 100_000 * 0.25 + 2_500 * 15,
     ),
     "batch of gemini": (PRO, (10_000, 500), "batch", 10_000 * 0.625 + 500 * 5),
+    "batch without rates of its own": (
+        *("mistral/mistral-large-latest", (10_000, 500), "batch"),
+        10_000 * 0.25 + 500 * 0.75,
+    ),
+    "the same, above a threshold": (QWEN, (300_000, 1_000), "batch", 300_000 * 0.6 + 1_000 * 1.8),
     "regional and above": (
         *(f"bedrock/{REGIONAL}", (400_000, 1_000), None),
         400_000 * 6.6 + 1_000 * 24.75,
@@ -252,6 +257,7 @@ BILLS: dict[str, tuple[str, dict[str, Any], float | None]] = {
 SELLERS = ("OPENAI", "ANTHROPIC", "GEMINI", "DEEPSEEK", "XAI", "OPENROUTER", "LITELLM_PROXY")
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("model", "body", "millionths"), BILLS.values(), ids=BILLS)
 def test_the_ledger_equals_the_bill_by_hand(desk: Desk, monkeypatch, model, body, millionths):
     for seller in SELLERS:

@@ -416,6 +416,7 @@ REDIRECTED = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("model", REDIRECTED)
 def test_a_redirect_is_an_error_and_its_target_hears_nothing(model, monkeypatch):
     for name, value in REDIRECTED[model].items():
@@ -434,6 +435,7 @@ def test_a_redirect_is_an_error_and_its_target_hears_nothing(model, monkeypatch)
         assert (error.status, error.transient, error.fatal) == (status, False, None)
 
 
+@pytest.mark.release
 def test_a_run_ends_with_the_redirect_named_once_and_exit_1(tmp_path):
     write_visitors(tmp_path / "data", 2)
     with serve(good) as target:

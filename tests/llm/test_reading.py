@@ -196,6 +196,7 @@ def is_whole(memory: Memory, said: tuple[str, ...]) -> bool:
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("dress", DRESSES)
 def test_an_answer_cut_anywhere_keeps_what_was_complete_and_nothing_half_said(dress: str):
     text, said = DRESSES[dress]
@@ -313,6 +314,7 @@ NODES: st.SearchStrategy[Any] = st.recursive(
 QUOTES_A_FENCE = {"a": [{"b": 1}], "c": "``` and {"}
 
 
+@pytest.mark.release
 @settings(REPRODUCIBLY, max_examples=100)
 @given(
     around=st.tuples(WORDS, WORDS),
@@ -391,10 +393,7 @@ ANSWERED = {
 LONG: dict[str, tuple[str, Any]] = {
     "a thought that is cut off": (f"<think>First: {DRAFT}. But wait", CUT),
     "an answer that is cut off after a thought": (f"<think>{DRAFT}</think>{FINAL[:-20]}", DOG),
-    "harmony, cut off in the analysis": (
-        f"<|channel|>analysis<|message|>Hm, {DRAFT} or",
-        CUT,
-    ),
+    "harmony, cut off in the analysis": (f"<|channel|>analysis<|message|>Hm, {DRAFT} or", CUT),
     "harmony, stripped and cut off": (f"analysisPerhaps {DRAFT}. Or", CUT),
     "a draft, and a final answer that is cut off": (f"Draft: {DRAFT}\nFinal: {FINAL[:-20]}", DOG),
     "a draft, and a final answer cut off at once": (f"Draft: {DRAFT}\nFinal: {FINAL[:22]}", CUT),

@@ -192,6 +192,7 @@ def here(tmp_path):
     return tmp_path
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("model", [ECHO, "model=python:echo_class:Echo"], ids=["program", "class"])
 def test_a_system_that_says_keys_leaves_none_in_any_file_and_other_answers_whole(here, model):
     done = run(here, *EXTRACT, model, "max_failures=50%", **KEYS, **SWITCHES)
@@ -223,6 +224,7 @@ def test_an_endpoint_that_says_keys_leaves_none_in_answers_verdicts_ledger_or_ca
     assert values_in(here / "out", 0) == ["The key is [secret]"] * len(SAID)
 
 
+@pytest.mark.release
 def test_a_key_that_is_set_later_is_refused_when_answers_are_packed_at_any_length(here):
     """A run that was made without the variable keeps what was said; who packs it with the variable
     is told.

@@ -121,6 +121,7 @@ def test_each_call_and_the_summary_say_what_answered_and_later_sessions_what_had
     assert (second["calls"]["http"], second["served"]) == (0, SERVED)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("changing", "role"), [("scripted", "the answers"), ("scripted-judge", "the verdicts")]
 )
@@ -162,6 +163,7 @@ def test_the_folder_of_a_model_on_a_server_of_ones_own_is_not_published(tmp_path
     assert {row["model"] for rows in card["served"].values() for row in rows} == {"qwen"}
 
 
+@pytest.mark.release
 def test_a_judge_that_is_another_model_than_when_it_was_calibrated_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("ALPS_CALIBRATIONS", str(tmp_path / "known"))
     predicted = make_run(tmp_path)

@@ -71,6 +71,7 @@ def taking(lowest: str, text: str = GOOD) -> Script:
     return script
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("lowest", MODES)
 def test_the_ladder_goes_down_to_what_the_endpoint_takes(
     desk: Desk, capsys: pytest.CaptureFixture[str], lowest: str
@@ -129,6 +130,7 @@ REFUSED: list[tuple[int, dict[str, str], bool]] = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("status", "error", "steps_down"), REFUSED)
 def test_only_an_error_that_refuses_the_form_steps_down(desk: Desk, status, error, steps_down):
     refusal = Answer(status=status, body=json.dumps({"error": error}))
@@ -272,6 +274,7 @@ def test_a_mode_can_be_chosen_for_a_run(tmp_path, monkeypatch, role: str):
     assert manifest["judge"].get("structured") == ("prompt" if role else None)
 
 
+@pytest.mark.release
 def test_only_public_modules_of_instructor_are_imported():
     wrong = []
     for path in (ROOT / "alps").rglob("*.py"):
@@ -429,6 +432,7 @@ REFUSED_PARTS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("part", REFUSED_PARTS)
 @pytest.mark.parametrize("mode", ["schema", "tools"])
 def test_a_server_that_refuses_lengths_or_ids_is_asked_in_the_same_mode_without(

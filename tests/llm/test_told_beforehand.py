@@ -42,17 +42,13 @@ def test_the_port_of_a_site_is_tried_before_the_site_is_built(tmp_path):
     assert not (tmp_path / "site").exists()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("status", [500, 503])
 def test_an_error_of_a_server_is_named_with_how_long_it_was_tried(tmp_path, status):
     with serve(lambda body: Answer(status=status)) as server:
         words = ("task=extraction", "data=samples", "limit=1", "model=openai/tiny", "patience=1")
         done = run(
-            tmp_path,
-            "run",
-            *words,
-            f"api_base={server.url}",
-            "out=out",
-            OPENAI_API_KEY="none",
+            tmp_path, "run", *words, f"api_base={server.url}", "out=out", OPENAI_API_KEY="none"
         )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
@@ -83,6 +79,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "call"),
     [

@@ -45,6 +45,7 @@ print(asked_over_http(send(request, [{"role": "user", "content": "x"}])).text)
 """
 
 
+@pytest.mark.release
 def test_a_reply_is_read_where_two_threads_imported_the_libraries_at_once():
     reply = {"choices": [{"message": {"role": "assistant", "content": "heard"}}]}
     with serve(lambda _: Answer(body=json.dumps(reply))) as server:

@@ -1,4 +1,4 @@
-"""CorrectedComparison comparison of runs that share audits: PPI++ on the differences of records."""
+"""Comparison of runs that share audits: PPI++ on the differences of records."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

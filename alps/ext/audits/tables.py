@@ -30,6 +30,7 @@ from alps.show.table import (
 )
 from alps.stats.paired import Difference
 from alps.tasks import Metric
+from alps.tasks.metrics import headline_of
 
 
 class Shown(ShownPart):
@@ -52,7 +53,7 @@ class Shown(ShownPart):
         found = audit.tracks.get(track) if audit is not None else None
         if audit is None or found is None or not found.scores:
             return
-        lead = _lead(metrics)
+        lead = headline_of(metrics)
         yield _scores(audit, track, metrics)
         yield from _slices(found, lead)
         yield from bent_table(found.bent, lead)
@@ -64,10 +65,6 @@ class Shown(ShownPart):
         from alps.ext.audits.compare import compare_audits
 
         return compare_audits(runs, tracks)
-
-
-def _lead(metrics: Sequence[Metric]) -> Metric:
-    return next((metric for metric in metrics if metric.headline), metrics[0])
 
 
 def _scores(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> Table:
@@ -187,7 +184,7 @@ def _slice_row(one: SliceContrast, difference: Difference) -> Row:
 def audit_lines(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> list[str]:
     """Describe audits: coverage, cost, scores not corrected, and how many more would help."""
     scores = audit.tracks[track].scores
-    lead = _lead(metrics)
+    lead = headline_of(metrics)
     lines = [_coverage(audit, scores)]
     if not audit.by_people:
         lines += known_item_lines(audit.judge, audit.judge_check)

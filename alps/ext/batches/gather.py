@@ -29,7 +29,7 @@ from alps.ext.batches.interface import (
 )
 from alps.ext.batches.journal import BatchEntry, BatchJournal
 from alps.ext.batches.messages import MessageBatches
-from alps.ext.batches.room import Room
+from alps.ext.batches.part import Room
 from alps.llm import provider
 from alps.llm.prices import BATCH
 from alps.llm.retries import DAY, PATIENCE, Tries

@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
+from alps.api import called, plain
 from alps.errors import BudgetError, RunFolderError, UsageError, closest
 from alps.event_loop import run_loop
 from alps.ext.audits import SAMPLE
@@ -48,6 +49,7 @@ from alps.judges.calibration_file import bound
 from alps.judges.embedded import is_embedded_judge
 from alps.judges.rubric import MATCHING, Rubric, read_rubric
 from alps.llm.ledger import Totals
+from alps.parsing import parse_settings
 from alps.rows import Calls, ServedBy
 from alps.run.collector import stopping_together
 from alps.run.folder import build_manifest, claim, claimed_folder, write_json
@@ -111,7 +113,7 @@ class Calibrated:
         return as_html(lambda console: print_short(self, console))
 
 
-def calibrate(
+def rubric_reports(
     labels: LabelSet, verdicts: Verdicts, *, gates: Gates = GATES, seed: int = 0, draws: int = 2_000
 ) -> list[RubricReport]:
     """Report on a judge, one rubric after the other.
@@ -266,7 +268,7 @@ def _reports(
 ) -> list[RubricReport]:
     """Report on each rubric, with how its items were drawn and what follows from that."""
     reports = []
-    for raw in calibrate(labels, verdicts, gates=settings.gates(), seed=settings.seed):
+    for raw in rubric_reports(labels, verdicts, gates=settings.gates(), seed=settings.seed):
         drawn = sample.get(raw.rubric)
         report = replace(raw, details=replace(raw.details, sample=drawn))
         # The error rates of chosen items are not those that a correction needs.
@@ -536,3 +538,19 @@ def _verdicts(
             raise BudgetError(f"{what}; to resume, repeat the command with a larger budget")
         raise UsageError(what)
     return Verdicts(judge.name, verdicts, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def calibrate(*, judge: str, labels: str | Path, **settings: Any) -> Calibrated:
+    """Compare a judge with people's labels, rubric by rubric.
+
+    Args:
+        judge: A litellm model, or `lexical`.
+        labels: A folder of labels, or `stress`: items whose answers are known.
+        settings: Any other setting of `alps calibrate`.
+
+    Raises:
+        AlpsError: If labels, judge or folder can't be used.
+    """
+    given = {"judge": judge, "labels": str(labels), **settings}
+    parsed = parse_settings(plain(given), CalibrateSettings)
+    return called(lambda: calibrate_judge(parsed))

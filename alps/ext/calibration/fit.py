@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from alps.errors import RunFolderError, UsageError
 from alps.ext.calibration import FITTED
 from alps.ext.calibration.agreement import LabelScale, disagreement, kappa_of, pair_features
-from alps.ext.calibration.fitted import AMONG_OTHERS, OF_A_PAIR, Fitted, LogisticLine, features_of
 from alps.ext.calibration.judge_of_run import JudgeCall, asked_in
+from alps.ext.calibration.judges import AMONG_OTHERS, OF_A_PAIR, Fitted, LogisticLine, features_of
 from alps.ext.calibration.settings import CalibrateSettings
 from alps.jsonl import Row
 from alps.judges.embedded import RECORDED, is_embedded_judge

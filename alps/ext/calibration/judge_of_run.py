@@ -24,7 +24,8 @@ from alps.judges.calibration_file import ServedRow
 from alps.judges.embedded import EmbeddedJudge
 from alps.judges.matching import RELATIONS, Judgement, MatchQuestion
 from alps.judges.rubric import MATCHING, Rubric, RubricQuestion, rubric
-from alps.run.opened import read_rows
+from alps.rows import ServedBy
+from alps.run.opened import RunFolder, read_rows
 from alps.run.source import RunData
 from alps.schema import Prediction
 from alps.tasks import Task
@@ -146,6 +147,26 @@ class PinnedJudge:
         """Return everything that verdicts under `rubrics` depended on."""
         hashes = {one.id: self._rubrics[one.id] for one in rubrics if one.id in self._rubrics}
         return {**self.fingerprint, "rubrics": hashes} if hashes else self.fingerprint
+
+
+def judge_of_run(run: RunFolder) -> JudgeOfRun:
+    """Return the judge that gave the verdicts of a finished run."""
+    summary, manifest = run.finished, run.manifest
+    verdicts = run.folder / "verdicts.jsonl"
+    asked = verdicts if verdicts.is_file() else run.folder
+    return JudgeOfRun(
+        run=str(run.folder),
+        name=summary.judge,
+        fingerprint=without_rubrics(manifest.judge),
+        rubrics=manifest.judge.get("rubrics") or {},
+        api_base=manifest.settings.get("judge_api_base"),
+        served={name: tuple(map(_served, rows)) for name, rows in summary.served.items()},
+        day=date.fromtimestamp(asked.stat().st_mtime),
+    )
+
+
+def _served(row: ServedBy) -> ServedRow:
+    return ServedRow(model=row.model)
 
 
 def read_judge_of_run(folder: Path) -> JudgeOfRun | None:

@@ -62,7 +62,7 @@ class LabelRow:
         """Return a non-empty text."""
         value = self.get(field)
         if not isinstance(value, str):
-            quotes = ": write it in quotes" if _is_number(value) else ""
+            quotes = ": write it in quotes" if is_number(value) else ""
             raise self.wrong(field, f"must be text, got {shown(value)}{quotes}")
         # An empty name of an item or an annotator would be shared by all who forgot it.
         if not value.strip():
@@ -106,7 +106,7 @@ class LabelRow:
             names = shown(list(scale.values))
             raise self.wrong(field, f"the scale {names} has names, so it has no mean")
         low, high = float(scale.numbers.min()), float(scale.numbers.max())
-        if not _is_number(value) or not low <= value <= high:
+        if not is_number(value) or not low <= value <= high:
             message = f"must be a number from {low:g} to {high:g}, got {shown(value)}"
             raise self.wrong(field, message)
         return float(value)
@@ -116,7 +116,7 @@ class LabelRow:
         value = self.values.get(field)
         if value is None:
             return None
-        if not _is_number(value) or not 0 <= value <= 1:
+        if not is_number(value) or not 0 <= value <= 1:
             raise self.wrong(field, f"must be a number from 0 to 1 or null, got {shown(value)}")
         return float(value)
 
@@ -186,7 +186,8 @@ def read_object(path: Path) -> LabelRow:
     return LabelRow(path, None, _decode(raw, path, None))
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Tell whether a value is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -20,6 +20,7 @@ from alps.errors import UsageError
 from alps.ext.calibration import charts
 from alps.ext.calibration.charts import JUDGE, PEOPLE
 from alps.ext.calibration.examples import Example
+from alps.ext.calibration.label_rows import is_number
 from alps.ext.calibration.short import Short, headline_of, short_of
 from alps.ext.calibration.table import SAID, TITLES
 from alps.show.charts import share_label
@@ -238,18 +239,14 @@ def _score(value: Any) -> Score | None:
     """
     # A bare whole number is a count, and no figure.
     if not isinstance(value, Mapping):
-        value = {"value": value} if _is_number(value) and not isinstance(value, int) else {}
-    if not _is_number(value.get("value")):
+        value = {"value": value} if is_number(value) and not isinstance(value, int) else {}
+    if not is_number(value.get("value")):
         return None
     low, high = value.get("low"), value.get("high")
     # Where nothing differs resampling has nothing to vary: an interval without a width is none.
-    if not _is_number(low) or not _is_number(high) or low == high:
+    if not is_number(low) or not is_number(high) or low == high:
         low = high = None
     return {"value": value["value"], "n": value.get("n"), "low": low, "high": high}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _dict(value: Any) -> Json:
@@ -354,7 +351,7 @@ def _reliability(row: Json) -> Markup:
     part = _dict(row.get("reliability"))
     bins = []
     for one in part.get("bins") or ():
-        shown = {name: one.get(name) for name in _OF_BIN if _is_number(one.get(name))}
+        shown = {name: one.get(name) for name in _OF_BIN if is_number(one.get(name))}
         if {"judge", "people", "n"} <= shown.keys():
             bins.append({"low": None, "high": None, **shown})
     values = _dict(row.get("scale")).get("values") or ()
@@ -452,7 +449,7 @@ def _heterogeneity(tests: Json) -> list[Group]:
                     of_rate.append(_row(f" {visible(str(group))}", score, axis))
             rows += [DrawnFigure(rate, None, Markup()), *of_rate] if of_rate else []
         if rows:
-            p = test["p"] if _is_number(test.get("p")) else None
+            p = test["p"] if is_number(test.get("p")) else None
             groups.append(Group(visible(name), axis_labels(axis), rows, p))
     return groups
 

@@ -1,19 +1,26 @@
-"""The part of calibrations in a run: its scores are corrected by those of its judge."""
+"""The part of calibrations in a run: its scores are corrected by those of its judge.
 
+Those of a finished run are corrected again in its folder, without asking anybody.
+"""
+
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import date
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alps.ext.calibration.settings import CorrectionKeys
 from alps.llm.ledger import Ledger
-from alps.rows import Summary
+from alps.rows import Json, Summary
+from alps.run.finished import Finished
+from alps.run.folder import locked_folder, write_summary
+from alps.run.opened import open_run
 from alps.run.parts import Course, RunPart
 from alps.run.services import Services, open_judge
 from alps.run.shared import close_cache
-from alps.run.source import RunData
+from alps.run.source import RunData, open_again
 from alps.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -69,3 +76,41 @@ class Part(RunPart):
 def _rated(data: RunData) -> bool:
     metrics = chain.from_iterable(task.metrics for task in data.tasks)
     return any(metric.rubrics for metric in metrics)
+
+
+def correct_again(folder: Path, typed: Mapping[str, Any]) -> Finished:
+    """Correct the scores of a finished run in its folder, without requests.
+
+    Args:
+        folder: The run.
+        typed: `calibration`, one of its judge; `off` takes corrections away.
+
+    Raises:
+        AlpsError: If the folder is no finished run, or the calibration is not of its judge.
+    """
+    from alps.ext.calibration.correction import choose, with_corrections
+    from alps.ext.calibration.judge_of_run import PinnedJudge, judge_of_run
+
+    run = open_run(folder)
+    raw = _as_judged(run.finished.row())
+    settings, data = open_again(folder, run.manifest)
+    judge, endpoint = PinnedJudge(judge_of_run(run)), settings.judge_api_base
+    chosen = choose(typed["calibration"], judge, data, today=date.today(), api_base=endpoint)
+    with locked_folder(folder):
+        summary = with_corrections(raw, folder, data, chosen)
+        write_summary(folder, summary)
+    return Finished(folder, summary, data.tasks, too_many_unscored=False, budget_spent=False)
+
+
+def _as_judged(row: Json) -> Summary:
+    """Return a summary without corrected scores."""
+    tracks = {}
+    for name, track in row["tracks"].items():
+        scores = {metric: _without(score, "corrected") for metric, score in track["scores"].items()}
+        tracks[name] = {**track, "scores": scores}
+    raw = _without(row, "not_calibrated", "calibrated_otherwise")
+    return Summary.model_validate({**raw, "tracks": tracks})
+
+
+def _without(row: Json, *names: str) -> Json:
+    return {name: value for name, value in row.items() if name not in names}

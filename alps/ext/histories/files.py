@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from json.decoder import JSONDecoder
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
@@ -228,33 +227,6 @@ class _Nesting:
                 self._depth += 1 if mark in b"{[" else -1
                 if self._depth == 0:
                     return self._at
-
-
-def is_json_lines(path: Path) -> bool:
-    """Tell whether a file has an object a line, and is no list."""
-    with path.open("rb") as file:
-        return file.readline().lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
-
-
-def first_keys(path: Path) -> frozenset[str]:
-    """Return the keys of the first object of a file, a list or lines; none where it is neither."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_CHUNK).decode(errors="replace").lstrip("\ufeff \t\r\n[")
-        node, _ = JSONDecoder().raw_decode(head)
-    except (OSError, ValueError, RecursionError):
-        return frozenset(_keys_in(path))
-    return frozenset(node) if isinstance(node, dict) else frozenset()
-
-
-def _keys_in(path: Path) -> Iterator[str]:
-    """Yield the keys of a first object that is too long to be read at once."""
-    try:
-        places = items(path)
-        node = next(places).read()
-    except (OSError, StopIteration, DataError):
-        return
-    yield from node if isinstance(node, dict) else ()
 
 
 def as_json(node: Any) -> str:

@@ -11,11 +11,11 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.histories.book import find, made_of, read_story, sha256_of
-from alps.ext.histories.files import SetChoice, StoryPlace
+from alps.ext.histories.files import StoryPlace
 from alps.ext.histories.judging import is_mark, rubric_of
 from alps.ext.histories.model import CitedSet, HistorySession, Story
 from alps.ext.histories.sample import history_in
-from alps.ext.histories.task import unread
+from alps.ext.histories.task import choice_of, unread
 from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion
 from alps.llm.types import AnswerType, Read
@@ -162,12 +162,8 @@ def tracks_of_level(level: Level) -> Callable[[TaskOptions], tuple[Task, ...]]:
     return tracks
 
 
-def _choice(options: TaskOptions) -> SetChoice:
-    return SetChoice(set=dict(options.added).get("set"), size=options.size)
-
-
 def _open(level: Level, data: str, options: TaskOptions) -> Records:
-    cited, choice = level.cited, level.cited.choose(_choice(options))
+    cited, choice = level.cited, level.cited.choose(choice_of(options))
     found = cited.files(find(cited, data, choice), choice)
     kept: list[PointsSample] = []
     for place in found.stories:
@@ -192,7 +188,7 @@ def _of_story(
 
 
 def _task(level: Level, options: TaskOptions) -> Task:
-    given = _choice(options)
+    given = choice_of(options)
     level.cited.choose(given)
 
     async def judge(

@@ -8,9 +8,9 @@ from functools import lru_cache
 from math import log
 from typing import Any
 
-from alps.ext.histories.authors.porter import stem
 from alps.ext.histories.book import HARMLESS, WRONG_GOLD, Book, BookEntry
 from alps.ext.histories.model import HistorySession, SetQuestion, Story
+from alps.ext.histories.porter import stem
 from alps.schema import Turn
 from alps.tasks.by_memory import Context, History, Place
 from alps.text import fold

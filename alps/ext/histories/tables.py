@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from alps.ext.histories.economy import NEVER, TURNS, Economy, Even
-from alps.ext.histories.part import ECONOMY, NAME
+from alps.ext.histories.part import ECONOMY, NAME, NEVER, TURNS, Economy, Even
 from alps.rows import Interval, Summary
 from alps.show.charts import (
     DASHES,
@@ -19,13 +18,21 @@ from alps.show.charts import (
 from alps.show.formatting import counted, dollars, seconds
 from alps.show.parts import More, ShownPart
 from alps.show.svg import Axis
-from alps.show.table import BLANK, Cell, Part, Table, dim, figures, named, row_of
+from alps.show.table import (
+    BLANK,
+    Cell,
+    Part,
+    Table,
+    dim,
+    figures,
+    named,
+    row_of,
+)
 from alps.tasks import Metric
 from alps.tasks.registry import track_title
 
 if TYPE_CHECKING:
     from alps.run.opened import RunFolder
-    from alps.show.charts import Chart
     from alps.show.parts import ChartedTrack
 
 FEW = 15

@@ -145,12 +145,13 @@ def tracks_of(cited: CitedSet) -> Callable[[TaskOptions], tuple[Task, ...]]:
     return tracks
 
 
-def _choice(options: TaskOptions) -> SetChoice:
+def choice_of(options: TaskOptions) -> SetChoice:
+    """Return the files of a set that a run chooses."""
     return SetChoice(set=dict(options.added).get("set"), size=options.size)
 
 
 def _open(cited: CitedSet, data: str, options: TaskOptions) -> Records:
-    book = open_book(cited, data, _choice(options))
+    book = open_book(cited, data, choice_of(options))
     kept = list(book.entries)
     described: dict[str, Any] = {"histories": book.histories, "kinds": book.counts}
     if options.memory == "oracle":
@@ -158,7 +159,7 @@ def _open(cited: CitedSet, data: str, options: TaskOptions) -> Records:
         described["evidence"] = {"located": len(kept), "of": len(book.entries)}
         if not kept:
             raise UsageError(f"memory=oracle: data={data} has no evidence annotations")
-    expected = cited.expected(_choice(options))
+    expected = cited.expected(choice_of(options))
     if expected and data != "samples" and book.counts != dict(expected):
         described["not_official"] = f"{sum(book.counts.values())} of {sum(expected.values())}"
 
@@ -182,7 +183,7 @@ def _audit(cited: CitedSet, data: str, split: str | None) -> AuditReport | None:
 
 
 def _task(cited: CitedSet, options: TaskOptions) -> Task:
-    given = _choice(options)
+    given = choice_of(options)
     cited.choose(given)
     conditions = memory_conditions(options)
     conditions |= {name: value for name, value in vars(given).items() if value is not None}

@@ -14,6 +14,7 @@ from rich.text import Text
 from alps.data.release import write_track
 from alps.errors import DataError, RunFolderError, UsageError
 from alps.ext.importers.answered import TRACK
+from alps.ext.importers.benchmarks import mean_of_tasks, read_personamem_v3
 from alps.ext.importers.figures import (
     BlindBaseline,
     GroupScore,
@@ -23,7 +24,6 @@ from alps.ext.importers.figures import (
     ties_of,
 )
 from alps.ext.importers.flags import flags_of, parse_share
-from alps.ext.importers.personamem_v3 import mean_of_tasks, read_personamem_v3
 from alps.ext.importers.plain import (
     as_systems,
     contradicted,
@@ -168,12 +168,9 @@ def _place(answer: ImportedAnswer) -> tuple[str, str, str]:
 
 
 def _readers(settings: ImportSettings) -> Mapping[str, _Read]:
-    from alps.ext.importers.amb import read_amb
-    from alps.ext.importers.beam import read_beam
+    from alps.ext.importers.benchmarks import read_beam, read_locomo, read_longmemeval, read_mem0
     from alps.ext.importers.halumem import read_halumem
-    from alps.ext.importers.locomo import read_locomo, read_mem0
-    from alps.ext.importers.longmemeval import read_longmemeval
-    from alps.ext.importers.omnimemeval import read_omnimemeval
+    from alps.ext.importers.harnesses import read_amb, read_omnimemeval
 
     data = None if settings.data is None else Path(settings.data)
     return {

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from alps.errors import UsageError
+from alps.ext.importers.benchmarks import UNKNOWN
 from alps.ext.importers.figures import GroupScore
 from alps.ext.importers.halumem import ANSWERS
-from alps.ext.importers.longmemeval import UNKNOWN
 from alps.ext.importers.reading import ImportedAnswer
 from alps.ext.importers.settings import FileFormat
 from alps.show.formatting import counted

@@ -24,7 +24,6 @@ _INTERFERENCE, _WHOLE = "interference", 2
 # Asks for what no session says: the right answer is that nothing is known.
 _BOUNDARY = "Memory Boundary"
 _NO_VERDICT = re.compile(r"\s*|.*(fail|error).*", re.I | re.S)
-_TARGET = (True, "true", "True")
 _SLACK = 5e-5
 Rates = Mapping[str, Mapping[str, float]]
 

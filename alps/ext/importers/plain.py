@@ -13,11 +13,10 @@ from statistics import fmean
 from typing import Any
 
 from alps.errors import DataError
-from alps.ext.importers.locomo import ADVERSARIAL, CATEGORIES
-from alps.ext.importers.longmemeval import ABSTENTION, UNKNOWN
+from alps.ext.importers.benchmarks import ABSTENTION, ADVERSARIAL, CATEGORIES, UNKNOWN
 from alps.ext.importers.marks import score_of
 from alps.ext.importers.reading import ImportedAnswer, Numbered, read_tree
-from alps.ext.importers.verdicts import leaves, looking_like_verdicts
+from alps.ext.importers.verdicts import folded, leaves, looking_like_verdicts
 
 _QUESTIONS = ("question", "query", "question_input", "question_text", "user_query", "q")
 _GOLDS = (
@@ -86,7 +85,7 @@ def the_verdict(answers: Sequence[ImportedAnswer]) -> str | None:
     looks = looking_like_verdicts([answer.unread for answer in answers])
     scores = {}
     for name, given in looks.items():
-        if len(looks) == 1 and _OUTCOMES.issuperset(map(_folded, given)):
+        if len(looks) == 1 and _OUTCOMES.issuperset(map(folded, given)):
             return f"{name}:correct=1,hallucination=0,omission=0"
         scores[name] = [score_of(_value(answer, name)) for answer in answers]
     known = (set(row) - {None} for row in zip(*scores.values(), strict=True))
@@ -112,7 +111,7 @@ def with_outcomes(answers: Sequence[ImportedAnswer], verdict: str) -> list[Impor
     """Return answers with what their judge sorted them as, where that is one of HaluMem's words."""
     sorted_as = []
     for answer in answers:
-        word = _folded(_value(answer, verdict.partition(":")[0]))
+        word = folded(_value(answer, verdict.partition(":")[0]))
         own = {"outcome": word} if word in _OUTCOMES else {}
         sorted_as.append(answer.model_copy(update=own))
     return sorted_as
@@ -120,10 +119,6 @@ def with_outcomes(answers: Sequence[ImportedAnswer], verdict: str) -> list[Impor
 
 def _value(answer: ImportedAnswer, field: str) -> Any:
     return dict(leaves(answer.unread)).get(field)
-
-
-def _folded(value: object) -> str:
-    return value.strip().casefold() if isinstance(value, str) else ""
 
 
 def as_systems(answers: Sequence[ImportedAnswer]) -> tuple[list[ImportedAnswer], list[str]]:

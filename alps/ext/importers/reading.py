@@ -127,12 +127,23 @@ Text = Annotated[str, BeforeValidator(_as_text)]
 """A text that some files write as a number: years, counts, categories."""
 
 
-def _as_score(value: object) -> object:
+def unless_empty(value: object) -> object:
+    """Return None for a text of white space alone, else the value."""
     return None if isinstance(value, str) and not value.strip() else value
 
 
-Score = Annotated[float | None, BeforeValidator(_as_score)]
+Score = Annotated[float | None, BeforeValidator(unless_empty)]
 """A verdict as a number; the empty text and null stand where a judge failed."""
+
+
+def refuse_off_scale(score: object, path: Path, field: str) -> None:
+    """Refuse a score that is no number from 0 to 1; None stands for none.
+
+    Raises:
+        DataError: Names the field.
+    """
+    if score is not None and not (isinstance(score, int | float) and 0 <= score <= 1):
+        raise DataError("no score from 0 to 1", path=path, field=field)
 
 
 def read_file(path: Path, kind: Any) -> Any:

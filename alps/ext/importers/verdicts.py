@@ -180,7 +180,7 @@ def _looks(name: str, values: Sequence[Any]) -> bool:
     within, words = words_of_all(outer), words_of(name)
     if _FIGURE.search(own) or _RETRIEVED.intersection(within) or any(map(_holds_others, values)):
         return False
-    if words[-1:] == ["status"] and _RUNNING.issuperset(map(_small, values)):
+    if words[-1:] == ["status"] and _RUNNING.issuperset(map(folded, values)):
         return False
     scores = {score_of(value) for value in values}
     if _VERDICT.fullmatch(own) and None not in scores:
@@ -202,7 +202,8 @@ def _holds_others(value: object) -> bool:
     return any(_FIGURE.search(name) or _is_of_another(name, words_of(name), ()) for name in names)
 
 
-def _small(value: object) -> str:
+def folded(value: object) -> str:
+    """Return a text without case and outer white space; the empty text for what is none."""
     return value.strip().casefold() if isinstance(value, str) else ""
 
 
@@ -225,7 +226,7 @@ def _has_values_of(words: Sequence[str], strong: bool, values: Sequence[Any]) ->
         return strong
     if any(inside(one) is not None for one in flat):
         return False
-    texts = {_small(one) for one in flat}
+    texts = {folded(one) for one in flat}
     signs = {text.strip("()[].*+-") for text in texts}
     letters = all(len(sign) == 1 and sign.isalpha() for sign in signs)
     few = len(texts) <= _FEW and all(len(text) <= _SHORT for text in texts)

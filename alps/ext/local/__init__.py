@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import click
+
+from alps.commands import command, group
 from alps.extension import Extension
 
 MODEL, FILE = "local", "local:"
@@ -20,14 +23,49 @@ def _has_part(settings: Any, folder: Path) -> bool:
     return any(serves(str(getattr(settings, key, None))) for key in SERVED)
 
 
+@group()
+def local() -> None:
+    """Install and try a small model on this machine."""
+
+
+@command(name="install", group=local, quick=True)
+def local_install() -> None:
+    """Install a model of 93 MB and the server of llama.cpp.
+
+    alps installs both in a separate environment.
+
+    \b
+      alps local install
+      alps run task=extraction model=local limit=2 max_tokens=300
+    """
+    from alps.ext.local.server import ENVIRONMENT
+
+    click.echo(f"local: installed in {ENVIRONMENT.install()}; model=local and judge=local run it")
+
+
+@command(name="try", group=local, quick=True)
+@click.argument("name", default="local")
+def local_try(name: str) -> None:
+    """Describe a model and measure its speed on this machine.
+
+    \b
+      alps local try
+      alps local try local:FILE.gguf
+    """
+    from alps.ext.local.doctor import tried
+
+    for line in tried(name):
+        click.echo(line)
+
+
 EXTENSION = Extension(
     "local",
     needs=("memory",),
     heading="Scale",
-    commands={"local": "alps.ext.local.commands:local"},
+    commands={"local": "alps.ext.local:local"},
     examine="alps.ext.local.doctor:examine",
     has_part=_has_part,
-    part="alps.ext.local.part:Part",
+    part="alps.ext.local.server:Part",
     serves=serves,
     references="alps.ext.local:local.json",
     sends="alps.ext.local.sending:sender",

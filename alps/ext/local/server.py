@@ -1,6 +1,7 @@
-"""A llama.cpp server on loopback that ends with the run that needs it, however that ends.
+"""The part of local models in a run: llama.cpp servers on loopback.
 
-The file of its model is that which `model=local` or `model=local:FILE.gguf` names.
+A server ends with the run that needs it, however that ends. The file of its model is that which
+`model=local` or `model=local:FILE.gguf` names.
 """
 
 import asyncio
@@ -8,16 +9,23 @@ import os
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import file_digest
+from importlib.metadata import distributions
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from alps.errors import UsageError
-from alps.ext.local import FILE, MODEL
+from alps.ext.local import FILE, MODEL, SERVED
 from alps.ext.memory.environments import Environment
+from alps.extension import is_served
 from alps.folders import typed_path
 from alps.llm.secrets import program_environment
+from alps.run.parts import RunPart
+
+if TYPE_CHECKING:
+    from alps.run.source import RunData
 
 CONTEXT = 8192
 """Tokens of prompt and answer together; a model that knows fewer keeps to those."""
@@ -155,3 +163,25 @@ def _typed(name: str) -> Path:
     if begins != _GGUF:
         raise UsageError(f"{name}: {path}: not a GGUF file, which llama.cpp needs")
     return path
+
+
+class Part(RunPart):
+    """Files and servers of a run's local models."""
+
+    def check(self, data: "RunData", *, generate: bool, keys: bool) -> None:
+        """Refuse settings that a chat server does not support."""
+        if generate and is_served(self.settings.model) and self.settings.answer == "logprob":
+            why = "it has only a chat endpoint, which returns no log-probabilities of a given text"
+            raise UsageError(f"answer=logprob: model={self.settings.model}: {why}")
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the version of the server, and the hashes of the files of the models."""
+        place = ENVIRONMENT.folder.glob("lib/python*/site-packages")
+        versions = {}
+        for found in distributions(name="xllamacpp", path=[str(folder) for folder in place]):
+            versions["xllamacpp"] = found.version
+        for name in {str(getattr(self.settings, key)) for key in SERVED}:
+            if is_served(name):
+                file = model_file(name)
+                versions[file.path.name] = f"sha256:{file.sha256()}"
+        return versions

@@ -1,23 +1,43 @@
-"""Memory systems in the box, by the name that `memory=` gives, and the options that each takes."""
+"""Bundled memory systems, by the name that `memory=` gives, and the options that each takes.
 
-from collections.abc import Mapping
+Those of this module keep texts of sessions, found by a retriever. The texts are whole turns, or
+what users say of themselves, found by the patterns of the embedded extractor, or what a model once
+extracted, looked up by the text of a session. The memories of another user tell what as many true
+but foreign memories are worth to a reader.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
-from alps.errors import UsageError, closest
-from alps.ext.memory.protocol import MemorySystem
-from alps.ext.memory.turns import RULES_SETTINGS, Recorded, Turns, statements
+from alps.errors import DataError, UsageError, closest
+from alps.ext.memory.protocol import Hit, MemorySystem, Opening, Session, Settled, SpokenTurn
+from alps.ext.memory.store import cut, sessions_after
 from alps.folders import typed_path
-from alps.systems.embedded import RETRIEVERS
+from alps.jsonl import Row, dump, scan
+from alps.schema import read_memories
+from alps.slips import refuse_form_of
+from alps.systems.embedded import RETRIEVERS, Ranker, imported
+from alps.systems.rules import find_statements
+from alps.tasks import Task
+from alps.tasks.by_memory import PLACEBO, Context, History
 
+Extract = Callable[[Session], Iterable[SpokenTurn]]
+_REMEMBER = re.compile(r"(?i)\b(?:please )?remember (?:that )?[^.!?\n]{3,300}")
+RULES_SETTINGS: Mapping[str, Any] = {"extractor": "rules", "declares": ["both roles are ingested"]}
+_NAMES = ("records.jsonl", "predictions.jsonl")
+_RETRIEVER = "bm25"
 RECORDED = "recorded:"
 RULES = "rules"
-NOTES: Mapping[str, str] = {"notes": "notes.files:Notes"}
-"""Memory systems that ask nobody, by module and class."""
 MODELS: Mapping[str, str] = {"files": "notes.files:Files", "llm": "extractor:LlmMemory"}
 """Memory systems that ask the models of the run, by module and class."""
 PRODUCTS: Mapping[str, str] = {"mem0": "products:Mem0", "langmem": "products:LangMem"}
 """Memory systems that others make, each behind an extra of its name, by module and class."""
-_CLASSES: Mapping[str, str] = {**NOTES, **MODELS, **PRODUCTS}
+_CLASSES: Mapping[str, str] = {"notes": "notes.files:Notes", **MODELS, **PRODUCTS}
 BOXED = (*RETRIEVERS, RULES, f"{RECORDED}FILE", *_CLASSES)
 """Their names, as lists show them."""
 _TAKES: Mapping[str, tuple[str, ...]] = {
@@ -25,6 +45,234 @@ _TAKES: Mapping[str, tuple[str, ...]] = {
     RECORDED: ("retriever", "dialogues"),
     **dict.fromkeys(_CLASSES, ()),
 }
+
+
+def whole_turns(session: Session) -> Iterable[SpokenTurn]:
+    """Return the turns of user and assistant, each with who said it.
+
+    System turns are left out: in PersonaMem they repeat a biography in every session.
+    """
+    for turn in session.turns:
+        if turn.role != "system":
+            yield SpokenTurn(turn.role, f"{turn.role}: {turn.text}", turn.at)
+
+
+class Turns:
+    """Stores the texts that `extract` returns for a session, by default its turns, and ranks them.
+
+    Args:
+        retriever: Who ranks: `bm25`, `tfidf`, `minilm` or `e5`.
+        extract: What is kept of a session.
+        settings: What the manifest says of that.
+    """
+
+    def __init__(
+        self,
+        retriever: str,
+        extract: Extract = whole_turns,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._ranker: Ranker = imported(RETRIEVERS[retriever])()
+        self._extract = extract
+        self.settings = {**self._ranker.settings, **(settings or {})}
+        self._kept: dict[str, list[Hit]] = defaultdict(list)
+
+    def open(self, opening: Opening) -> None:
+        """Begin with nothing."""
+        self._kept.clear()
+
+    def ingest(self, user: str, session: Session) -> None:
+        """Store the texts of a session, each under its own id; skip a known session."""
+        kept = self._kept[user]
+        if any(session.id in hit.sources for hit in kept):
+            return
+        for said in self._extract(session):
+            kept.append(Hit(f"m{len(kept) + 1}", said.text, None, said.at, (session.id,)))
+
+    def settle(self, user: str, timeout: float) -> Settled:
+        """Return at once: what was ingested can be found."""
+        return "ready"
+
+    def search(self, user: str, query: str, k: int, at: str) -> Sequence[Hit]:
+        """Return the texts that the retriever ranks highest."""
+        kept = self._kept[user]
+        order = self._ranker.rank(query, [hit.text for hit in kept])
+        return [kept[place] for place in order[:k]]
+
+    def reset(self, user: str) -> None:
+        """Forget a user."""
+        self._kept.pop(user, None)
+
+    def memories(self, user: str) -> Sequence[Hit]:
+        """Return every text that is kept of a user."""
+        return list(self._kept[user])
+
+    def forget(self, user: str, what: str) -> None:
+        """Forget the texts that say `what`."""
+        wanted = what.casefold()
+        kept = [hit for hit in self._kept[user] if wanted not in hit.text.casefold()]
+        self._kept[user] = kept
+
+
+def statements(session: Session) -> Iterable[SpokenTurn]:
+    """Return statements of a user about themselves, and what they ask to remember.
+
+    A session in which nobody replies is a list of notes: its turns are kept as they are.
+    """
+    if all(turn.role == "user" for turn in session.turns):
+        yield from session.turns
+        return
+    for found in find_statements([(turn.role, turn.text) for turn in session.turns]):
+        yield SpokenTurn("user", found.value, session.turns[found.turn].at)
+    for turn in session.turns:
+        for asked in _REMEMBER.finditer(turn.text) if turn.role == "user" else ():
+            yield SpokenTurn("user", asked[0], turn.at)
+
+
+class Recorded:
+    """Recorded memories of each dialogue.
+
+    A session that is none of them is kept turn by turn, and one of which the model made nothing
+    that can be read is a failure to ingest it.
+
+    Args:
+        records: A file of extractions by `benchmark_id`: the authors' records of a model's output,
+            rows of the release's form, or `predictions.jsonl` of a run; or a folder with such one.
+        dialogues: The input rows of extraction in the release layout, which have the dialogues.
+
+    Raises:
+        UsageError: If a file is not there, or they have no record in common.
+        DataError: If a row can't be read.
+    """
+
+    def __init__(self, records: Path, dialogues: Path) -> None:
+        file = _file(records)
+        extracted = _by_id(file)
+        if not dialogues.is_file():
+            raise UsageError(f"memory.dialogues={dialogues}: no such file")
+        self._texts: dict[str, Sequence[str] | None] = {}
+        for row in _rows(dialogues):
+            name, turns = row.get("benchmark_id"), _turns(row)
+            if name in extracted and turns is not None:
+                self._texts[_hashed(turns)] = extracted[name]
+        if not self._texts:
+            raise UsageError(f"memory.dialogues={dialogues}: none of the records in {file}")
+        digest = sha256(dump({"of": sorted(self._texts)}) + file.read_bytes()).hexdigest()
+        self.settings: Mapping[str, Any] = {"extractions": digest, "n": len(self._texts)}
+
+    def __call__(self, session: Session) -> Iterable[SpokenTurn]:
+        """Return what was extracted from a session.
+
+        Raises:
+            ValueError: If the model's reply could not be parsed.
+        """
+        key = _hashed([(turn.role, turn.text) for turn in session.turns])
+        if key not in self._texts:
+            return list(whole_turns(session))
+        texts = self._texts[key]
+        if texts is None:
+            raise ValueError("the model's reply could not be parsed")
+        return [SpokenTurn("user", text, session.started_at) for text in texts]
+
+
+def _file(path: Path) -> Path:
+    known = [path / name for name in _NAMES] if path.is_dir() else [path]
+    found = next((file for file in known if file.is_file()), None)
+    if found is None:
+        raise UsageError(f"memory=recorded:{path}: no such file")
+    return found
+
+
+def _rows(path: Path) -> Iterable[Row]:
+    refuse_form_of(path)
+    for line, (_, _, row) in enumerate(scan(path), start=1):
+        if row is None:
+            raise DataError("not a JSON object", path=path, line=line)
+        yield row
+
+
+def _by_id(file: Path) -> dict[str, Sequence[str] | None]:
+    """Return the values that were extracted by the ids of records; None where nothing was read."""
+    extracted: dict[str, Sequence[str] | None] = {}
+    for row in _rows(file):
+        output = row.get("model_output") or row.get("prediction") or row
+        try:
+            # As `predictions:` has it: of an output that is not there nothing was extracted.
+            heard = output.get("raw_output", True) or output.get("memory_items")
+            read = read_memories(output["memory_items"]) if heard else None
+        except (LookupError, AttributeError, ValueError):
+            read = None
+        values = None if read is None else [memory.value for memory in read.memories]
+        extracted[str(row.get("benchmark_id"))] = values
+    return extracted
+
+
+def _turns(row: Row) -> list[tuple[str, str]] | None:
+    try:
+        return [(turn["role"], turn["text"]) for turn in row["input"]["dialogue"]]
+    except (LookupError, TypeError):
+        return None
+
+
+def _hashed(turns: Sequence[tuple[str, str]]) -> str:
+    return sha256(dump({"turns": [list(turn) for turn in turns]})).hexdigest()
+
+
+class Placebo:
+    """Shows the turns of another user that fit a query best, as many as a memory system would.
+
+    The other is the next one in the order of the data, after the last the first.
+    """
+
+    name = PLACEBO
+
+    def __init__(
+        self,
+        samples: Callable[[], Iterable[tuple[Task, Any]]],
+        opening: Opening,
+        *,
+        k: int,
+    ) -> None:
+        self._samples, self._k = samples, k
+        self._turns = Turns(_RETRIEVER)
+        self._turns.open(opening)
+        self.settings: Mapping[str, Any] = {**self._turns.settings, "name": PLACEBO, "k": k}
+        self._others: dict[str, str] | None = None
+
+    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
+        """Return what another user said.
+
+        Raises:
+            UsageError: If the data have one user alone.
+        """
+        assert task.by_memory.recall is not None
+        if self._others is None:
+            self._others = self._read()
+        place = task.by_memory.recall.place(sample)
+        hits: list[Hit] = list(
+            self._turns.search(self._others[str(sample.session_id)], place.query, self._k, "")
+        )
+        return cut(hits, max_tokens, dated=task.by_memory.recall.dated)
+
+    def _read(self) -> dict[str, str]:
+        """Keep what each user said; return for each user another one."""
+        longest: dict[str, History] = {}
+        for task, sample in self._samples():
+            if task.by_memory.recall is None:
+                continue
+            user, history = str(sample.session_id), task.by_memory.recall.history(sample)
+            if user not in longest or len(history.turns) > len(longest[user].turns):
+                longest[user] = history
+        for user, history in longest.items():
+            for session in sessions_after(history, 0):
+                self._turns.ingest(user, session)
+        users = list(longest)
+        if len(users) == 1:
+            raise UsageError(
+                f"memory={PLACEBO}: it shows the history of another user, "
+                "but the data has only one user"
+            )
+        return dict(zip(users, [*users[1:], *users[:1]], strict=True))
 
 
 def is_boxed(name: str) -> bool:

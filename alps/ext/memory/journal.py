@@ -199,7 +199,7 @@ def _note_admission(admission: dict[str, bool], line: bytes) -> None:
 def phases_of(folder: Path) -> dict[str, Phase]:
     """Return time and cost of each phase; empty without a memory system."""
     seconds: dict[str, list[float]] = {}
-    for row in _rows(folder / FILE):
+    for row in rows_in(folder / FILE):
         if row.get("phase") in PHASES:
             seconds.setdefault(row["phase"], []).append(row["seconds"])
     phases = {name: _times(seconds[name]) for name in PHASES if name in seconds}
@@ -220,7 +220,7 @@ def used_otherwise(folder: Path, phases: Collection[str]) -> MemoryUsage | None:
 def _requests(folder: Path) -> dict[str, list[Row]]:
     """Return what was asked of models, by phase."""
     asked: dict[str, list[Row]] = {}
-    for row in _rows(folder / CALLS):
+    for row in rows_in(folder / CALLS):
         asked.setdefault(str(row.get("phase")), []).append(row)
     return asked
 
@@ -230,7 +230,7 @@ def answers_of(folder: Path) -> Phase | None:
 
     Kept replies take no part in the times. They count in what was used as if they had been asked.
     """
-    rows = list(_rows(folder / ANSWERS))
+    rows = list(rows_in(folder / ANSWERS))
     seconds = [row["seconds"] for row in rows if not row.get("cached")]
     if not seconds:
         return None
@@ -268,17 +268,17 @@ class QuestionTimes:
 def question_of(folder: Path, inside: Path, track: str) -> QuestionTimes:
     """Return time and cost of a question; `inside` is the folder of its context size."""
     searched: dict[str, float] = {}
-    for row in _rows(folder / FILE):
+    for row in rows_in(folder / FILE):
         if row.get("phase") == "search" and _is_of(row, track):
             searched[row["sample"]] = row["seconds"]
     took: list[float] = []
     costs: list[float | None] = []
-    for row in _rows(inside / ANSWERS):
+    for row in rows_in(inside / ANSWERS):
         if _is_of(row, track):
             costs.append(row.get("cost"))
             if not row.get("cached"):
                 took.append(row["seconds"] + searched.get(row["sample"], 0.0))
-    used = [row["cost"] for row in _rows(folder / CALLS) if row.get("phase") != ADMISSION]
+    used = [row["cost"] for row in rows_in(folder / CALLS) if row.get("phase") != ADMISSION]
     spent = [cost for cost in costs if cost is not None]
     known = bool(costs) and len(spent) == len(costs) and None not in used
     # What was told is shared by all tracks of a run, and so is what that cost.
@@ -309,7 +309,7 @@ def stored_by(folder: Path) -> float | None:
     They are those that it declares of its users, else those of the files in its folder.
     """
     told: dict[str, tuple[int, float | None]] = {}
-    for row in _rows(folder / FILE):
+    for row in rows_in(folder / FILE):
         if row.get("phase") == "settle":
             told[row["user"]] = row["turns"], row.get("bytes")
     turns = sum(count for count, _ in told.values())
@@ -321,7 +321,8 @@ def stored_by(folder: Path) -> float | None:
     return 1000 * size / turns if size and turns else None
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def rows_in(path: Path) -> Iterator[Row]:
+    """Yield the rows of a file; lines that can't be read are left out."""
     for _, _, row in scan(path):
         if row is not None:
             yield row

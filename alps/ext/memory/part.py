@@ -1,25 +1,29 @@
-"""The memory's part in a run: before the reader; with admission and accounting."""
+"""The memory's part in a run: before the reader; its models, its admission, and what it took.
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+A run of a memory system that fails a check has no scores. `alps doctor` checks one without a run.
+Bundled embedders, by the name in `memory_embedder=`, send no requests.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from alps.embeddings import E5, EMBEDDERS, MINILM
 from alps.errors import UsageError
+from alps.event_loop import run_loop
 from alps.ext.memory import ANSWERS, FILE
-from alps.ext.memory.admit_run import admitted, check_estimable
-from alps.ext.memory.embedded import EmbeddedMemory
+from alps.ext.memory.built_in import needed_models
+from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.journal import AnswerLog, answers_of, checks_in, phases_of, stored_by
-from alps.ext.memory.models import (
-    IN_THE_BOX,
-    Given,
-    asked_models,
-    check_memory_models,
-    embedder_versions,
-    memory_models,
-    require_memory_models,
-)
-from alps.ext.memory.reader import through
+from alps.ext.memory.reader import EmbeddedMemory, open_embedded, through
 from alps.ext.memory.resolve import (
     SPOKEN,
     MemoryOptions,
@@ -27,19 +31,143 @@ from alps.ext.memory.resolve import (
     check_memory,
     open_memory,
 )
-from alps.ext.memory.settings import MemoryKeys
+from alps.ext.memory.settings import DoctorKeys, MemoryKeys, MemoryModels
 from alps.ext.memory.store import Store
+from alps.extension import sender_of
+from alps.keys import passed
+from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.rows import Check, Summary
 from alps.run.estimate import Stage
 from alps.run.parts import Course, Estimated, RunPart
-from alps.run.services import Services, UsedModel, check_models
+from alps.run.services import Services, UsedModel, check_models, close_clients
 from alps.run.session import RunSession
 from alps.run.source import RunData
 from alps.settings import RunSettings, as_typed
+from alps.show.formatting import counted
 from alps.systems.resolve import RECORDED
+from alps.systems.retrievers import terms
 from alps.tasks import Task
 from alps.tasks.by_memory import FULL
+from alps.waiting import tell
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from alps.ext.memory.proxy import Behind
+    from alps.llm.client import Client
+    from alps.show.table import Table
+
+_OF_PACKAGES: Mapping[str, str] = {"minilm": "minilm", "local": "e5"}
+"""Embedders that an extra brings, by the name of that."""
+IN_THE_BOX = ("hash", *_OF_PACKAGES)
+"""Embedders that nobody is asked for."""
+DIMENSIONS = 512
+
+
+@dataclass(frozen=True)
+class Given:
+    """The models behind the LLM and the embedder of a memory system."""
+
+    llm: "Behind | None" = None
+    embedder: "Behind | None" = None
+
+
+def asked_models(settings: MemoryModels) -> list[tuple[str, str, str | None]]:
+    """Return the key, the name and the endpoint of every model that is asked for a memory."""
+    asked = []
+    if settings.memory_llm is not None:
+        asked.append(("memory_llm", settings.memory_llm, settings.memory_llm_api_base))
+    embedder = settings.memory_embedder
+    if embedder is not None and embedder not in IN_THE_BOX:
+        asked.append(("memory_embedder", embedder, settings.memory_embedder_api_base))
+    return asked
+
+
+def memory_models(
+    settings: MemoryModels, client: "Callable[[str | None, str], Client] | None"
+) -> Given:
+    """Return the models of a memory system.
+
+    `client` returns who asks a model at an endpoint; None where no model is to be asked.
+    """
+    if settings.memory_llm is None and settings.memory_embedder is None:
+        return Given()
+    from alps.ext.memory.proxy import Behind
+
+    behind = {}
+    if client is not None:
+        for key, name, api_base in asked_models(settings):
+            behind[key] = Behind(name, client(api_base, name), api_base)
+    embedder = behind.get("memory_embedder")
+    if settings.memory_embedder in IN_THE_BOX:
+        embedder = Behind(settings.memory_embedder, embed=_EMBED[settings.memory_embedder])
+    return Given(behind.get("memory_llm"), embedder)
+
+
+def require_memory_models(settings: MemoryModels, memory: str) -> None:
+    """Refuse a run of a memory system in the box without the models that it asks.
+
+    Raises:
+        UsageError: Names the keys that are not given.
+    """
+    if lacking := [key for key in needed_models(memory) if getattr(settings, key) is None]:
+        keyless = "; memory=notes keeps notes without a model" if memory == "files" else ""
+        raise UsageError(f"memory={memory}: set {'= and '.join(lacking)}={keyless}")
+
+
+def check_memory_models(settings: MemoryModels, memory: str) -> None:
+    """Refuse models without use, and an embedder whose extra is not installed.
+
+    Raises:
+        UsageError: Names the key.
+    """
+    for key in MemoryModels.model_fields:
+        if getattr(settings, key) is not None and open_embedded(memory) is not None:
+            why = f"memory={memory} is not a memory system; leave it out"
+            raise UsageError(f"{key}= would change nothing: {why}")
+    for of in ("memory_llm", "memory_embedder"):
+        name = getattr(settings, of)
+        if getattr(settings, f"{of}_api_base") is not None and (name in (None, *IN_THE_BOX)):
+            why = f"{of}={redact(str(name))}" if name else f"{of}= is missing"
+            raise UsageError(f"{of}_api_base= would change nothing: {why}; leave it out")
+    embedder_versions(settings)
+
+
+def embedder_versions(settings: MemoryModels) -> dict[str, str]:
+    """Return the package of an embedder in the box, and its version.
+
+    Raises:
+        UsageError: If it is not installed.
+    """
+    extra = _OF_PACKAGES.get(str(settings.memory_embedder))
+    if extra is None:
+        return {}
+    package, _, version = EMBEDDERS[extra].version().partition(" ")
+    return {package: version}
+
+
+def hashed(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return a unit vector per text: its stemmed words, each added at a place of its hash.
+
+    The same for the same text on every machine; words that mean the same are as far apart as any.
+    """
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    vectorizer = HashingVectorizer(n_features=DIMENSIONS, analyzer=terms)
+    vectors = np.asarray(vectorizer.transform(texts).toarray(), dtype=np.float32)
+    # A text without words would be at no angle to any other.
+    vectors[~vectors.any(axis=1), 0] = 1.0
+    return vectors
+
+
+_EMBED: Mapping[str, Callable[[Sequence[str]], NDArray[np.float32]]] = {
+    "hash": hashed,
+    "minilm": MINILM.embed,
+    # What a system asks about and what it keeps come alike: the model's authors give texts that
+    # are compared with each other the prefix of queries.
+    "local": partial(E5.embed, queries=True),
+}
 
 
 class Part(RunPart):
@@ -157,3 +285,142 @@ def _memory(
     options = memory_options(settings, folder)
     options = replace(options, llm=given.llm, embedder=given.embedder)
     return open_memory(settings.memory, options, samples)
+
+
+async def admitted(memory: EmbeddedMemory | None, when: Literal["before", "after"]) -> list[Check]:
+    """Check the memory system of a run; nothing where it has none.
+
+    Raises:
+        UsageError: If a check failed, or none could be made; names the first.
+    """
+    if not isinstance(memory, Store):
+        return []
+    tell("checking the memory system", announced=True)
+    try:
+        checks = await memory.admit(when)
+    except MemoryFailed as failure:
+        why = f"{failure}; to resume the run, repeat the command"
+        raise UsageError(f"memory={memory.name} was not checked {when} the run: {why}") from failure
+    failed = [check for check in checks if not check.passed]
+    if failed:
+        first = failed[0]
+        others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        raise UsageError(
+            f"memory={memory.name}: not admitted {when} the run, so alps gives no scores: "
+            f"{first.name}: {first.fault}{others}; all checks: alps doctor memory={memory.name}"
+        )
+    return checks
+
+
+def check_estimable(memory: EmbeddedMemory | None, tasks: Sequence[Task]) -> None:
+    """Refuse tasks whose answer is all that a memory system holds, of one that can't list it.
+
+    Raises:
+        UsageError: If there is such a task; names those that are left.
+    """
+    if not isinstance(memory, Store) or not memory.cannot_list:
+        return
+    lost: dict[str, None] = {}
+    left: dict[str, None] = {}
+    for task in tasks:
+        needed = task.by_memory.answers is not None and task.by_memory.answers.lists
+        (lost if needed else left)[task.name] = None
+    if lost:
+        mend = f"; give task={','.join(left)}" if left else ""
+        raise UsageError(
+            f"memory={memory.name} has no `memories`, so {' and '.join(lost)} can't be "
+            f"estimated{mend}"
+        )
+
+
+def checks_of(settings: DoctorKeys) -> list[Check]:
+    """Check the memory system of `memory=` without a run, with its models.
+
+    Raises:
+        AlpsError: If nothing is called so, it is no memory system, or a model can't be asked.
+    """
+    name = str(settings.memory)
+    if settings.env is not None and not name.startswith(SPOKEN):
+        why = "only program:CMD and mcp:CMD use env=; leave it out"
+        raise UsageError(f"env={settings.env} would change nothing: {why}")
+    check_memory_models(settings, name)
+    models = asked_models(settings)
+    check_models(UsedModel(key, model, api_base, {}, None) for key, model, api_base in models)
+    with TemporaryDirectory() as folder, closing(Ledger(Path(folder) / "calls.jsonl")) as ledger:
+        clients: list[Client] = []
+
+        def client(api_base: str | None, model: str) -> "Client":
+            from alps.llm.client import Client
+            from alps.llm.types import EndpointCalls
+
+            timeout = settings.timeout
+            own = sender_of(EndpointCalls(model, api_base, timeout))
+            asking = Client(
+                concurrency=None, ledger=ledger, cache=None, timeout=timeout, sender=own
+            )
+            clients.append(asking)
+            return asking
+
+        given = memory_models(settings, client)
+        options = MemoryOptions(
+            k=5,
+            timeout=settings.timeout,
+            folder=Path(folder),
+            options=settings.memory_options or {},
+            env=passed(settings.env),
+            llm=given.llm,
+            embedder=given.embedder,
+        )
+        memory = open_memory(name, options, lambda: ())
+        if not isinstance(memory, Store):
+            raise UsageError(
+                f"memory={name}: not a memory system; doctor checks only memory systems"
+            )
+        return run_loop(_checked(memory, clients))
+
+
+async def _checked(memory: Store, clients: "Sequence[Client]") -> list[Check]:
+    try:
+        return await memory.admit("before")
+    except MemoryFailed as failed:
+        raise UsageError(f"memory={memory.name}: {failed}") from failed
+    finally:
+        await memory.aclose()
+        await close_clients(clients)
+
+
+def examine_memory(settings: BaseModel, console: "Console") -> int | None:
+    """Print the admission of the memory system that `memory=` names.
+
+    Returns:
+        0 where it passed, else 1; None where none is named.
+
+    Raises:
+        UsageError: If nothing is called so, or it is no memory system.
+    """
+    from alps.show.table import printed
+
+    keys = DoctorKeys.of(settings)
+    if keys.memory is None:
+        if others := sorted(keys.model_fields_set & set(DoctorKeys.model_fields)):
+            raise UsageError(f"{others[0]}= needs memory=NAME")
+        return None
+    name = keys.memory
+    checks = checks_of(keys)
+    failed = sum(not check.passed for check in checks)
+    console.print(*printed([_table(name, checks)]))
+    passed = f"{counted(len(checks) - failed, 'check')} passed"
+    console.print(f"{passed}, {failed} failed: not admitted." if failed else f"{passed}: admitted.")
+    return 1 if failed else 0
+
+
+def _table(name: str, checks: list[Check]) -> "Table":
+    from alps.show.table import Cell, Table, figures, named, row_of
+
+    rows = []
+    for check in checks:
+        mark = Cell("ok", style="green") if check.passed else Cell("bad", style="bold red")
+        took = Cell(f"{check.seconds:.2f}", check.seconds)
+        rows.append(row_of(mark, check.name, check.fault, took))
+    columns = [named(wraps="no"), named("check", "fold"), named("problem", "fold")]
+    return Table(f"Admission of {name}", [*columns, *figures("s")], rows, layout="plain")

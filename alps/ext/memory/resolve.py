@@ -16,17 +16,14 @@ from alps.embeddings import EMBEDDERS
 from alps.errors import UsageError, closest
 from alps.ext.adapters.python_class import declared_settings, instantiate
 from alps.ext.memory import FILE, STORED
-from alps.ext.memory.built_in import BOXED, PRODUCTS, asks_models, is_boxed, open_boxed
+from alps.ext.memory.built_in import BOXED, PRODUCTS, Placebo, asks_models, is_boxed, open_boxed
 from alps.ext.memory.connection import METHODS, ClassConnection, MemoryConnection
-from alps.ext.memory.embedded import KNOWN as EMBEDDED
-from alps.ext.memory.embedded import EmbeddedMemory, open_embedded
 from alps.ext.memory.environments import APART, command, environment, installed, packages
 from alps.ext.memory.journal import ADMISSION, Diary
-from alps.ext.memory.line_protocol import JsonLines, SpokenConnection
-from alps.ext.memory.mcp import McpTools
+from alps.ext.memory.line_protocol import JsonLines, McpTools, SpokenConnection
 from alps.ext.memory.protocol import Opening
+from alps.ext.memory.reader import SELECTORS, EmbeddedMemory, open_embedded
 from alps.ext.memory.store import Samples, Store
-from alps.ext.memory.turns import Placebo
 from alps.llm.secrets import redact
 from alps.run.opened import RunFolder
 from alps.systems.base import TRACEBACKS
@@ -40,10 +37,10 @@ if TYPE_CHECKING:
 
 PYTHON, PROGRAM, MCP = "python:", "program:", "mcp:"
 SPOKEN, HTTP = (PROGRAM, MCP), ("http://", "https://")
-OURS = (*EMBEDDED, PLACEBO, *BOXED)
+OURS = (*SELECTORS, PLACEBO, *BOXED)
 KNOWN = (*OURS, *APART, f"{PYTHON}MODULE:CLASS", f"{PROGRAM}CMD", "http://…", f"{MCP}CMD")
 
-_FOREIGN = ("python:", "program:", "mcp:", "http://", "https://")
+_FOREIGN = (PYTHON, *SPOKEN, *HTTP)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any
 from alps.errors import BudgetError, RunFolderError, TooManyFailuresError, UsageError
 from alps.event_loop import run_loop
 from alps.ext.personas.engines import (
+    BLIND,
     MATERIAL,
     TELLINGS,
     WORDINGS,
@@ -26,7 +27,6 @@ from alps.ext.personas.engines import (
     UnwrittenError,
     chat,
 )
-from alps.ext.personas.replies import BLIND
 from alps.ext.personas.settings import PersonaSettings
 from alps.jsonl import parse_json
 from alps.llm.client import Client

@@ -12,8 +12,8 @@ from typing import Literal
 from alps import __version__
 from alps.errors import AlpsError, RunFolderError, UsageError
 from alps.event_loop import run_loop
-from alps.ext.sweeps.board import SweepProgress
 from alps.ext.sweeps.plan import PlanError, SweepCell, SweepPlan, told_once
+from alps.ext.sweeps.progress import SweepProgress
 from alps.folders import kept_working_folder, working_folder
 from alps.llm.ledger import Totals, counted_in
 from alps.run.collector import stopping_together

@@ -73,6 +73,7 @@ for name in rows():
     assert [name for name in NAMES if note in predictions[name].notes] == ["b"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("in_flight", [1, 4])
 def test_a_program_that_logs_to_stdout_loses_nothing(make, diary, in_flight):
     body = """

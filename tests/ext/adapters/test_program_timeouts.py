@@ -181,6 +181,7 @@ def test_a_row_without_an_answer_fails_by_its_kind_and_the_others_are_unaffected
     assert case.starts is None or found.diary.starts == case.starts
 
 
+@pytest.mark.release
 def test_what_was_said_instead_is_kept_without_secrets_or_noted_with_the_next_answer(waited):
     for row in "bf":
         prediction = waited["something else"].predictions[row]

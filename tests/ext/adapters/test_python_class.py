@@ -272,6 +272,7 @@ async def later(self, sample):
     assert facts(ask(make(body), "a")[0]) == ["a"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "pause",
     [
@@ -297,11 +298,13 @@ def test_a_call_that_takes_too_long_is_empty_and_the_others_are_unaffected(make,
     assert threads_end()
 
 
+@pytest.mark.release
 def test_waiting_for_the_thread_is_not_held_against_a_sample(make):
     asked = make("def predict(self, sample):\n    time.sleep(0.5)\n    return []", timeout=2.0)
     assert all(facts(prediction) == [] for prediction in ask(asked, *"abcdef"))
 
 
+@pytest.mark.release
 def test_a_call_that_never_ends_does_not_keep_the_process_from_ending(module):
     Path(f"{module}.py").write_text(
         "import time\nclass Mine:\n    def predict(self, sample): time.sleep(60)\n"
@@ -419,10 +422,7 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_library(module)
         (":Mine", "expected python:package.module:Class"),
         ("{module}x:Mine", "no module '{module}x'"),
         ("no_such_thing_at_all.inner:Mine", "no module 'no_such_thing_at_all'"),
-        (
-            "{module}_package.iner:Mine",
-            "no module '{module}_package.iner'",
-        ),
+        ("{module}_package.iner:Mine", "no module '{module}_package.iner'"),
         ("{module}.inner:Mine", "no module '{module}.inner'"),
         ("{module}:Mime", "no class 'Mime' in {module} — did you mean 'Mine'?"),
         ("{module}:number", "no class 'number' in {module}"),

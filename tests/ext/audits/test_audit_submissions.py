@@ -124,6 +124,7 @@ CARDS = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("path", "value", "said"), CARDS)
 def test_a_card_that_was_tampered_with_is_refused_in_one_line(copy, path, value, said):
     forge(copy, changed(path, value))
@@ -140,6 +141,7 @@ def without_pairs(found: list[dict[str, Any]]) -> None:
 ROWS = (changed("0.scores.f1", 1.0), without_pairs, changed("0", DROPPED))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("change", ROWS, ids=("score", "verdict", "chosen records"))
 def test_audit_rows_that_were_tampered_with_are_refused(copy, change):
     forge_rows(copy, "task1/audit", change)
@@ -217,6 +219,7 @@ def test_a_review_judged_again_keeps_the_draw(copy):
     assert (before.audit_draw, after.status) == (after.audit_draw, "re-scored")
 
 
+@pytest.mark.release
 def test_labels_of_people_on_two_systems_go_together(shelf, tmp_path, monkeypatch):
     few = alps_here("compare", str(shelf / "others"), str(shelf / "rules"), "metrics=all")
     assert "audit each run with audit_seed=0 to draw the same sessions" in " ".join(few.out.split())

@@ -76,6 +76,7 @@ def audited_scores(folder):
     return summary(folder)["audit"]["tracks"]["task1"]["scores"]
 
 
+@pytest.mark.release
 def test_the_shown_f1_is_the_powered_one_over_the_records_of_both_judges(audited):
     folder, _ = audited
     cheap = {row["benchmark_id"]: row["scores"]["f1"] for row in rows(folder / "scores.jsonl")}
@@ -166,6 +167,7 @@ def test_another_judge_does_not_add_to_the_audits_of_the_first(audited, server):
     assert "holds audits by openai/auditor" in said
 
 
+@pytest.mark.release
 def test_an_audit_that_a_budget_stops_corrects_nothing_until_it_goes_on(here, server):
     words = (*RUN, *audit(server, "80%"), "judge_check=no")
     done = alps_here(*words, "max_total_tokens=300")
@@ -183,6 +185,7 @@ def f1_of(path):
     return {row["benchmark_id"]: row["scores"]["f1"] for row in rows(path)}
 
 
+@pytest.mark.release
 def test_runs_that_share_audits_are_compared_by_them(here, server):
     for model, out in (("rules", "a"), ("oracle", "b")):
         words = ("run", "task=extraction", f"model={model}", "data=samples", f"out={out}")
@@ -242,6 +245,7 @@ def test_a_text_is_in_the_script_of_most_of_its_letters(text, script):
     assert script_of(text) == script
 
 
+@pytest.mark.release
 def test_an_audit_judge_that_never_answers_corrects_nothing_and_fails_the_run(here):
     with serve(lambda body: Answer("no JSON")) as broken:
         done = alps_here(*RUN, *audit(broken, "80%"), "judge_repeats=1")
@@ -325,6 +329,7 @@ def test_a_rubric_that_both_judges_rate_by_is_corrected(here):
     assert score["audited"] == len(audits) >= 20
 
 
+@pytest.mark.release
 def test_differences_by_slice_are_those_of_the_records_in_them(here):
     write_visitors(here / "data", 78)
     for model, out in (("rules", "a"), ("oracle", "b")):

@@ -278,6 +278,7 @@ def test_a_judge_wrong_where_it_is_surest_or_with_few_items_is_never_believed():
         selective_threshold(np.ones(2), np.ones(2), risk=1.0)
 
 
+@pytest.mark.release
 def test_the_guarantee_of_a_threshold_is_kept():
     generator = np.random.default_rng(8)
     broken = 0

@@ -21,10 +21,10 @@ from alps.ext.batches import gather
 from alps.ext.batches.gather import Batches
 from alps.ext.batches.interface import Page, State
 from alps.ext.batches.journal import FILE, BatchJournal
-from alps.ext.batches.room import Room
+from alps.ext.batches.part import Room
 from alps.ext.fleet.merge import merge
-from alps.ext.sweeps.board import SweepProgress
 from alps.ext.sweeps.plan import read_plan
+from alps.ext.sweeps.progress import SweepProgress
 from alps.ext.sweeps.sweep import sweep
 from alps.llm.budget import Budget
 from alps.llm.ledger import Totals
@@ -157,6 +157,7 @@ def test_a_run_in_batches_ends_with_the_same_bytes_at_half_the_price(
     assert manifests[0].read_bytes() == manifests[1].read_bytes()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("limit", [{"most": 4}, {"largest": 1_000}])
 def test_what_one_batch_cannot_take_is_several(server, shape, desk, monkeypatch, limit):
     monkeypatch.setattr(KINDS[shape], "form", replace(KINDS[shape].form, **limit))
@@ -169,6 +170,7 @@ def test_what_one_batch_cannot_take_is_several(server, shape, desk, monkeypatch,
     assert desk.totals.cost == bill(server, shape)
 
 
+@pytest.mark.release
 def test_records_that_wait_in_batches_take_no_more_memory_than_there_is_room(server, desk):
     asked = questions(server, "openai", 20)
     room, inside, most = Room(4 * 25_000), 0, 0
@@ -230,6 +232,7 @@ def test_a_sweep_in_batches_pays_what_its_ledgers_say(server, tmp_path, monkeypa
     assert all(batched for *_, batched in server.bill)
 
 
+@pytest.mark.few(1)
 def test_results_in_any_order_there_twice_or_unknown_are_told_apart(server, shape, desk):
     server.troubles.shuffled, server.troubles.twice, server.troubles.unknown = True, 2, 1
     told = []
@@ -241,6 +244,7 @@ def test_results_in_any_order_there_twice_or_unknown_are_told_apart(server, shap
     assert told[-1].endswith("6 results, 1 with an unknown id, 2 duplicated")
 
 
+@pytest.mark.few(1)
 def test_what_failed_or_expired_is_asked_for_in_the_ordinary_way(server, shape, desk):
     server.troubles.failed, server.troubles.expired = 1, 2
     answers = ask(desk, questions(server, shape))
@@ -265,6 +269,7 @@ def test_an_answer_whose_line_cannot_be_read_counts_against_the_budget(server, d
     )
 
 
+@pytest.mark.few(1)
 def test_a_batch_past_its_deadline_is_cancelled_and_the_rest_asked_one_by_one(server, shape, desk):
     server.troubles.polls = -1
     answers = ask(desk, questions(server, shape), deadline=0.0)
@@ -327,6 +332,7 @@ def test_a_budget_holds_for_a_batch_before_it_is_sent(server, desk):
     assert len(first.requests) < 40  # the others wait until these have turned out cheaper
 
 
+@pytest.mark.few(1)
 def test_the_key_goes_nowhere_but_to_the_endpoint_and_into_no_file(server, shape, desk):
     ask(desk, questions(server, shape))
     keys = {headers.get("x-api-key") or headers.get("authorization") for headers in server.headers}
@@ -434,6 +440,7 @@ def others_in(server, count):
         server.batches[other] = batch_server.Batch(other, {"x": {}}, time.time())
 
 
+@pytest.mark.few(1)
 def test_an_order_whose_answer_is_lost_is_looked_for_before_it_is_sent_again(
     server, shape, desk, monkeypatch
 ):
@@ -444,6 +451,7 @@ def test_an_order_whose_answer_is_lost_is_looked_for_before_it_is_sent_again(
     assert desk.totals.cost == bill(server, shape)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("newer", "a_page"), few([(250, 100), (250, 1)]))
 def test_an_order_is_found_however_many_newer_batches_the_account_has(
     server, shape, desk, monkeypatch, newer, a_page
@@ -472,6 +480,7 @@ def mutations(row, step=1):
             yield without(path, row)
 
 
+@pytest.mark.few(1)
 def test_odd_lines_of_results_are_asked_again_one_by_one(server, shape, desk):
     bodies, asked = [], []
 
@@ -493,6 +502,7 @@ def test_odd_lines_of_results_are_asked_again_one_by_one(server, shape, desk):
     assert sum(answer.outcome == "ok" for answer in answers) > 50
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("step", few([2, 1]))
 @pytest.mark.parametrize("kind", ["list", "state"])
 def test_an_odd_answer_of_the_interface_is_read_or_asked_again(server, shape, kind, step):
@@ -526,6 +536,7 @@ def test_an_odd_answer_of_the_interface_is_read_or_asked_again(server, shape, ki
     assert number == len(bodies) > 40
 
 
+@pytest.mark.release
 def test_a_status_that_is_no_number_ends_no_run_however_often_it_is_begun(server, tmp_path):
     def edited(kind, body):
         return body.replace(b'"status_code": 200', b'"status_code": 1e999')

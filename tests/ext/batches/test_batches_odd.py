@@ -52,6 +52,7 @@ def with_id(name):
 ODD_IDS = [b'"\\ud83d"', b'"a\\r\\nb: c"', b'".."', b'"' + b"x" * 100_000 + b'"', b"7", b"1e999"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", few({str(place): name for place, name in enumerate(ODD_IDS)}, 2))
 def test_an_order_of_an_odd_name_is_found_by_its_list_and_never_ordered_twice(
     server, shape, desk, name
@@ -70,6 +71,7 @@ LISTS = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("listed", LISTS, ids=range(len(LISTS)))
 def test_an_order_that_was_taken_is_not_sent_again_where_its_name_can_not_be_found(
     server, shape, desk, listed
@@ -86,6 +88,7 @@ def test_an_order_that_was_taken_is_not_sent_again_where_its_name_can_not_be_fou
     assert server.bill == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("appears", [False, True])
 def test_a_batch_that_is_gone_when_it_was_just_ordered_is_not_ordered_again_and_again(
     server, shape, desk, monkeypatch, appears
@@ -114,6 +117,7 @@ def test_a_batch_that_is_gone_when_it_was_just_ordered_is_not_ordered_again_and_
         assert len(lost) == 6
 
 
+@pytest.mark.few(1)
 def test_a_batch_that_never_ends_though_it_was_cancelled_ends_the_wait(
     server, shape, desk, monkeypatch
 ):
@@ -147,6 +151,7 @@ def test_an_odd_row_of_the_journal_of_batches_ends_no_run(tmp_path, row):
     assert journal.known() == set()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("unended", [False, True])
 def test_a_batch_of_somebody_else_that_looks_alike_is_neither_waited_for_nor_cancelled(
     server, desk, monkeypatch, unended
@@ -175,6 +180,7 @@ def test_a_batch_of_somebody_else_that_looks_alike_is_neither_waited_for_nor_can
     assert set(cancelled) <= set(lost)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("at", few(["1970-01-01T00:00:00Z", 0, -1e300]))
 def test_one_odd_time_in_a_list_hides_no_batch_that_was_ordered(
     server, shape, desk, monkeypatch, at
@@ -197,6 +203,7 @@ def test_one_odd_time_in_a_list_hides_no_batch_that_was_ordered(
     assert [name for name in server.batches if not name.startswith("other")] == lost
 
 
+@pytest.mark.release
 def test_a_small_batch_has_no_room_for_a_bomb(server, shape, desk):
     """A state, and results of six requests, that are 64 MB: nothing of the kind is read."""
 

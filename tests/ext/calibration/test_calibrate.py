@@ -10,7 +10,7 @@ from rich.console import Console
 
 from alps.errors import UsageError
 from alps.ext.calibration.agreement import LabelScale, disagreement, kappa_of, pair_table
-from alps.ext.calibration.calibrate import Calibrated, calibrate
+from alps.ext.calibration.calibrate import Calibrated, rubric_reports
 from alps.ext.calibration.labels import Verdict, Verdicts, read_labels, read_verdicts, truth_of
 from alps.ext.calibration.report import FAIL, LIMITS, PASS, report_rows
 from alps.ext.calibration.settings import Gates
@@ -146,11 +146,7 @@ def test_every_two_people_and_the_judge_with_each_stand_beside_each_other(tmp_pa
     pairs = reports(write(tmp_path, {"pa": BINARY}, rows))["pa"].row()["pairs"]
     assert [
         (pair["one"], pair["other"], pair["kappa"]["n"]) for pair in pairs if pair["judge"]
-    ] == [
-        ("j", "anna", 60),
-        ("j", "ben", 60),
-        ("j", "carla", 10),
-    ]
+    ] == [("j", "anna", 60), ("j", "ben", 60), ("j", "carla", 10)]
     people = [pair for pair in pairs if not pair["judge"]]
     assert [(pair["one"], pair["other"]) for pair in people] == [
         ("anna", "ben"),
@@ -211,18 +207,9 @@ def test_a_judge_that_contradicts_itself_fails(tmp_path):
     [
         ([("pa", {"anna": 1}, None)], "no item has both a label and a verdict"),
         ([("pa", {"anna": 1, "ben": 0}, 1)], "no item has both a label and a verdict"),
-        (
-            [("pa", {"anna": 1}, 1)] * 5,
-            "every labelled item is 1, so specificity and kappa are unknown",
-        ),
-        (
-            [binary(0, 1), binary(0, 0)],
-            "every labelled item is 0, so sensitivity and kappa are unknown",
-        ),
-        (
-            [("ei", {"anna": 3}, 3)] * 5,
-            "every labelled item is 3, so agreement beyond chance is unknown",
-        ),
+        ([("pa", {"anna": 1}, 1)] * 5, "every labelled item is 1: specificity and kappa unknown"),
+        ([binary(0, 1), binary(0, 0)], "every labelled item is 0: sensitivity and kappa unknown"),
+        ([("ei", {"anna": 3}, 3)] * 5, "every labelled item is 3: agreement beyond chance unknown"),
         (
             [("pa", {"anna": 1}, 1), ("pa", {"anna": 0}, 1)],
             "human agreement is unknown, because only anna labelled these items",
@@ -260,9 +247,9 @@ def test_verdicts_on_nothing_that_people_labelled_are_one_line(tmp_path):
         UsageError,
         match="judge=j: none of its 1 verdicts is on a labelled item: compare the item ids",
     ):
-        calibrate(labels, Verdicts("j", {"i1": Verdict(1)}, "0"))
+        rubric_reports(labels, Verdicts("j", {"i1": Verdict(1)}, "0"))
     with pytest.raises(UsageError, match="judge=j: gave no verdict"):
-        calibrate(labels, Verdicts("j", {}, "0"))
+        rubric_reports(labels, Verdicts("j", {}, "0"))
 
 
 @pytest.mark.parametrize(
@@ -354,6 +341,7 @@ def test_a_verdict_that_contradicts_the_scale_is_one_line(alps, tmp_path):
     )
 
 
+@pytest.mark.release
 def test_no_provider_and_no_learning_library_is_loaded_for_recorded_verdicts(tmp_path):
     write(tmp_path, {"pa": BINARY}, [binary(n % 2, n % 2, system=f"s{n % 3}") for n in range(60)])
     code = (
@@ -402,6 +390,7 @@ def test_the_recorded_judge_of_the_public_set_gets_its_published_figures(alps, p
     assert (found["unparsed"], found["people_kappa"]["n"]) == (2, 1483)
 
 
+@pytest.mark.few(1)
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("judge", "cells", "kappa"),
@@ -436,7 +425,7 @@ def test_gpt_4_follows_instructions_on_one_subset_and_guesses_on_another(public)
 def test_kappa_weighs_the_declared_scale(public):
     labels = read_labels(public / "empathy")
     verdicts = read_verdicts(public / "empathy" / "verdicts.jsonl", "gpt", labels=labels)
-    found = report_rows(calibrate(labels, verdicts, draws=2), verdicts, labels)["rubrics"]
+    found = report_rows(rubric_reports(labels, verdicts, draws=2), verdicts, labels)["rubrics"]
     pairs = {
         (pair["one"], pair["other"]): pair["kappa"]
         for pair in found["lend_an_ear/self_oriented"]["pairs"]

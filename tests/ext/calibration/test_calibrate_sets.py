@@ -117,6 +117,7 @@ def pairs_of(found, row):
     return pair
 
 
+@pytest.mark.release
 @pytest.mark.real
 def test_94_of_126_published_kappas_are_those_of_the_declared_scale(empathy):
     _, found, published = empathy

@@ -88,6 +88,7 @@ def test_a_rubric_is_corrected_by_the_commands_that_are_printed(llm):
     assert "as judged" not in pasted(["show", "runs/mine"])
 
 
+@pytest.mark.release
 def test_f1_is_corrected_by_the_commands_that_are_printed(llm):
     data = write_visitors(Path("visitors"), 22)
     judged = (f"judge={JUDGE}", f"judge_api_base={llm.url}", "baseline_records=0")
@@ -112,6 +113,7 @@ def test_f1_is_corrected_by_the_commands_that_are_printed(llm):
     assert f1["value"] < summary["tracks"]["task1"]["scores"]["f1"]["value"] / 2
 
 
+@pytest.mark.release
 def test_a_calibration_from_an_export_is_for_the_judge_of_its_run_alone(llm):
     judged = (f"judge_api_base={llm.url}", "baseline_records=0")
     words = ("task=utilization", "ability=pa", "model=rules", "data=samples", *judged)

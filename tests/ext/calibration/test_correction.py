@@ -275,6 +275,7 @@ def test_a_judge_that_nearly_guesses_is_not_correctable(run, tmp_path, server):
     assert "so the judge hardly does better than guessing" in shown
 
 
+@pytest.mark.release
 def test_answers_that_failed_count_as_the_worst_in_the_corrected_score_too(tmp_path, server):
     run = make_run(tmp_path, silent=(0, 10))
     calibration = calibrated(run, server, n=20)
@@ -292,6 +293,7 @@ def test_what_lies_in_the_users_folder_is_found_and_can_be_turned_off(run, tmp_p
     assert corrected(tmp_path / "raw") is None
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -355,6 +357,7 @@ def test_what_is_no_calibration_is_one_line(run, tmp_path, text, said, server):
     assert said in score(run, server, f"calibration={tmp_path / 'calibration.json'}").one_line
 
 
+@pytest.mark.release
 def test_marks_on_a_scale_of_five_need_a_sample_of_the_run(tmp_path):
     run = make_run(tmp_path, ability=5)
     marks = {"ei_resonation": 2, "ei_expression": 3, "ei_reception": 4}
@@ -375,6 +378,7 @@ def test_marks_on_a_scale_of_five_need_a_sample_of_the_run(tmp_path):
     assert "label a random sample of this run" in elsewhere["reason"]
 
 
+@pytest.mark.release
 def test_labels_that_are_all_the_least_of_a_scale_of_five_are_no_share_and_leave_no_interval(
     tmp_path,
 ):
@@ -402,6 +406,7 @@ def test_a_calibration_for_scores_that_are_no_means_of_marks_is_refused(run, tmp
     assert "a calibration cannot correct F1; use audit_labels=DIR" in ran.one_line
 
 
+@pytest.mark.release
 def test_an_answer_that_the_judge_could_not_rate_is_of_the_population_and_pulls_no_score(
     run, tmp_path
 ):
@@ -424,6 +429,7 @@ def only(change):
     return lambda row: change(row["rubrics"]["pa"])
 
 
+@pytest.mark.release
 def test_labels_on_a_part_of_the_sample_carry_nothing(run, tmp_path, server):
     calibration = calibrated(run, server, n=20)
     rewrite(calibration, only(lambda report: report.update(labelled=report["labelled"][:15])))
@@ -433,6 +439,7 @@ def test_labels_on_a_part_of_the_sample_carry_nothing(run, tmp_path, server):
     )
 
 
+@pytest.mark.release
 def test_fewer_than_ten_labels_carry_nothing(run, tmp_path, server):
     score(run, server, f"calibration={calibrated(run, server, n=9)}")
     assert (
@@ -440,6 +447,7 @@ def test_fewer_than_ten_labels_carry_nothing(run, tmp_path, server):
     )
 
 
+@pytest.mark.release
 def test_a_sample_of_several_tracks_is_none_of_another_run(run, tmp_path, server):
     calibration = calibrated(run, server)
     several = {"random": True, "drawn": 12, "track": None, "predictions": None}
@@ -449,6 +457,7 @@ def test_a_sample_of_several_tracks_is_none_of_another_run(run, tmp_path, server
     assert corrected(tmp_path / "scored")["method"] == "rogan_gladen"
 
 
+@pytest.mark.release
 def test_the_same_answers_held_against_other_gold_are_another_population(run, tmp_path, server):
     calibration = calibrated(run, server, n=20)
     queries = [
@@ -466,6 +475,7 @@ def test_the_same_answers_held_against_other_gold_are_another_population(run, tm
     assert corrected(tmp_path / "again")["method"] == "rogan_gladen"
 
 
+@pytest.mark.release
 def test_the_share_of_failed_answers_widens_the_interval(tmp_path, server):
     run = make_run(tmp_path, silent=range(0, RECORDS, 2))
     calibration = calibrated(run, server, n=10, judge=lambda number, rubric: 1)
@@ -475,6 +485,7 @@ def test_the_share_of_failed_answers_widens_the_interval(tmp_path, server):
     assert found["low"] < 0.35
 
 
+@pytest.mark.release
 def test_people_s_disputes_are_carried_over_too(run, tmp_path, server):
     def disputed(row):
         row["rubrics"]["pa"]["labelled"] = [
@@ -491,6 +502,7 @@ def test_people_s_disputes_are_carried_over_too(run, tmp_path, server):
     assert found["youden"]["value"] == pytest.approx(50 / 60 + 50 / 60 - 1)
 
 
+@pytest.mark.release
 def test_what_is_doubtful_is_said_and_the_sample_comes_before_the_others(run, tmp_path, server):
     rates = transported(run, server, lambda row: row["rubrics"]["pa"].update(verdict="fail"))
     (tmp_path / "known").mkdir()
@@ -511,6 +523,7 @@ def test_what_is_doubtful_is_said_and_the_sample_comes_before_the_others(run, tm
     assert corrected(tmp_path / "scored")["calibration"].keys() == {"b"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "field"),
     [

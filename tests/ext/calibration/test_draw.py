@@ -287,10 +287,7 @@ def test_pairs_are_those_that_a_judge_is_asked_about(matched, tmp_path):
     assert (entry["random"], entry["track"]) == (False, None)
     assert {
         track: (part["population"], part["drawn"]) for track, part in entry["tracks"].items()
-    } == {
-        "task1": (9, 9),
-        "task2": (2, 2),
-    }
+    } == {"task1": (9, 9), "task2": (2, 2)}
 
 
 def test_related_pairs_do_not_stand_before_the_others(matched, tmp_path):

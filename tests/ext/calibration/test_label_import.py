@@ -347,6 +347,7 @@ def table(out: Path, judge: str, rubric: str, truth: str) -> Counter[tuple[Any, 
     )
 
 
+@pytest.mark.release
 @pytest.mark.real
 def test_the_answers_are_all_there_and_the_judges_are_as_wrong_as_published(tmp_path: Path):
     done, out = real("openqa_eval", tmp_path)
@@ -394,6 +395,7 @@ def test_every_dimension_has_its_experts_its_crowd_and_three_judges(tmp_path: Pa
     assert {len(means) for means in read_crowd(out / "crowd.jsonl", labels).values()} == {1050}
 
 
+@pytest.mark.release
 @pytest.mark.real
 def test_every_pair_has_two_verdicts_a_judge_and_its_difficulty(tmp_path: Path):
     done, out = real("llmbar", tmp_path)

@@ -451,6 +451,7 @@ PLACES = (
 )
 
 
+@pytest.mark.release
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(st.sampled_from(PLACES), ANYTHING)
 def test_whatever_stands_in_a_field_is_read_or_refused_in_one_printable_line(

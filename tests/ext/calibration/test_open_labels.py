@@ -125,6 +125,7 @@ def test_lengths_that_differ_are_refused():
         rank_correlation([0.1], [0.1, 0.2], [0, 1])
 
 
+@pytest.mark.release
 def test_thousands_of_labels_are_resampled_in_seconds():
     labels = [f"l{n % 300}" for n in range(3_600)]
     other = [f"l{(n + n % 3) % 300}" for n in range(3_600)]

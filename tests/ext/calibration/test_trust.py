@@ -11,7 +11,7 @@ from alps.ext.calibration.trust import find_calibrations, trust
 from tests.endtoend import write_rows
 from tests.few import few
 from tests.label_folders import BINARY, write
-from tests.pages import Page, browser, look
+from tests.pages import Page, barriers, browser, look, tab_of
 from tests.tracks import alps_here
 
 __all__ = ["browser"]  # a fixture
@@ -139,11 +139,6 @@ def test_the_page_fits_and_follows_the_colour_scheme(page, browser, width, schem
 
 
 def test_no_barrier_is_found_in_the_page(page, browser):
-    axe = pytest.importorskip(
-        "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
-    )
-    with browser.new_context(viewport={"width": 375, "height": 700}) as context:
-        tab = context.new_page()
+    with tab_of(browser, width=375, height=700) as tab:
         tab.goto(page.as_uri())
-        found = axe.Axe().run(tab, options={"resultTypes": ["violations"]}).response
-    assert [(one["id"], one["nodes"][0]["html"][:120]) for one in found["violations"]] == []
+        assert [(one["id"], one["nodes"][0]["html"][:120]) for one in barriers(tab)] == []

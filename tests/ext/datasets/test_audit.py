@@ -380,7 +380,4 @@ def test_a_query_of_two_splits_is_found_but_an_instruction_is_none(tmp_path):
         asked[0]["input"]["query"] = "You write down what users tell you of themselves."
         write_track(tmp_path / split / "task1", [asked])
     overlap = only(audit(str(tmp_path), "dev"), "split-overlap")
-    assert (overlap.track, overlap.detail) == (
-        "task4_ability1",
-        "the query is in another split",
-    )
+    assert (overlap.track, overlap.detail) == ("task4_ability1", "the query is in another split")

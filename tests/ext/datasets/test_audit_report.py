@@ -6,8 +6,7 @@ from rich.console import Console
 
 from alps.data.audit_findings import above_chance, far_from_uniform, shifted
 from alps.data.release import write_track
-from alps.ext.datasets.audit import audit
-from alps.ext.datasets.audit_table import print_audit
+from alps.ext.datasets.audit import audit, print_audit
 from tests.audit_sets import clean, extraction, of_task1, only, pool
 from tests.endtoend import write_rows
 
@@ -100,6 +99,7 @@ def test_the_table_of_a_clean_data_set_says_so(tmp_path):
     assert "Nothing serious." in text
 
 
+@pytest.mark.release
 @pytest.mark.real
 def test_the_flaws_of_the_real_sample_are_found_with_their_figures(sample):
     report = audit(str(sample), "dev")

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from alps.data.release import write_track
-from alps.ext.export.settings import ExportSettings
-from alps.ext.export.write import export_runs
+from alps.ext.export.formats import ExportSettings, export_runs
 from tests.endtoend import extraction, one_line, rows, run, summary
 from tests.loopback import Answer, serve
 from tests.report_runs import make_hard_run
@@ -71,6 +70,7 @@ def assert_is_whole(records, scores, folder):
     }
 
 
+@pytest.mark.release
 def test_pandas_reads_csv(folder):
     import pandas as pd
 
@@ -108,11 +108,7 @@ def test_inspect_reads_its_log(folder):
     f1 = next(score for score in log.results.scores if score.name == "f1")
     figure = summary(folder / "model")["tracks"]["task1"]["scores"]["f1"]
     shown = {name: metric.value for name, metric in f1.metrics.items()}
-    assert shown == {
-        "mean": figure["value"],
-        "ci_low": figure["low"],
-        "ci_high": figure["high"],
-    }
+    assert shown == {"mean": figure["value"], "ci_low": figure["low"], "ci_high": figure["high"]}
     first = log.samples[0]
     assert first.id == "visitor_00"
     assert "I am visitor 0." in first.input[0].text
@@ -228,6 +224,7 @@ def inspect_logs(folder, *words):
     return {log.eval.metadata["track"]: log for log in logs}
 
 
+@pytest.mark.release
 def test_inspect_counts_records_and_their_repeats_and_leads_with_the_headline(tmp_path):
     words = ("task=update,utilization", "ability=pf", "model=rules", "limit=2", "repeats=2")
     assert run(tmp_path, "run", *words, "out=twice").returncode == 0
@@ -246,6 +243,7 @@ def test_inspect_counts_records_and_their_repeats_and_leads_with_the_headline(tm
     assert not rated.results.scores[0].metrics
 
 
+@pytest.mark.release
 def test_inspect_tells_who_said_what_in_a_chat(tmp_path):
     words = ("task=personamem", "parser=authors", "model=oracle", "limit=2", "out=chats")
     assert run(tmp_path, "run", *words).returncode == 0
@@ -258,6 +256,7 @@ def test_inspect_tells_who_said_what_in_a_chat(tmp_path):
         assert [message.text for message in sample.input] == [one.text for one in asked]
 
 
+@pytest.mark.release
 def test_inspect_has_an_error_where_nothing_was_heard_and_the_tokens_of_all(tmp_path):
     write_visitors(tmp_path / "data", 3)
 

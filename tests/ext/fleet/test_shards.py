@@ -61,6 +61,7 @@ DIVIDED = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "words", few({name: (words,) for name, words in DIVIDED.items()}, plain={"repeated", "pools"})
 )
@@ -137,6 +138,7 @@ def shards(tmp_path_factory):
     return folder
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("names", "said"),
     [
@@ -165,6 +167,7 @@ def test_a_shard_with_the_records_of_another_is_refused_by_name(shards, tmp_path
     assert not (tmp_path / "merged").exists()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["predictions.jsonl", "verdicts.jsonl", "scores.jsonl"])
 @pytest.mark.parametrize("place", [".", "contexts/256"])
 def test_so_is_one_of_whose_journals_one_has_them(sized_shards, tmp_path, place, name):
@@ -186,6 +189,7 @@ def sized_shards(tmp_path_factory):
     return folder
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shard", ["9/2", "²/2", ["1/2"], 7, "1" * 400])
 def test_a_manifest_of_no_shard_is_one_line(shards, tmp_path, shard):
     shutil.copytree(shards / "s2", tmp_path / "s2")

@@ -2,13 +2,15 @@
 
 import pytest
 
-from alps.ext.histories.authors.beam import order_agreement
-from alps.ext.histories.authors.halumem import PUBLISHED as HALUMEM
-from alps.ext.histories.authors.locomo import score_of
-from alps.ext.histories.authors.longmemeval import PUBLISHED as LONGMEMEVAL
-from alps.ext.histories.authors.longmemeval import rubric_of_type
-from alps.ext.histories.authors.porter import stem
+from alps.ext.histories.authors import (
+    HALUMEM,
+    LONGMEMEVAL,
+    order_agreement,
+    rubric_of_type,
+    score_of,
+)
 from alps.ext.histories.model import SetQuestion
+from alps.ext.histories.porter import stem
 
 STEMS = {
     "caresses": "caress", "ponies": "poni", "ties": "tie", "cats": "cat", "agreed": "agre",

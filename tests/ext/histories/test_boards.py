@@ -59,6 +59,7 @@ def judged(tmp_path_factory):
     return folder
 
 
+@pytest.mark.release
 def test_verdicts_of_an_llm_are_checked_against_the_marks_of_rubrics(judged, tmp_path):
     found = verify(judged / "submissions" / "rules", Options())
     assert found.consistent, found.findings

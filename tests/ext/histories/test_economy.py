@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from alps.ext.histories.economy import NEVER, TURNS, turn_of
+from alps.ext.histories.part import NEVER, TURNS, turn_of
 from alps.ext.looking.report_page import write_report
 from alps.run.opened import open_run
 from tests.endtoend import rows, write_rows
@@ -87,12 +87,13 @@ def ran(folder, server, *words, cached="5"):
     prices = folder.parent / f"{folder.name}.toml"
     prices.write_text(PRICES.format(cached=cached), encoding="utf-8")
     given = (f"data={folder.parent / 'set'}", "task=histories", "model=openai/reader")
-    judged = ("judge=openai/judge", f"api_base={server.url}", f"judge_api_base={server.url}")
+    judged = ("judge=openai/judge", f"judge_api_base={server.url}", "judge_check=no")
+    asked = (f"api_base={server.url}", *judged)
     keys = {"OPENAI_API_KEY": "test", "ALPS_PRICES": str(prices), "ALPS_CACHE": "off"}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in keys.items():
             patch.setenv(name, value)
-        done = alps_here("run", *given, *judged, *words, f"out={folder}")
+        done = alps_here("run", *given, *asked, *words, f"out={folder}")
     assert done.code == 0, done.err
     return done.out
 

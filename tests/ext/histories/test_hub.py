@@ -61,12 +61,14 @@ def test_beam_is_read_at_a_commit_and_says_what_its_folders_say(tmp_path, hub):
     assert summary(tmp_path / "run")["tracks"]["beam"]["n"] == len(folder)
 
 
+@pytest.mark.release
 def test_a_table_that_is_none_is_refused_in_a_line(tmp_path, hub):
     commit = hub.push({"data/100K-0.parquet": b"no table"}, repository="Mohammadta/BEAM")
     done = asked(tmp_path, hub, "task=beam", f"data=hub@{commit}", "out=run")
     assert "not a Parquet file" in one_line(done)
 
 
+@pytest.mark.release
 def test_questions_that_are_no_literal_are_refused_in_a_line(tmp_path, hub):
     row = {**chats_of("100K")[0], "probing_questions": "import os"}
     files = {"data/100K-0.parquet": table(tmp_path, [row], "x.parquet")}
@@ -81,6 +83,7 @@ FILES = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "place"), FILES.items(), ids=FILES)
 def test_other_sets_fetch_the_one_file_that_was_chosen(tmp_path, hub, name, place):
     repository, file = place

@@ -55,6 +55,7 @@ def run(folder, name, script):
         return alps_here("run", f"task={name}", "data=samples", *model, *judged, f"out={folder}")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", few(SETS, plain=2))
 def test_a_judge_is_asked_known_items_of_all_rubrics_before_its_first_verdict(
     tmp_path, monkeypatch, name

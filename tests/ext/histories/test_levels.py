@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from alps.ext.histories.authors.halumem import extraction_score, update_score
+from alps.ext.histories.authors import extraction_score, update_score
 from alps.ext.histories.levels.halumem_extraction import points_of
 from alps.ext.histories.points import Point, PointsSample
 from alps.tasks import load_task

@@ -8,9 +8,10 @@ import pytest
 
 from alps.errors import AlpsError
 from alps.ext.histories.book import known_defects, stories
-from alps.ext.histories.convert import ConvertSettings, convert
 from alps.ext.histories.files import SetChoice, items
 from alps.ext.histories.sample import asked, evidence_of, for_class, history_of, place_of
+from alps.ext.histories.sets import convert
+from alps.ext.histories.settings import ConvertSettings
 from alps.ext.memory.store import sessions_after
 from alps.tasks import load_task
 from alps.tasks.base import TaskOptions
@@ -257,11 +258,7 @@ def test_a_row_of_ones_own_that_is_wrong_is_named(tmp_path, change, why):
 
 CHOICES = {
     "a set that it has not": ("locomo", {"set": "s"}, "set=s: not a set of locomo"),
-    "a size that it has not": (
-        "beam",
-        {"size": "32k"},
-        "size=32k: not a size of beam; use 100K",
-    ),
+    "a size that it has not": ("beam", {"size": "32k"}, "size=32k: not a size of beam; use 100K"),
     "one of another set": ("longmemeval", {"set": "long"}, "use oracle, s, m"),
 }
 

@@ -50,6 +50,7 @@ def test_no_memory_all_of_it_bm25_and_the_evidence_are_compared(locomo):
 
 
 # What it is that a system is behind is no matter here: the whole history takes no admission.
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", SETS)
 def test_every_set_runs_offline_and_its_records_are_shown(tmp_path, name):
     done = run(tmp_path / "out", name, "memory=oracle" if name == "beam" else "memory=full")
@@ -71,6 +72,7 @@ PUBLISHED = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "authors"), list(PUBLISHED.items()))
 def test_right_answers_are_right_by_both_judgements(tmp_path, monkeypatch, name, authors):
     monkeypatch.setenv("OPENAI_API_KEY", "test")
@@ -90,6 +92,7 @@ def test_right_answers_are_right_by_both_judgements(tmp_path, monkeypatch, name,
     assert not any("kind" in payload or "answer" in payload for payload in script.asked)
 
 
+@pytest.mark.release
 def test_half_a_mark_counts_for_us_and_not_as_beams_code_has_it(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     script = Script("beam")
@@ -112,7 +115,8 @@ def test_half_a_mark_counts_for_us_and_not_as_beams_code_has_it(tmp_path, monkey
 
 def planted(folder, change):
     """Write the sample of one's own with something wrong in it."""
-    from alps.ext.histories.convert import ConvertSettings, convert
+    from alps.ext.histories.sets import convert
+    from alps.ext.histories.settings import ConvertSettings
 
     convert(ConvertSettings(task="histories", out=str(folder)))
     files = {}

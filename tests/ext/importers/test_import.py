@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from alps.ext.importers.commands import FILE_FORMATS
+from alps.ext.importers import FILE_FORMATS
 from alps.ext.importers.figures import token_f1
 from alps.ext.importers.settings import FileFormat
 from tests.endtoend import one_line, rows, run
@@ -242,6 +242,7 @@ def test_amb_and_locomo_call_a_category_by_one_name(tmp_path):
     }
 
 
+@pytest.mark.release
 def test_a_log_of_inspect_goes_out_and_comes_back(tmp_path):
     pytest.importorskip("inspect_ai", reason="pip install 'alps-eval[inspect]'")
     words = ("task=extraction", "model=rules", "data=samples", "limit=3", "out=run")
@@ -374,6 +375,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_file_is_one_line_with_its_place(tmp_path, broken):
     form, content, told = BROKEN[broken]
@@ -382,6 +384,7 @@ def test_a_broken_file_is_one_line_with_its_place(tmp_path, broken):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.release
 def test_a_file_that_is_no_log_of_inspect_is_one_line(tmp_path):
     pytest.importorskip("inspect_ai", reason="pip install 'alps-eval[inspect]'")
     (tmp_path / "f.eval").write_bytes(b"PK no archive")
@@ -389,6 +392,7 @@ def test_a_file_that_is_no_log_of_inspect_is_one_line(tmp_path):
     assert "f.eval: no log of Inspect" in error
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "told"),
     [

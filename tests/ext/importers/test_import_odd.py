@@ -306,6 +306,7 @@ def inspect_log(path, samples, **more):
     return path
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("lies", [False, True])
 def test_a_small_archive_of_inspect_that_unpacks_to_much_is_refused(tmp_path, lies):
     path = inspect_log(tmp_path / "log.eval", [("C", None)])
@@ -394,6 +395,7 @@ main()
 """
 
 
+@pytest.mark.release
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to its memory")
 @pytest.mark.parametrize(
     ("form", "content", "told"),

@@ -30,6 +30,7 @@ def test_a_spread_of_prompts_alone_is_the_variance_of_their_scores():
     assert draws is None
 
 
+@pytest.mark.release
 def test_planted_components_come_out_on_average():
     generator = np.random.default_rng(2)
     planted, records, each = (0.08, 0.05, 0.03), 60, 0.3

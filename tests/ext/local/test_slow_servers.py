@@ -61,6 +61,7 @@ RATES = [(16, True), (40, False), (16, False), (40, True), (400, True), (400, Fa
 """Tokens a second, and whether the server says what it is."""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("rate", "tells"), few(RATES, 2))
 def test_an_answer_that_takes_longer_than_the_timeout_is_asked_for_once(rate, tells, tmp_path):
     # At 16 tokens a second an answer takes 1.5 s, and the last of these waits for 3 s before it.
@@ -83,6 +84,7 @@ def test_no_more_requests_are_under_way_than_the_server_has_slots(tmp_path):
     assert all(one.outcome == "ok" for one in found.completions)
 
 
+@pytest.mark.release
 def test_an_answer_that_goes_silent_is_given_up(tmp_path):
     with slow(TEXT, rate=100, silent=5, slots=9) as server:
         found = ask(server, tmp_path, [to(server, "one")], timeout=0.5, patience=0.1)
@@ -98,6 +100,7 @@ def test_a_server_that_refuses_streams_is_asked_for_the_whole_answer(tmp_path):
         assert [body.get("stream") for body in server.requests] == [None, None]
 
 
+@pytest.mark.release
 def test_a_request_that_cannot_end_in_time_is_not_asked_again(tmp_path):
     with slow(TEXT, rate=20, streams=False) as server:
         short = [to(server, "one", max_tokens=10)]

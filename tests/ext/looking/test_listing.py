@@ -1,9 +1,7 @@
 import io
-import json
 import os
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from rich.console import Console
 
 from alps.errors import UsageError
 from alps.ext.looking.listing import age, list_runs
+from tests.endtoend import edit_json
 from tests.report_runs import make_hard_run, make_samples_run
 
 
@@ -50,12 +49,6 @@ def set_age(run: Path, seconds: float) -> None:
         os.utime(path, (then, then))
 
 
-def edit(path: Path, change: Callable[[dict], None]) -> None:
-    value = json.loads(path.read_text(encoding="utf-8"))
-    change(value)
-    path.write_text(json.dumps(value), encoding="utf-8")
-
-
 def test_the_newest_run_comes_first(runs):
     set_age(runs / "hard-run", 3 * 86_400)
     text = listed(runs)
@@ -72,11 +65,11 @@ def test_an_unfinished_run_tells_how_far_it_is(runs):
 
 
 def test_an_unknown_cost_is_a_dash_and_a_known_one_is_shown(runs):
-    edit(
+    edit_json(
         runs / "samples-run" / "summary.json",
         lambda value: value["calls"].update(http=3, cost=None),
     )
-    edit(
+    edit_json(
         runs / "hard-run" / "summary.json",
         lambda value: value["calls"].update(http=3, cost=0.12345),
     )
@@ -103,12 +96,12 @@ def test_an_unreadable_run_is_named_at_the_end(runs, broken):
     ],
 )
 def test_a_run_of_another_task_is_unreadable(runs, change, reason):
-    edit(runs / "hard-run" / "manifest.json", change)
+    edit_json(runs / "hard-run" / "manifest.json", change)
     assert reason in folded(listed(runs)).partition("Unreadable: ")[2]
 
 
 def test_a_summary_of_no_track_is_unreadable(runs):
-    edit(runs / "hard-run" / "summary.json", lambda value: value.update(tracks={}))
+    edit_json(runs / "hard-run" / "summary.json", lambda value: value.update(tracks={}))
     assert "not a run of this alps" in folded(listed(runs))
 
 
@@ -144,7 +137,7 @@ def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path):
 def test_a_long_name_is_folded_and_hostile_names_steer_nothing(runs):
     name = "extraction-" + "x" * 120
     shutil.copytree(runs / "samples-run", runs / name)
-    edit(
+    edit_json(
         runs / name / "manifest.json",
         lambda value: value["settings"].update(model="\x1b[2J[red]owned"),
     )

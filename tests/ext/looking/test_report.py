@@ -1,10 +1,8 @@
 import itertools
-import json
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,7 +19,7 @@ from alps.show.compare import compare_runs
 from alps.show.formatting import MEANINGS, number, signed
 from alps.tasks import TASKS, load_task
 from alps.tasks.record_parts import ScoredAnswer
-from tests.endtoend import run, task1, write_rows
+from tests.endtoend import edit_json, run, task1, write_rows
 from tests.few import few
 from tests.pages import Page, browser, look, tab_of
 from tests.report_runs import ARABIC, RECORDS, choose, make_hard_run, make_samples_run
@@ -67,16 +65,11 @@ def copied_run(place, tmp_path, monkeypatch):
     return Path(shutil.copytree(place / "hard-run", tmp_path / "copy"))
 
 
-def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    value = json.loads(path.read_text(encoding="utf-8"))
-    change(value)
-    path.write_text(json.dumps(value), encoding="utf-8")
-
-
 def read(out: Path) -> Page:
     return Page(out.read_text(encoding="utf-8"))
 
 
+@pytest.mark.release
 def test_the_same_run_gives_the_same_bytes_wherever_it_lies(pages, place, tmp_path):
     copy = Path(shutil.copytree(place / "hard-run", tmp_path / "elsewhere" / "hard-run"))
     probe = (
@@ -186,7 +179,7 @@ def test_ids_are_unique_and_every_table_has_headings(page):
 
 def test_an_embedded_judge_is_marked_as_not_comparable(pages, copied_run, tmp_path):
     assert "not comparable" in read(pages["samples"]).text
-    edit(copied_run / "summary.json", lambda summary: summary.update(comparable=True))
+    edit_json(copied_run / "summary.json", lambda summary: summary.update(comparable=True))
     assert "not comparable" not in read(write_report([copied_run], tmp_path / "out.html")).text
 
 
@@ -199,7 +192,7 @@ def test_an_unknown_cost_is_a_dash_and_never_zero(copied_run, tmp_path):
         "cost": None,
         "unpriced": 5,
     }
-    edit(copied_run / "summary.json", lambda summary: summary.update(calls=calls))
+    edit_json(copied_run / "summary.json", lambda summary: summary.update(calls=calls))
     page = read(write_report([copied_run], tmp_path / "out.html"))
     assert "– 5 without a price" in page.text
     assert "12,345" in page.text
@@ -256,10 +249,10 @@ def test_an_unfinished_run_is_refused(copied_run, tmp_path):
 
 
 def test_a_summary_of_something_else_is_refused(copied_run, tmp_path):
-    edit(copied_run / "summary.json", lambda summary: summary["tracks"]["task1"].pop("floors"))
+    edit_json(copied_run / "summary.json", lambda summary: summary["tracks"]["task1"].pop("floors"))
     with pytest.raises(RunFolderError, match="not a run of this alps"):
         write_report([copied_run], tmp_path / "out.html")
-    edit(copied_run / "summary.json", lambda summary: summary.update(tracks={}))
+    edit_json(copied_run / "summary.json", lambda summary: summary.update(tracks={}))
     with pytest.raises(RunFolderError, match="has no task"):
         write_report([copied_run], tmp_path / "out.html")
 
@@ -464,7 +457,7 @@ def test_a_run_below_a_baseline_and_one_with_failures_warn_on_the_first_screen(
         floor = next(iter(summary["tracks"]["task1"]["floors"].values()))
         floor["above"] = {**floor["above"], "value": -0.25, "low": -0.5, "high": -0.125}
 
-    edit(copied_run / "summary.json", worse)
+    edit_json(copied_run / "summary.json", worse)
     page = read(write_report([copied_run], tmp_path / "below.html"))
     assert "Δ -.250 [-.500, -.125]" in page.text
     assert "below a trivial baseline" in page.text

@@ -59,6 +59,7 @@ def folded(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", RECORDS)
 @pytest.mark.parametrize("colour", [False, True])
 def test_every_record_fits_eighty_columns_and_steers_no_terminal(hard_run, name, colour):

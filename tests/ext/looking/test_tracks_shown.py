@@ -4,7 +4,6 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from alps.show.formatting import number
 from alps.show.svg import Axis, axis_labels
 from alps.tasks import TaskOptions, load_task
 from alps.tasks.registry import track_title
-from tests.endtoend import run, summary, write_rows
+from tests.endtoend import edit_json, run, summary, write_rows
 from tests.few import few
 from tests.pages import Page, browser, look
 from tests.report_runs import choose, make_tracks_run
@@ -64,12 +63,6 @@ def page(page_file):
 @pytest.fixture
 def copied_run(tracks_run, tmp_path):
     return Path(shutil.copytree(tracks_run, tmp_path / "copy"))
-
-
-def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    value = json.loads(path.read_text(encoding="utf-8"))
-    change(value)
-    path.write_text(json.dumps(value), encoding="utf-8")
 
 
 def shown(folder: Path, word: str, *, full: bool = False) -> str:
@@ -153,13 +146,15 @@ def test_a_manifest_without_the_newer_settings_means_the_defaults(copied_run):
         tracks = value["data"]["tracks"]
         value["data"]["tracks"] = {name: tracks[name] for name in ("task2", "task3_d100")}
 
-    edit(copied_run / "manifest.json", age)
+    edit_json(copied_run / "manifest.json", age)
     assert options_of(open_run(copied_run).manifest.settings) == TaskOptions()
     assert "Old memories" in shown(copied_run, "bert")
 
 
 def test_a_track_that_the_settings_do_not_give_is_said(copied_run):
-    edit(copied_run / "manifest.json", lambda value: value["settings"].update(distractors="100"))
+    edit_json(
+        copied_run / "manifest.json", lambda value: value["settings"].update(distractors="100")
+    )
     with pytest.raises(
         RunFolderError, match=r"manifest\.json: its settings name no task 'task3_d300'"
     ):
@@ -230,7 +225,7 @@ def test_hostile_texts_of_every_task_stay_text(page):
 
 
 def test_the_page_says_which_figures_no_judge_has_a_part_in(copied_run, tmp_path):
-    edit(copied_run / "summary.json", lambda value: value.update(comparable=False))
+    edit_json(copied_run / "summary.json", lambda value: value.update(comparable=False))
     text = write_report([copied_run], tmp_path / "out.html").read_text(encoding="utf-8")
     _, *facts = text.partition('id="provenance"')[2].split("<dt>task</dt>")
     (retrieval,) = (one for one in facts if one.startswith("<dd>retrieval@100<"))
@@ -327,7 +322,7 @@ def test_pools_that_were_built_are_built_again_and_checked(tmp_path, monkeypatch
     assert found.problem is None
     assert len(found.by_id["query-1"].candidates) == 101
     assert "pool 101 candidates" in folded(shown(tmp_path / "built", "query-1"))
-    edit(
+    edit_json(
         tmp_path / "built" / "manifest.json",
         lambda value: value["data"]["tracks"]["task3_d100"].update(sha256="0"),
     )

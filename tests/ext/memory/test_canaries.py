@@ -131,6 +131,7 @@ def shown(told):
         }
 
 
+@pytest.mark.release
 def test_the_servers_were_told_the_keys_and_repeated_them(told):
     folder = told[0]
     assert {row["status"] for row in rows(folder / "erring" / "calls.jsonl")} == {200, 400, 500}

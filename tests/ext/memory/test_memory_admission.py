@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 import pytest
 
 from alps.ext.memory.admission import admit
+from alps.ext.memory.built_in import Turns
 from alps.ext.memory.connection import ClassConnection
 from alps.ext.memory.protocol import Hit, Opening
-from alps.ext.memory.turns import Turns
 
 
 class Sound(Turns):
@@ -385,12 +385,14 @@ async def _admitted(system, path, timeout):
         await connection.aclose()
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("system", "cause"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_adapter_is_caught_with_its_cause(system, cause, tmp_path):
     faults = [fault for fault in checked(system(), tmp_path, 0.5).values() if fault]
     assert any(part in fault for fault in faults for part in cause.split("|")), faults
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("system", CORRECT)
 def test_a_correct_adapter_is_admitted(system, tmp_path):
     faults = {name: fault for name, fault in checked(system(), tmp_path, 30).items() if fault}

@@ -57,6 +57,7 @@ class Declines:
         return Prediction(benchmark_id=sample.benchmark_id, track="personamem", outcome="refused")
 
 
+@pytest.mark.release
 def test_a_constant_refusal_has_what_a_reader_gets_that_declines(ran, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.path", [str(ROOT), *sys.path])
     folder, done = ran
@@ -74,6 +75,7 @@ def test_a_constant_refusal_has_what_a_reader_gets_that_declines(ran, tmp_path, 
     assert not (folder / "beside" / "refusal").exists()
 
 
+@pytest.mark.release
 def test_rows_that_were_run_are_not_run_again(ran):
     folder, done = ran
     stamps = {path: path.stat().st_mtime_ns for path in folder.glob("beside/*/predictions.jsonl")}

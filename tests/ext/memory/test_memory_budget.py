@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from alps import evaluate
+from alps.ext.memory.built_in import Turns
 from alps.ext.memory.protocol import Hit
 from alps.ext.memory.store import cut
-from alps.ext.memory.turns import Turns
 from tests.endtoend import rows, summary
 
 BUDGET = 256
@@ -26,6 +26,7 @@ class LongBest(Turns):
         return [replace(hit, text=f"{hit.text}\n{whole}") for hit in hits[:1]] + hits[1:]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "words",
     [

@@ -19,8 +19,8 @@ from alps.ext.memory.attribution import (
     shares,
     stage_of,
 )
+from alps.ext.memory.built_in import Turns
 from alps.ext.memory.diagnose import diagnose
-from alps.ext.memory.turns import Turns
 from alps.ext.personas.generate import generate
 from alps.ext.personas.settings import PersonaSettings
 from alps.judges.embedded import LexicalJudge
@@ -119,6 +119,7 @@ def run_of(folder, monkeypatch, system, **settings):
     return evaluate(**words, **fixed, **where, **settings).folder
 
 
+@pytest.mark.release
 def test_faults_planted_at_each_stage_are_attributed_to_it(planted, monkeypatch):
     folder, expected = planted
     found = diagnose(run_of(folder, monkeypatch, Planted(), name="run"))
@@ -143,6 +144,7 @@ class Closed(Planted):
         return super().search(user, query, k, at)
 
 
+@pytest.mark.release
 def test_what_no_search_finds_is_not_estimable_in_a_system_that_lists_nothing(planted, monkeypatch):
     folder, expected = planted
     ran = run_of(folder, monkeypatch, Closed(), name="closed", limit=70)

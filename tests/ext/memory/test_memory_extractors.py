@@ -9,11 +9,10 @@ import pytest
 
 from alps.errors import DataError, UsageError
 from alps.ext.memory.admission import admit
-from alps.ext.memory.built_in import check_boxed, open_boxed
+from alps.ext.memory.built_in import check_boxed, open_boxed, statements
 from alps.ext.memory.connection import ClassConnection
 from alps.ext.memory.extractor import PROMPT, LlmMemory
 from alps.ext.memory.protocol import MeteredEndpoint, Opening, Session, SpokenTurn
-from alps.ext.memory.turns import statements
 from tests.endtoend import write_rows
 from tests.loopback import Answer, serve
 

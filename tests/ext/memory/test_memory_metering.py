@@ -173,6 +173,7 @@ PLAIN = [{"role": "user", "content": "hello"}]
 IMAGE = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/x.png"}}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("more", "said"),
     [

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from alps.ext.memory.connection import MemoryFailed
-from alps.ext.memory.line_protocol import JsonLines, SpokenConnection
-from alps.ext.memory.mcp import McpTools
+from alps.ext.memory.line_protocol import JsonLines, McpTools, SpokenConnection
 from alps.ext.memory.protocol import Opening
 from alps.ext.memory.server import HttpConnection
 from alps.sizes import LARGEST_REPLY, LARGEST_TEXT
@@ -122,9 +121,9 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("pause", "said"),
-    [(0, "tools/list: more than 100 pages"), (0.6, "no answer within 2 s")],
+    ("pause", "said"), [(0, "tools/list: more than 100 pages"), (0.6, "no answer within 2 s")]
 )
 def test_a_list_of_tools_that_never_ends_is_given_up(tmp_path, pause, said):
     (tmp_path / "pages.py").write_text(PAGES.format(pause=pause))
@@ -161,6 +160,7 @@ for line in sys.stdin:
     assert len(said) < 300
 
 
+@pytest.mark.release
 def test_a_million_wrong_tools_are_one_line_and_no_gigabyte(tmp_path):
     script = """
 import json, sys

@@ -94,6 +94,7 @@ def test_a_system_is_admitted_and_its_tokens_are_those_of_the_server(
     assert set(connections) == {"127.0.0.1"}
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_run_again_asks_nobody_what_was_asked(system, tmp_path, monkeypatch):
     monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "kept"))
@@ -112,6 +113,7 @@ def test_a_run_again_asks_nobody_what_was_asked(system, tmp_path, monkeypatch):
     assert asked < script.calls  # by the admission, whose codes are drawn anew
 
 
+@pytest.mark.release
 def test_a_run_goes_on_once_its_models_are_heard_again(tmp_path, monkeypatch):
     monkeypatch.setenv("ALPS_CACHE", "off")
     models, working = ScriptedModels(), []
@@ -135,16 +137,14 @@ def test_a_run_goes_on_once_its_models_are_heard_again(tmp_path, monkeypatch):
 
 def test_models_that_nobody_would_ask_are_refused(tmp_path):
     for words, told in (
-        (
-            {"memory": "last:3"},
-            "memory=last:3 is not a memory system",
-        ),
+        ({"memory": "last:3"}, "memory=last:3 is not a memory system"),
         ({"memory": "bm25", "memory_llm": None}, "memory_llm_api_base= would change nothing"),
     ):
         with pytest.raises(UsageError, match=told):
             carried_out(tmp_path, "http://127.0.0.1:9/v1", **words)
 
 
+@pytest.mark.release
 def test_the_doctor_gives_a_system_its_models(alps):
     with serve(ScriptedModels()) as server:
         models = ("memory_llm=openai/scripted", f"memory_llm_api_base={server.url}")

@@ -106,6 +106,7 @@ def test_each_question_is_asked_before_what_comes_after_it_is_ingested(personas,
             assert known[call[1]] in ends[call[2]]
 
 
+@pytest.mark.release
 def test_a_run_that_goes_on_asks_nothing_again(personas, tmp_path):
     first = recalled(store(Watched(), personas, tmp_path), personas)
     system = Watched()

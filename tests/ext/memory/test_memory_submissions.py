@@ -154,6 +154,7 @@ def halved(found: list[dict[str, Any]]) -> None:
     of_phase(found, "ingest")["seconds"] /= 2
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "change", "code", "words"),
     [
@@ -212,6 +213,7 @@ CARDS = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("path", "value", "code", "words"), CARDS)
 def test_a_changed_card_is_refused_though_its_checksum_fits(copy, data, path, value, code, words):
     forge(copy, changed(path, value))
@@ -246,6 +248,7 @@ def test_a_failed_check_can_neither_be_taken_out_nor_be_scored(packed, data, tmp
     refused(verify(folder, Options(data=str(data))), "admission", "has scores, but was not")
 
 
+@pytest.mark.release
 def test_answers_that_are_the_memory_itself_follow_from_the_hits(tmp_path):
     run = make_run(tmp_path / "run", "task=extraction", "model=memory:rules")
     folder = pack(
@@ -356,6 +359,7 @@ def test_downloads_have_the_difference_and_how_systems_were_run(site):
     assert rows_of[0]["ahead_n"] == about["n"]
 
 
+@pytest.mark.release
 def test_hits_stand_on_the_pages_of_records(tmp_path):
     run = make_run(tmp_path / "run", "task=extraction", "model=memory:rules")
     pack(

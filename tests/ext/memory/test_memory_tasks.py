@@ -7,13 +7,13 @@ from dataclasses import asdict
 import pytest
 
 from alps.errors import UsageError
-from alps.ext.memory.admit_run import admitted, check_estimable
+from alps.ext.memory.built_in import Turns
 from alps.ext.memory.connection import ClassConnection
 from alps.ext.memory.journal import Diary
+from alps.ext.memory.part import admitted, check_estimable
 from alps.ext.memory.protocol import Opening
 from alps.ext.memory.reader import Direct
 from alps.ext.memory.store import Store
-from alps.ext.memory.turns import Turns
 from alps.parsing import parse_settings
 from alps.run.source import open_data
 from alps.run.start import run
@@ -42,6 +42,7 @@ def bm25(tmp_path_factory):
     return carried_out(out, task="extraction,update,retrieval", memory="bm25", k=10)
 
 
+@pytest.mark.release
 def test_retrieval_by_a_memory_is_that_of_its_retriever(bm25, tmp_path):
     by_itself = carried_out(tmp_path, task="retrieval", model="bm25")
     # The bank is said by the user: the word before each candidate moves the ranking a little.
@@ -78,6 +79,7 @@ def test_the_track_says_which_memory_answered_and_its_reader_did_not(bm25, tmp_p
     assert other.summary.tracks["task1"].scores["f1"] == bm25.summary.tracks["task1"].scores["f1"]
 
 
+@pytest.mark.release
 def test_rules_behind_a_memory_extract_what_they_extract_alone(tmp_path):
     alone = carried_out(tmp_path / "alone", task="extraction")
     stored = carried_out(tmp_path / "stored", task="extraction,retrieval", memory="rules", k=10)

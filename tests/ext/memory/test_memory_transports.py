@@ -4,17 +4,16 @@ import asyncio
 import importlib.util
 import json
 import sys
+from functools import cache
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from alps.errors import UsageError
-from alps.ext.memory.admit_run import checks_of
 from alps.ext.memory.connection import ClassConnection, MemoryFailed
-from alps.ext.memory.line_protocol import JsonLines, SpokenConnection
-from alps.ext.memory.mcp import McpTools
-from alps.ext.memory.part import memory_options
+from alps.ext.memory.line_protocol import JsonLines, McpTools, SpokenConnection
+from alps.ext.memory.part import checks_of, memory_options
 from alps.ext.memory.protocol import Opening, session_of
 from alps.ext.memory.resolve import check_memory
 from alps.ext.memory.settings import MemoryKeys
@@ -52,22 +51,25 @@ def carried_out(folder, *words):
 
 @pytest.fixture(scope="module")
 def ran(data, tmp_path_factory):
-    """Run once over each transport; return the folders."""
-    folders = {}
-    for way in WAYS:
-        folder = folders[way] = tmp_path_factory.mktemp(way)
+    """Return what runs once over a transport, and gives the folder."""
+
+    @cache
+    def over(way):
+        folder = tmp_path_factory.mktemp(way)
         with served(way, folder) as named:
             done = carried_out(folder, *WORDS, data, *named)
         assert [check.fault for check in done.summary.admission] == [""] * 24
         assert list(dict.fromkeys(task.name for task in done.tasks)) == TASKS
-    return folders
+        return folder
+
+    return over
 
 
 @pytest.mark.parametrize("way", WAYS[1:])
 @pytest.mark.parametrize("name", SAME)
 @pytest.mark.release
 def test_the_same_store_over_each_transport_has_the_same_scores(ran, way, name):
-    ours, theirs = ((ran[one] / "out" / name).read_text() for one in ("class", way))
+    ours, theirs = ((ran(one) / "out" / name).read_text() for one in ("class", way))
     assert ours == theirs
     assert ours.count('"outcome":"ok"') or name != SAME[0]
 
@@ -84,9 +86,10 @@ def secrets_of(sample):
     return [text for text in texts if len(text) > 15 and not any(text in one for one in said)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_sent_names_no_task_no_record_no_gold_and_no_option(ran, data, way):
-    sent = (ran[way] / "log").read_text()
+    sent = (ran(way) / "log").read_text()
     settings = parse_words([*WORDS, data], RunSettings)
     seen, tracks = set(), open_data(settings).tracks
     # The bank of retrieval, which is ingested, holds gold of other tasks.
@@ -101,7 +104,7 @@ def test_what_is_sent_names_no_task_no_record_no_gold_and_no_option(ran, data, w
                 assert text in bank or json.dumps(text)[1:-1] not in sent
     assert seen == {"extraction", "update", "utilization", "personamem"}
     for word in ("personamem", "utilization", "benchmark", "alpsbench", '"gold"'):
-        assert word not in sent.replace(str(ran[way]), "").lower(), word
+        assert word not in sent.replace(str(ran(way)), "").lower(), word
 
 
 @pytest.mark.parametrize("way", few(WAYS[1:] + WAYS[:1]))
@@ -127,7 +130,7 @@ def test_a_run_killed_again_and_again_ends_the_same_and_tells_nothing_settled_tw
             told.note_kill()
         finish(start(ROOT, *words, *named, ALPS_CACHE=str(tmp_path / "cache")))
     for name in SAME:
-        calm = (ran[way] / "out" / name).read_text().splitlines()
+        calm = (ran(way) / "out" / name).read_text().splitlines()
         both = [row for row in calm if json.loads(row)["track"].startswith(KILLED)]
         assert sorted((tmp_path / "out" / name).read_text().splitlines()) == sorted(both)
     assert told.settled()
@@ -160,6 +163,7 @@ async def answers(connection, folder):
         await connection.aclose()
 
 
+@pytest.mark.release
 @pytest.mark.skipif(LIBRARY is None, reason="the official library of MCP is not installed")
 def test_a_server_of_the_official_library_answers_as_the_class_does(tmp_path):
     command = f"{sys.executable} {memory_served.__file__} with_library {tmp_path / 'log'}"
@@ -169,6 +173,7 @@ def test_a_server_of_the_official_library_answers_as_the_class_does(tmp_path):
     assert [len(hits) for hits in theirs[0][2:6]] == [1, 2, 0, 2]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_the_doctor_checks_the_system_that_a_run_would_use(tmp_path, way):
     with served(way, tmp_path) as named:
@@ -188,6 +193,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.release
 def test_the_doctor_passes_what_env_names(tmp_path, monkeypatch):
     (tmp_path / "needs.py").write_text(NEEDS)
     monkeypatch.setenv("WANTED", "yes")
@@ -214,6 +220,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("query", "said", "starts"),
     [
@@ -308,7 +315,7 @@ def test_options_are_texts_as_they_were_typed():
 def test_the_path_that_a_system_is_given_tells_nothing(ran):
     opened = next(
         json.loads(line)
-        for line in (ran["class"] / "log").read_text().splitlines()[::-1]
+        for line in (ran("class") / "log").read_text().splitlines()[::-1]
         if json.loads(line)[0] == "open"
     )
     assert Path(opened[1]["folder"]).name in ("kept", "first", "second")

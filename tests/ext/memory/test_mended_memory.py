@@ -124,6 +124,7 @@ def asked(folder: Path, memory: str, *words: str) -> Finished:
     return run(folder, "run", *RECALL, f"memory={memory}", "out=out", *words)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", few(list(HOW)))
 @pytest.mark.parametrize("declared", [False, True], ids=["mended", "declared"])
 def test_what_keeps_facts_of_users_alone_learns_the_way_out_and_is_admitted_by_the_same_command(
@@ -178,10 +179,7 @@ def test_a_run_that_is_refused_at_its_end_leaves_no_answer_to_go_on_from(tmp_pat
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        (
-            "both roles are ingestd",
-            "no such check — did you mean 'both roles are ingested'?",
-        ),
+        ("both roles are ingestd", "no such check — did you mean 'both roles are ingested'?"),
         ("users are kept apart", "this check is mandatory; remove it from declares"),
     ],
 )

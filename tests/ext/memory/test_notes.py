@@ -37,6 +37,7 @@ def carried_out(out, **words):
     return run(parse_settings(given, RunSettings))
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("task", few(TASKS_FIRST))
 def test_a_model_keeps_notes_in_every_task_and_its_tokens_are_counted(task, tmp_path):
     keeper = NoteKeeper()

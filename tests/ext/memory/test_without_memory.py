@@ -99,6 +99,7 @@ def named(verification: Verification, code: str) -> list[str]:
     return [f"{one.where}: {one.what}" for one in verification.findings if one.code == code]
 
 
+@pytest.mark.release
 def test_a_run_without_memory_of_an_embedded_reader_is_made_again(made, data, tmp_path):
     honest = pack_memory(made / "rules", tmp_path, "honest")
     assert verify(honest, Options(data=str(data))).consistent
@@ -115,6 +116,7 @@ def test_warnings_of_rows_beside_a_run_are_kept(made, data, tmp_path):
     assert any("memory=none, which cannot be reproduced" in one for one in verification.unchecked)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("others", "changed", "unranked"),
     few(
@@ -193,6 +195,7 @@ def test_no_setting_of_its_own_keeps_a_reader_from_being_held_against_others(
     assert "difference is significant" in pages
 
 
+@pytest.mark.release
 def test_the_first_with_a_reader_is_said_to_be_held_against_nobody(made, data, tmp_path):
     shelf, options = tmp_path / "shelf", Options(data=str(data), reviewed=True)
     first = submitted(made / "own", shelf, "first")
@@ -218,6 +221,7 @@ def no_rows(folder: Path) -> None:
     (folder / f"memory-0/beside/none/{TRACK}/scores.jsonl").write_text("{\n")
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("spoil", few([no_rows, other_slug, no_card]))
 def test_a_neighbour_that_cannot_be_read_is_named_and_the_others_are_held_against(
     made, data, tmp_path, spoil

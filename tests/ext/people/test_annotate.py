@@ -15,9 +15,9 @@ import pytest
 from alps.errors import UsageError
 from alps.ext.people.annotate.export import export
 from alps.ext.people.annotate.items import gloss_in, open_work
-from alps.ext.people.annotate.journal import people_in, read_journal
+from alps.ext.people.annotate.labels import people_in, read_journal
+from alps.ext.people.annotate.page import application
 from alps.ext.people.annotate.seat import Seat
-from alps.ext.people.annotate.server import application
 from alps.judges.calibration_file import rubric_of
 from tests.annotate_work import NEEDED, TOKEN, label_all, made, plain_work, rated_run, related_run
 from tests.conftest import ROOT
@@ -140,6 +140,7 @@ def test_a_label_from_another_tab_is_kept_beside_and_the_page_says_so(work):
         assert kept == [(item, 1, False), (item, 0, True)]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("number", ["²", "٣" * 30, "9" * 400, "9" * 5_000, "-1", "1e999"])
 @pytest.mark.parametrize("field", ["place", "rows"])
 def test_a_number_of_any_form_breaks_no_page(work, field, number):
@@ -300,6 +301,7 @@ def test_a_job_that_a_run_has_not_leaves_no_folder_and_names_the_one_it_has(
     assert not folder.exists()
 
 
+@pytest.mark.release
 def test_the_folder_of_a_job_tells_of_that_job_alone(tmp_path):
     run = tmp_path / "run"
     assert alps_here("run", "task=all", "model=rules", "limit=2", f"out={run}").code == 0

@@ -290,6 +290,7 @@ def test_how_people_agree_on_gold_is_measured_on_what_is_exported(tmp_path):
     assert "set F1" in measured.out
 
 
+@pytest.mark.release
 def test_three_people_and_several_records_of_a_session_are_compared(tmp_path):
     words = ("task=all", "model=rules", "data=samples", "limit=3", "baseline_records=0")
     assert alps_here("run", *words, f"out={tmp_path / 'run'}").code == 0
@@ -351,6 +352,7 @@ def test_four_steps_lead_from_a_run_to_a_calibrated_judge(tmp_path):
     assert json.loads((out / "calibration.json").read_text())["judge_fingerprint"] is not None
 
 
+@pytest.mark.release
 def test_what_repeats_answer_alike_is_audited_once(tmp_path):
     run = tmp_path / "run"
     words = ("run", "task=extraction", "model=rules", "data=samples", "repeats=2")

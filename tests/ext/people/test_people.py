@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alps.ext.people.agreement.matching import publishers_pairs, rouge_l
+from alps.ext.people.agreement.gold import publishers_pairs, rouge_l
 from tests.annotated import PEOPLE, SESSIONS, session, write_annotations, write_rows
 from tests.conftest import ROOT
 from tests.tracks import Ran, alps_here
@@ -232,6 +232,7 @@ def real():
     return measured(REAL / "annotations")
 
 
+@pytest.mark.release
 @pytest.mark.real
 def test_the_published_agreement_comes_out_of_the_real_annotations(real):
     expected = {

@@ -171,6 +171,7 @@ def test_the_same_command_again_asks_nothing_and_writes_the_same_bytes(tmp_path)
     assert len(bytes_before) == 4
 
 
+@pytest.mark.release
 def test_a_killed_generation_goes_on_to_the_same_bytes(tmp_path):
     folders = {name: tmp_path / name for name in ("calm", "killed")}
     for folder in folders.values():
@@ -234,6 +235,7 @@ def test_no_cell_of_a_set_is_read_as_a_formula(tmp_path):
         assert [cell for cell in row.values() if plain_cell(cell).startswith("'")] == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -260,6 +262,7 @@ def test_a_persona_whose_texts_never_pass_is_left_out_and_named(tmp_path):
     assert "no persona could be written: persona 0: topics: 0 lists of items for 5" in done.stderr
 
 
+@pytest.mark.release
 def test_a_filter_drops_what_a_model_answers_without_the_history(tmp_path):
     with serve(Author()) as server:
         done = finish(
@@ -292,6 +295,7 @@ def is_first_by_alphabet(row):
     return options.index(min(options)) == "abcd".index(row["correct_answer"][1])
 
 
+@pytest.mark.release
 def test_a_budget_stops_a_generation_and_a_larger_one_goes_on(tmp_path):
     with serve(Author()) as server:
         small = finish(start(tmp_path, *words(server.url, "max_total_tokens=4000"), **ENVIRONMENT))

@@ -272,6 +272,7 @@ def disagreements(sample, track, read):
     return len(records), wrong
 
 
+@pytest.mark.few(2)
 @pytest.mark.real
 @pytest.mark.parametrize(("track", "count"), [("task1", 84), ("task2", 86)])
 @pytest.mark.parametrize(
@@ -291,8 +292,7 @@ def lexical_pairs(gold, answer):
         len(
             asyncio.run(
                 judge.answer(
-                    MatchQuestion(gold_items(read_memories(of_one).memories), predicted),
-                    about=name,
+                    MatchQuestion(gold_items(read_memories(of_one).memories), predicted), about=name
                 )
             ).pairs
         )

@@ -14,7 +14,7 @@ import pytest
 from alps import evaluate
 from alps.errors import UsageError
 from alps.ext.looking.report_page import write_report
-from alps.ext.memory.turns import Turns
+from alps.ext.memory.built_in import Turns
 from alps.ext.sizes.part import folder_of
 from alps.ext.sizes.tables import fronts
 from alps.parsing import parse_settings
@@ -137,6 +137,7 @@ def test_an_area_near_an_end_allows_for_records_that_fail_at_every_size():
     assert held >= 0.93 * draws
 
 
+@pytest.mark.release
 def test_a_killed_run_goes_on_and_ends_the_same(ran, tmp_path):
     words = [f"{name}={value}" for name, value in WORDS.items()]
     words += ["max_context_tokens=256,1k,4k", "out=out"]
@@ -183,6 +184,7 @@ def test_equal_contexts_are_asked_of_a_model_once(tmp_path, monkeypatch):
     assert all(one["score"] == first["score"] for one in others)
 
 
+@pytest.mark.release
 def test_answers_that_were_not_heard_at_a_smaller_size_fail_the_run(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
 
@@ -274,6 +276,7 @@ def test_what_is_beaten_and_cannot_be_told_from_the_front_ties_with_it(ran, tmp_
     assert standing["B 1,024"].ties == (standing["B 1,024"].corrected > 0.05)
 
 
+@pytest.mark.release
 def test_compare_shows_the_fronts_of_runs_at_several_sizes(ran, tmp_path):
     other = run(tmp_path / "other", memory="last:50").folder
     comparison = compare_runs([ran, other])
@@ -287,6 +290,7 @@ def test_compare_shows_the_fronts_of_runs_at_several_sizes(ran, tmp_path):
     assert "pareto" not in json.dumps(compare_runs([alone, twin]).as_json())
 
 
+@pytest.mark.release
 def test_the_page_draws_the_curves_of_several_runs_on_one_axis(ran, tmp_path):
     other = run(tmp_path / "other", memory="last:50").folder
     page = write_report([ran, other], tmp_path / "page.html").read_text(encoding="utf-8")
@@ -316,6 +320,7 @@ class Sized(Turns):
         return 10 * len(self.memories(user))
 
 
+@pytest.mark.release
 def test_a_system_that_declares_its_size_is_believed(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.path", [str(ROOT), *sys.path])
     run(

@@ -14,8 +14,8 @@ from rich.console import Console
 from alps.cli import cli
 from alps.exit_codes import guarded
 from alps.ext.sweeps import models_of
-from alps.ext.sweeps.board import SweepProgress, SweepRow, table_of
 from alps.ext.sweeps.plan import PlanError, SweepCell, read_plan
+from alps.ext.sweeps.progress import SweepProgress, SweepRow, table_of
 from alps.ext.sweeps.sweep import Swept, sweep
 from alps.ext.sweeps.table import SweepReport, SweptRun, report_sweep, write_sweep_page
 from alps.llm.client import Client, Endpoint
@@ -100,6 +100,7 @@ def test_a_run_that_ends_early_loses_no_answer_of_another(ledgers):
     assert ledgers[1].totals.calls == 1
 
 
+@pytest.mark.release
 def test_thirty_runs_use_one_limit_a_minute_together_and_hardly_pass_it():
     server, latency = Windows(most=600, seconds=60.0), random.Random(0)
     sent: list[tuple[float, bool]] = []
@@ -377,6 +378,7 @@ def keys(monkeypatch):
     monkeypatch.setenv("ALPS_CACHE", "off")
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("keys")
 def test_a_model_that_fails_stops_no_other_and_is_run_again_alone(tmp_path):
     refused = {"bad"}
@@ -411,6 +413,7 @@ def test_a_model_without_a_price_is_neither_free_nor_on_the_front(tmp_path):
     assert 'data-label="cost">–</td>' in page
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("keys")
 def test_all_runs_keep_one_limit_of_their_endpoint_and_one_budget(tmp_path):
     with serve(lambda body: Answer(MEMORY, delay=0.02)) as server:

@@ -95,7 +95,7 @@ def test_two_runs_stand_side_by_side(browser, place, width):
 
 
 def test_a_served_page_follows_a_run_that_goes_on(browser, place, tmp_path):
-    from alps.ext.view.server import application
+    from alps.ext.view.page import application
 
     folder = Path(shutil.copytree(place / "hard-run", tmp_path / "going-on"))
     (folder / "summary.json").unlink()
@@ -149,6 +149,7 @@ def test_an_empty_search_offers_to_clear_the_filters(browser, place):
         assert not page.is_visible("#clear")
 
 
+@pytest.mark.release
 def test_a_folder_that_holds_something_else_is_left_alone(place, tmp_path):
     assert alps_here("view", str(place / "hard-run"), f"out={place / 'hard'}").code == 0
     theirs = tmp_path / "theirs"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from alps.ext.histories.authors.beam import ABILITIES, PUBLISHED
+from alps.ext.histories.authors import ABILITIES, BEAM
 from alps.ext.histories.files import (
     SetChoice,
     SetFiles,
@@ -108,7 +108,7 @@ SET = CitedSet(
     files=_files,
     story=_story,
     kinds=dict.fromkeys(ABILITIES, ""),
-    authors=PUBLISHED,
+    authors=BEAM,
     rubrics=("point", "aligned"),
     expected=lambda choice: dict.fromkeys(ABILITIES, ASKED_OF[choice.size or SIZES[0]]),
     chosen={"size": SIZES},

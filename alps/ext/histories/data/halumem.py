@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.histories.authors.halumem import OUTCOME, PUBLISHED
+from alps.ext.histories.authors import HALUMEM, OUTCOME
 from alps.ext.histories.files import SetChoice, SetFiles, lines, listed, maybe_listed, role, text
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
@@ -80,7 +80,7 @@ SET = CitedSet(
     wanted=lambda choice: (NAMES[choice.set or "medium"],),
     files=_files,
     story=_story,
-    authors=PUBLISHED,
+    authors=HALUMEM,
     rubrics=(OUTCOME,),
     expected=lambda choice: {
         BOUNDARY: 828,

@@ -7,7 +7,9 @@ what is in them.
 from pathlib import Path
 
 from alps.errors import DataError, UsageError
-from alps.ext.histories.convert import (
+from alps.ext.histories.files import SetChoice, SetFiles
+from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
+from alps.ext.histories.sets import (
     HISTORIES,
     QUESTIONS,
     HistoryLines,
@@ -15,8 +17,6 @@ from alps.ext.histories.convert import (
     SessionRow,
     by_history,
 )
-from alps.ext.histories.files import SetChoice, SetFiles
-from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.histories.authors.locomo import PUBLISHED
+from alps.ext.histories.authors import ADVERSARIAL, LOCOMO
 from alps.ext.histories.files import (
     SetChoice,
     SetFiles,
@@ -25,7 +25,6 @@ from alps.ext.histories.files import (
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
 
-ADVERSARIAL = "5"
 _NUMBER = re.compile(r"session_(\d+)\Z")
 _TIME = "%I:%M %p on %d %B, %Y"
 # Six strings of evidence hold several ids, with spaces or semicolons between.
@@ -97,7 +96,7 @@ SET = CitedSet(
         "4": "single-hop; by Mem0 open-domain",
         ADVERSARIAL: "adversarial; left out by Mem0",
     },
-    authors=PUBLISHED,
+    authors=LOCOMO,
     rubrics=("generous",),
     expected=lambda choice: {"1": 282, "2": 321, "3": 96, "4": 841, ADVERSARIAL: 446},
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.histories.authors.longmemeval import PUBLISHED, RUBRICS
+from alps.ext.histories.authors import LONGMEMEVAL, TYPE_RUBRICS
 from alps.ext.histories.files import (
     SetChoice,
     SetFiles,
@@ -89,8 +89,8 @@ SET = CitedSet(
     wanted=lambda choice: NAMES[choice.set or "oracle"][:1],
     files=_files,
     story=_story,
-    authors=PUBLISHED,
-    rubrics=RUBRICS,
+    authors=LONGMEMEVAL,
+    rubrics=TYPE_RUBRICS,
     expected=lambda choice: {
         "single-session-user": 70,
         "single-session-assistant": 56,

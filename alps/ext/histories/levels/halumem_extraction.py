@@ -7,7 +7,7 @@ session ends with the points that it should have stored; sessions that only dist
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from alps.ext.histories.authors.halumem import EXTRACTION, extraction_score
+from alps.ext.histories.authors import EXTRACTION, extraction_score
 from alps.ext.histories.data.halumem import SET, TIME
 from alps.ext.histories.judging import COVERED, STATED, by_words, rate, rubric_of
 from alps.ext.histories.model import when

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from alps.ext.histories.authors.halumem import UPDATE, update_score
+from alps.ext.histories.authors import UPDATE, update_score
 from alps.ext.histories.data.halumem import SET
 from alps.ext.histories.judging import CHANGED, CHANGES, COVERED, by_words, rate, rubric_of
 from alps.ext.histories.levels.halumem_extraction import points_of

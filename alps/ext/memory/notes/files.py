@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 
+from alps.ext.memory.built_in import whole_turns
 from alps.ext.memory.notes.tool import (
     COMMANDS,
     READING,
@@ -33,7 +34,6 @@ from alps.ext.memory.notes.tool import (
     tool,
 )
 from alps.ext.memory.protocol import Hit, MeteredEndpoint, Opening, Session, Settled
-from alps.ext.memory.turns import whole_turns
 from alps.run.folder import write_json
 from alps.systems.retrievers import STOP_WORDS, TOKENS_VERSION, cut
 

@@ -13,6 +13,10 @@ AGREED = {"memories": "set_f1", "memory": "same_memory", "queries": "query_f1"}
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the rows as they are written."""
+        return self.model_dump(mode="json")
+
 
 class AgreementFigure(_Part):
     """A figure with its 95 % interval; `n` counts what `unit` names."""
@@ -98,10 +102,6 @@ class GoldAgreement(_Part):
         counts = [count.sessions for part in self.parts.values() for count in part.counts.values()]
         return sum(counts)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the rows as they are written."""
-        return self.model_dump(mode="json")
-
 
 class PairOfPeople(_Part):
     """How far two people agree under one rubric."""
@@ -137,7 +137,3 @@ class LabelAgreement(_Part):
     kind: Literal["labels"] = "labels"
     labels: str
     rubrics: dict[str, LabelledRow]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the rows as they are written."""
-        return self.model_dump(mode="json")

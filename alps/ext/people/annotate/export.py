@@ -1,6 +1,7 @@
 """Export of labels: label folders, gold in the release layout with a log of changes, queries.
 
-It says how far people moved their labels to what a judge or a draft says.
+Gold is what people keep, edit, reject and add. The export says how far people moved their labels to
+what a judge or a draft says.
 """
 
 from collections import Counter
@@ -8,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,10 +20,31 @@ from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.judge_of_run import JUDGE, read_judge_of_run
 from alps.ext.calibration.labels import ITEMS, LABELS, PEOPLE, SCALE, VERDICTS, read_scales
 from alps.ext.calibration.next_steps import after_export
-from alps.ext.people.annotate.decided import Decided, Which, decided
-from alps.ext.people.annotate.gold import ANNOTATED, MemoryChange, verified
-from alps.ext.people.annotate.items import RECORDS, SHOWN, LabelItem, Work, open_work, read_lines
-from alps.ext.people.annotate.journal import GivenLabel, before_shown, by_item, people_in
+from alps.ext.datasets.audit_records import conversation
+from alps.ext.people.annotate.items import (
+    EDIT,
+    NOTHING,
+    RECORDS,
+    REJECT,
+    SHOWN,
+    Answer,
+    LabelItem,
+    Work,
+    open_work,
+    read_lines,
+)
+from alps.ext.people.annotate.labels import (
+    Added,
+    Decided,
+    GivenLabel,
+    Ruling,
+    Which,
+    before_shown,
+    by_item,
+    decided,
+    people_in,
+)
+from alps.ext.people.annotate.making import FIELDS
 from alps.folders import path_fault, refuse_full, same_file
 from alps.jsonl import Row, dump, parse_json
 from alps.run.folder import write_json, write_whole
@@ -37,6 +59,11 @@ ANNOTATIONS, DRAFT = "annotations", "benchmark_data"
 
 # All fields together, where there are several.
 ALL = "all labels"
+
+# The name of the split that is written.
+ANNOTATED = "annotated"
+What = Literal["kept", "edited", "rejected", "added", "undecided"]
+_EMPTY = ("label_suggestion", "reasoning", "emotion", "preference_attitude", "updated_at")
 
 
 @dataclass(frozen=True)
@@ -393,3 +420,123 @@ def _compared(done: Exported) -> Iterator[str]:
         yield from (f"{first} {second}" for first, second in combinations(people, 2))
     elif len(people) == 2 or (done.people > 1 and (done.folder / ITEMS).is_file()):
         yield str(done.folder)
+
+
+@dataclass(frozen=True)
+class MemoryChange:
+    """Outcome of one memory.
+
+    Attributes:
+        by: Who says so.
+        adjudicated: Who decided, where people differed.
+        fields: By the name of each field that is another now, what it was and what it is.
+    """
+
+    record: str
+    memory_id: str
+    what: What
+    value: str
+    by: tuple[str, ...]
+    adjudicated: str | None = None
+    fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    def row(self) -> Row:
+        """Return the change as a line of the log has it."""
+        fields = {name: {"old": old, "new": new} for name, (old, new) in self.fields.items()}
+        return {**vars(self), "by": list(self.by), "fields": fields}
+
+
+def verified(record: Row, labels: Mapping[str, Decided]) -> tuple[Row, list[MemoryChange]] | None:
+    """Return the gold row of a record, and what changed in it; None where it is not finished."""
+    name, items = record["record"], record["gold"]["gold"]["memory_items"]
+    last = labels.get(f"{name}/+")
+    unseen = [item for item in items if f"{name}/{item['memory_id']}" not in labels]
+    if last is None or unseen or not any(map(_is_last, last.by.values())):
+        return None
+    kept: list[Row] = []
+    changes: list[MemoryChange] = []
+    for item in items:
+        one = labels[f"{name}/{item['memory_id']}"]
+        new = _new(item, one.answer, record)
+        changes.append(_change(name, item, new, one))
+        kept += [] if new is None else [new]
+    taken = {item["memory_id"] for item in items}
+    for added, ruling in last.added:
+        memory_id = _free_id(taken)
+        new = _new({}, _said_of(added, ruling), record)
+        if new is not None and (added.agreed or ruling is not None):
+            kept.append({"memory_id": memory_id, **dict.fromkeys(_EMPTY), **new})
+        changes.append(_addition(name, memory_id, added, ruling))
+    gold = {**record["gold"], "gold": {**record["gold"]["gold"], "memory_items": kept}}
+    return gold, changes
+
+
+def _is_last(answer: Answer) -> bool:
+    return bool(answer["verdict"] == NOTHING)
+
+
+def _new(item: Row, answer: Answer | None, record: Row) -> Row | None:
+    """Return a memory as people say it is; None where they reject it."""
+    if answer is None:
+        return item
+    return None if answer["verdict"] == REJECT else item | _fields(answer, record, item)
+
+
+def _fields(answer: Answer, record: Row, old: Row) -> Row:
+    """Return the fields that a person gives, with the words that show the memory.
+
+    Who marks no words names the turn alone: a quote out of it stays as it was.
+    """
+    was = old.get("evidence") or {}
+    session = was.get("session_id") or record["input"].get("session_id")
+    turn = answer["evidence"]
+    same = was.get("text") if was.get("utterance_index") == turn else None
+    text = answer["quote"] or same or conversation(record["input"])[turn][1]
+    fields = {name: answer[name] for name in FIELDS}
+    evidence = {"session_id": session, "utterance_index": turn, "text": text}
+    # A suggestion belongs to the label that it was made for.
+    if old and old.get("label") != answer["label"]:
+        fields["label_suggestion"] = None
+    return {**fields, "value": answer["value"], "evidence": evidence}
+
+
+def _change(record: str, old: Row, new: Row | None, one: Decided) -> MemoryChange:
+    what: What = "kept"
+    fields: dict[str, tuple[Any, Any]] = {}
+    if one.answer is None:
+        what = "undecided"
+    elif new is None:
+        what = "rejected"
+    else:
+        for name in ("value", *FIELDS, "evidence"):
+            if old.get(name) != new.get(name):
+                fields[name] = (old.get(name), new.get(name))
+        what = "edited" if fields or one.answer["verdict"] == EDIT else "kept"
+    by, decided = tuple(one.by), None if one.ruling is None else one.ruling.by
+    return MemoryChange(record, old["memory_id"], what, old["value"], by, decided, fields)
+
+
+def _said_of(one: Added, ruling: Ruling | None) -> Answer:
+    return one.answer if ruling is None else ruling.answer
+
+
+def _addition(record: str, memory_id: str, one: Added, ruling: Ruling | None) -> MemoryChange:
+    """Return what became of a memory that somebody adds."""
+    answer = _said_of(one, ruling)
+    what: What = "added"
+    if ruling is None and not one.agreed:
+        what = "undecided"
+    elif answer["verdict"] == REJECT:
+        what = "rejected"
+    value = answer.get("value", one.answer["value"])
+    by = None if ruling is None else ruling.by
+    return MemoryChange(record, memory_id, what, value, one.by, by)
+
+
+def _free_id(taken: set[str]) -> str:
+    """Return an id that no memory has, and take it."""
+    number = 1
+    while f"added-{number}" in taken:
+        number += 1
+    taken.add(f"added-{number}")
+    return f"added-{number}"

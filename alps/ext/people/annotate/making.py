@@ -14,8 +14,7 @@ from typing import Any
 
 from alps.data.release import open_split, read_track
 from alps.errors import UsageError
-from alps.ext.calibration.correct_again import judge_of_run
-from alps.ext.calibration.judge_of_run import JUDGE, JudgeCall, asked_in
+from alps.ext.calibration.judge_of_run import JUDGE, JudgeCall, asked_in, judge_of_run
 from alps.ext.calibration.labels import ITEMS
 from alps.ext.calibration.sample import draw_audit, draw_labels, rank
 from alps.ext.datasets.audit_records import at, conversation, dicts_at, text_at, track_folders

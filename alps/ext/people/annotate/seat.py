@@ -16,7 +16,6 @@ from alps.ext.calibration.label_rows import Value
 from alps.ext.calibration.labels import SCALE, read_scales
 from alps.ext.calibration.next_steps import export_command, how_to_correct_f1, purpose_of
 from alps.ext.calibration.sample import rank
-from alps.ext.people.annotate.decided import LabelDifference, differing
 from alps.ext.people.annotate.items import (
     ADD,
     Answer,
@@ -28,12 +27,14 @@ from alps.ext.people.annotate.items import (
     open_work,
     read_answer,
 )
-from alps.ext.people.annotate.journal import (
+from alps.ext.people.annotate.labels import (
     GivenLabel,
+    LabelDifference,
     LabelJournal,
     Stage,
     before_shown,
     by_item,
+    differing,
     people_in,
 )
 

@@ -1,8 +1,8 @@
-"""Sets written in the form of one's own, and answers that others recorded put to their questions.
+"""Sets: their list, one written in the form of one's own, and answers that others recorded.
 
-`histories.jsonl` has a session a line, `questions.jsonl` a question a line. `alps import` reads
-result files of many forms into rows of one form; here each row finds its question, so that the
-answers are scored as if they had been given here.
+In that form `histories.jsonl` has a session a line, `questions.jsonl` a question a line. `alps
+import` reads result files of many forms into rows of one form; here each row finds its question, so
+that the answers are scored as if they had been given here.
 """
 
 from collections import Counter, defaultdict
@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError
+from rich.console import Console
 
 from alps.errors import DataError, UsageError, closest
 from alps.ext.histories import READERS, SETS
-from alps.ext.histories.book import Book, find, open_book, stories
+from alps.ext.histories.book import Book, find, known_defects, open_book, stories
 from alps.ext.histories.files import JsonSlice, Role, SetChoice, lines
 from alps.ext.histories.judging import OUTCOMES
 from alps.ext.histories.model import CitedSet, Scoring, SetQuestion, Story
+from alps.ext.histories.settings import AnswersSettings, ConvertSettings
 from alps.extension import load
 from alps.jsonl import Row, dump, scan
-from alps.keys import DATA, FrozenSettings, HomePath
 from alps.schema import FrozenRow
 from alps.show.formatting import counted
+from alps.show.table import Table, named, print_parts, row_of, thousands
 from alps.text import fold
 
 HISTORIES, QUESTIONS = "histories.jsonl", "questions.jsonl"
@@ -79,18 +81,38 @@ class HistoryLines:
         return _rows(self.sessions, SessionRow), _rows(self.questions, QuestionRow)
 
 
-class SetSettings(FrozenSettings):
-    """Set and output folder of a conversion."""
+@dataclass(frozen=True)
+class Sets:
+    """All sets that there are readers of."""
 
-    task: str = Field(description="name of the data set")
-    data: str = Field("samples", description=DATA)
-    out: HomePath = Field(description="folder to write")
-    set: str | None = Field(None, description="file of the data set, if it has several")
-    size: str | None = Field(None, description="size of the data set, if it has several")
+    sets: tuple[CitedSet, ...]
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return them as JSON values."""
+        rows = []
+        for one in self.sets:
+            row: dict[str, Any] = {"task": one.name, "title": one.title, "licence": one.licence}
+            row |= {"language": one.language, "from": one.source}
+            row["questions"] = dict(one.expected(SetChoice()))
+            rows.append({**row, "known_defects": len(known_defects(one.name))})
+        return rows
 
 
-class ConvertSettings(SetSettings):
-    """What `alps data convert` takes."""
+def list_sets() -> Sets:
+    """Return the sets by the names of their tasks."""
+    return Sets(tuple(load(f"{READERS}.{name}:SET") for name in SETS))
+
+
+def print_sets(found: Sets, console: Console) -> None:
+    """Print a table of them."""
+    rows = []
+    for one in found.sets:
+        asked = sum(one.expected(SetChoice()).values())
+        questions = thousands(asked) if asked else "–"
+        rows.append(row_of(one.name, one.licence, one.language, questions, one.source))
+    columns = ("licence", "language", "questions", "source")
+    table = Table("Sets of histories and questions", [named("task"), *map(named, columns)], rows)
+    print_parts(console, [table], ())
 
 
 def _set_of(name: str) -> CitedSet:
@@ -182,15 +204,6 @@ def _write(folder: Path, stories: Iterable[Story]) -> tuple[int, int]:
                 questions += 1
                 asked.write(dump(_question_row(question)))
     return histories, questions
-
-
-class AnswersSettings(SetSettings):
-    """What `alps data answers` takes."""
-
-    imported: HomePath = Field(description="the folder that alps import wrote")
-    system: str | None = Field(
-        None, description="system whose answers to convert, if there are several"
-    )
 
 
 def write_answers(settings: AnswersSettings) -> str:

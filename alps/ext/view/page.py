@@ -1,6 +1,7 @@
-"""Records of some runs: a searchable line each, and the record's view.
+"""The page of `alps view`: the records of runs, a searchable line each, written or served.
 
-On the page they are files: an index to search in, and the records in parts that scripts fetch.
+The page loads an index to search in, and the records in parts. Where it is written, these are files
+beside it; where it is served, runs may be under way, and records are read when they are asked for.
 """
 
 import json
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from alps.errors import RunFolderError, UsageError
 from alps.ext.looking.record import build_view, opening_of_sample, record_card
+from alps.ext.view.loopback import application_of
 from alps.jsonl import Row
-from alps.run.opened import AnswerKey, RunFolder, Samples, read_wanted, state_of
+from alps.run.opened import AnswerKey, RunFolder, Samples, open_run, read_wanted, state_of
 from alps.show.caveats import judge_of
 from alps.show.formatting import letter_of, metric_title
 from alps.show.html import TEMPLATES as REPORT
@@ -23,9 +25,13 @@ from alps.tasks import Task
 from alps.tasks.base import texts_of
 from alps.tasks.record_parts import AnsweredRecord
 from alps.tasks.registry import track_title
+from alps.text import whole_number
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 CHUNK = 200
 """Records that are fetched together when one of them is shown."""
@@ -44,6 +50,9 @@ POLICY = (
     "img-src data:; form-action 'none'; base-uri 'none'"
 )
 _MARK = '<meta name="generator" content="alps view">'
+
+
+_SCRIPT = "text/javascript; charset=utf-8"
 
 
 @dataclass(frozen=True)
@@ -273,3 +282,71 @@ def _refuse_others(out: Path) -> None:
         raise UsageError(f"out={out}: the folder holds something else; name another one")
     if out.exists() and not out.is_dir():
         raise UsageError(f"out={out}: a file is there; name a folder")
+
+
+class _Desk:
+    """The records as they were when a page last asked for its index."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
+        self._version, self._records = self._found(), self._read({})
+
+    def _read(self, openings: Mapping[tuple[str, str], str]) -> RecordLines:
+        return RecordLines([open_run(folder) for folder in self._folders], openings)
+
+    def _found(self) -> int:
+        """Return what grows with the journals of the runs."""
+        sizes = 0
+        for folder in self._folders:
+            for journal in ("predictions.jsonl", "scores.jsonl"):
+                path = folder / journal
+                sizes += path.stat().st_size if path.is_file() else 0
+        return sizes
+
+    def version(self, request: "Request") -> "Response":
+        """Answer with a number that changes when there is more to show."""
+        from starlette.responses import PlainTextResponse
+
+        return PlainTextResponse(str(self._found()))
+
+    def index(self, request: "Request") -> "Response":
+        """Answer with the index, read again where the runs went on."""
+        from starlette.responses import Response
+
+        if (found := self._found()) != self._version:
+            self._version, self._records = found, self._read(self._records.openings)
+        return Response(index_script(self._records, self._version), media_type=_SCRIPT)
+
+    def records(self, request: "Request") -> "Response":
+        """Answer with a part of the records."""
+        from starlette.responses import PlainTextResponse, Response
+
+        number = whole_number(request.path_params["number"])
+        if number is None or number >= self._records.chunks:
+            return PlainTextResponse("not found", 404)
+        return Response(chunk_script(self._records, number), media_type=_SCRIPT)
+
+
+def application(folders: Sequence[Path], token: str) -> "Starlette":
+    """Return the application that serves records of runs to holders of the token."""
+    from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse
+    from starlette.routing import Route
+
+    desk = _Desk(folders)
+    known = assets()
+
+    def show(request: "Request") -> "Response":
+        return HTMLResponse(page(live=True))
+
+    def asset(request: "Request") -> "Response":
+        path = known.get(request.path_params["name"])
+        return PlainTextResponse("not found", 404) if path is None else FileResponse(path)
+
+    routes = [
+        Route("/", show),
+        Route("/version", desk.version),
+        Route("/index.js", desk.index),
+        Route("/records/{number}.js", desk.records),
+        Route("/{name}", asset),
+    ]
+    return application_of(routes, token)

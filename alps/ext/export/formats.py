@@ -1,16 +1,31 @@
-"""Export of runs in one of the formats that `alps export` knows."""
+"""Formats that `alps export` knows, its settings, and the export of runs in one of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
 
 from alps.errors import RunFolderError, UsageError
-from alps.ext.export.settings import ExportSettings, Target
 from alps.folders import refuse_full
-from alps.run.opened import RunFolder, open_run, refuse_same_names
+from alps.keys import FrozenSettings, HomePath
 
-Writer = Callable[[Sequence[RunFolder], Path], list[Path]]
+if TYPE_CHECKING:
+    from alps.run.opened import RunFolder
+
+Target = Literal["csv", "parquet", "hf", "inspect", "mlflow", "wandb"]
+
+
+class ExportSettings(FrozenSettings):
+    """Settings of `alps export`."""
+
+    format: Target = Field(description="csv, parquet, hf, inspect, mlflow or wandb")
+    out: HomePath = Field(description="folder to write")
+
+
+Writer = Callable[["Sequence[RunFolder]", Path], list[Path]]
 
 
 @dataclass(frozen=True)
@@ -39,6 +54,8 @@ def export_runs(folders: Sequence[Path], settings: ExportSettings) -> list[Path]
             not installed, or there is something in the folder.
         RunFolderError: If a run, or the folder, can't be read or written.
     """
+    from alps.run.opened import open_run, refuse_same_names
+
     out, form = Path(settings.out), _FORMATS[settings.format]
     # The name of its folder is a run's in every table.
     refuse_same_names(folders)

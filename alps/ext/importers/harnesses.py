@@ -1,18 +1,28 @@
-"""Results of the Agent Memory Benchmark: one JSON file a run, gzipped or not.
+"""Results of harnesses that run several benchmarks: the Agent Memory Benchmark, and OmniMemEval.
 
-Source: `src/memory_bench/models.py` and `dataset/` of vectorize-io/agent-memory-benchmark.
+Sources: `src/memory_bench/models.py` and `dataset/` of vectorize-io/agent-memory-benchmark, one
+JSON file a run, gzipped or not; `scripts/locomo/locomo_eval.py` and `scripts/longmemeval/` of
+MemTensor/OmniMemEval, `…_locomo_judged.json` and `…_lme_judged.json`.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from alps.errors import DataError
-from alps.ext.importers.longmemeval import ABSTENTION
-from alps.ext.importers.reading import Foreign, ImportedAnswer, Listed, Text, read_file
+from alps.ext.importers.benchmarks import ABSTENTION, ADVERSARIAL, CATEGORIES
+from alps.ext.importers.reading import (
+    Foreign,
+    ImportedAnswer,
+    Listed,
+    Numbered,
+    Text,
+    read_file,
+    refuse_off_scale,
+)
 
 _CONVERSATIONS = ("sample_id", "conversation_id", "user_id")
 _TYPES = ("question_type", "question_category", "category")
@@ -28,8 +38,11 @@ _LONGMEMEVAL = "longmemeval"
 _SLACK = 5e-5
 """How far a file's own accuracy may be from that of its rows: it may be rounded."""
 
+# On LongMemEval; the run's own version stands before the number of the question.
+_USER = re.compile(r"\A(lme_exper_user_)(?:.*_)?(\d+)\Z", re.DOTALL)
 
-class _Result(Foreign):
+
+class _AmbResult(Foreign):
     query_id: Text
     query: Text
     answer: Text
@@ -39,14 +52,14 @@ class _Result(Foreign):
     meta: dict[str, Any] = Field(default_factory=dict)
 
 
-class _Run(Foreign):
+class _AmbRun(Foreign):
     """A run; older ones have no name but that of their memory."""
 
     run_name: str | None = None
     memory_provider: str | None = None
     dataset: str
     accuracy: float
-    results: Listed[_Result]
+    results: Listed[_AmbResult]
 
 
 def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
@@ -57,13 +70,12 @@ def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
     Raises:
         DataError: If it has another form.
     """
-    run: _Run = read_file(path, _Run)
+    run: _AmbRun = read_file(path, _AmbRun)
     answers: list[ImportedAnswer] = []
     # As there, the rows without one then do not count.
     continuous = any(row.score is not None for row in run.results)
     for number, row in enumerate(run.results):
-        if row.score is not None and not 0 <= row.score <= 1:
-            raise DataError("no score from 0 to 1", path=path, field=f"results.{number}.score")
+        refuse_off_scale(row.score, path, f"results.{number}.score")
         category = _first(row, _TYPES) or "unknown type"
         if run.dataset == _LOCOMO:
             category = _IN_LOCOMO.get(category, category)
@@ -85,7 +97,7 @@ def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
     return answers, list(_own_accuracy(path, answers, run.accuracy))
 
 
-def _abstains(run: _Run, row: _Result, category: str) -> bool:
+def _abstains(run: _AmbRun, row: _AmbResult, category: str) -> bool:
     # LongMemEval has no type for such questions: their ids tell them.
     return category == _ABSTENTION or (run.dataset == _LONGMEMEVAL and ABSTENTION in row.query_id)
 
@@ -98,9 +110,58 @@ def _own_accuracy(path: Path, answers: Sequence[ImportedAnswer], said: float) ->
         yield f"{path.name}: the stated accuracy is {said:.2%}, but the rows give {share:.2%}"
 
 
-def _first(row: _Result, names: tuple[str, ...]) -> str | None:
+def _first(row: _AmbResult, names: tuple[str, ...]) -> str | None:
     """Return the first of these facts that is known of the question."""
     for name in names:
         if row.meta.get(name):
             return str(row.meta[name])
     return None
+
+
+class _Graded(Foreign):
+    """One answer with the verdict of each draw of the judge; without any where it was skipped."""
+
+    question: Text
+    category: Text
+    answer: Text | None = None
+    llm_judgments: dict[str, bool | None] = Field(default_factory=dict)
+    golden_answer: Text | None
+
+
+def _as_list(value: object) -> object:
+    # LoCoMo has a list for each conversation, LongMemEval one answer, or a list of one.
+    return [value] if isinstance(value, dict) else value
+
+
+_Grades = Annotated[Listed[_Graded], BeforeValidator(_as_list)]
+
+
+def read_omnimemeval(path: Path, system: str) -> list[ImportedAnswer]:
+    """Read judged answers: the score is the share of the judge's draws that call it correct.
+
+    Raises:
+        DataError: If it has another form.
+    """
+    groups: dict[str, list[_Graded]] = read_file(path, dict[str, _Grades])
+    answers, numbered = [], Numbered()
+    for user, graded in groups.items():
+        # Two runs would have no question in common.
+        conversation = _USER.sub(r"\1\2", user)
+        for row in graded:
+            draws = [draw for draw in row.llm_judgments.values() if draw is not None]
+            category = CATEGORIES.get(row.category, row.category)
+            answers.append(
+                ImportedAnswer(
+                    system=system,
+                    id=numbered.of(conversation, row.question),
+                    conversation=conversation,
+                    category=category,
+                    question=row.question,
+                    gold=row.golden_answer,
+                    answer=row.answer,
+                    score=fmean(draws) if draws else None,
+                    abstains=category == ADVERSARIAL,
+                    unread=row.unread,
+                )
+            )
+    return answers

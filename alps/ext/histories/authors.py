@@ -1,0 +1,376 @@
+"""Scores of sets as their authors compute them, for comparison with published figures.
+
+LoCoMo (`task_eval/evaluation.py` of snap-research/locomo): the F1 of stemmed words, by a rule for
+each category.
+
+LongMemEval (`src/evaluation/evaluate_qa.py` and `print_qa_metrics.py` of xiaowu0162/LongMemEval): a
+judge with a rule for each type of question. Three figures are called accuracy there: over
+questions, over the six types, and of abstention alone.
+
+BEAM (`src/evaluation` of mohammadtavakoli78/BEAM): nuggets that are judged one by one, and the
+order of events. Its code cuts every half mark to nothing in nine of ten abilities, and takes for
+the tenth no nuggets but the agreement of two orders. Others keep half marks throughout: both are
+scored, and kept apart.
+
+HaluMem (`eval/evaluation.py` of IAAR-Shanghai/HaluMem): answers are correct, or hallucinated, or
+leave something out. Recall is the share of points that are covered whole; accuracy is the mean half
+mark of stored memories, target accuracy that of those which points are about. F1 is of target
+accuracy and recall, over all sessions. A judgement that failed leaves its session unscored, as in
+the authors' figures called valid. Of changes, those for which a search found nothing count as
+omissions here; the authors move them to recall, so that the denominator differs by system: their
+rate is next to ours.
+"""
+
+import math
+import re
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from alps.ext.histories.judging import CHANGED, CHANGES, COVERED, STATED
+from alps.ext.histories.model import Authors, Marks, SetQuestion
+from alps.ext.histories.points import PointsSample
+from alps.ext.histories.porter import stem
+from alps.tasks.metrics import HarmonicMean, Inference, MacroRatio, Metric, MicroRatio, Needs
+
+Scores = tuple[dict[str, float], dict[str, float]]
+_RATED = Needs(rating=True)
+_RESAMPLED = Inference(resampled=True)
+MULTI_HOP, OPEN_DOMAIN, ADVERSARIAL = "1", "3", "5"
+REFUSALS = ("no information available", "not mentioned")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_LEFT_OUT = re.compile(r"\b(a|an|the|and)\b")
+
+
+def words_of(text: str) -> Counter[str]:
+    """Return the stems of the words that are compared."""
+    bare = text.replace(",", "").lower().translate(_PUNCTUATION)
+    return Counter(stem(word) for word in _LEFT_OUT.sub(" ", bare).split())
+
+
+def f1(answer: str, gold: str) -> float:
+    """Return the F1 of two texts; 0 where they share no word."""
+    said, meant = words_of(answer), words_of(gold)
+    shared = (said & meant).total()
+    if not shared:
+        return 0.0
+    precision, recall = shared / said.total(), shared / meant.total()
+    return 2 * precision * recall / (precision + recall)
+
+
+def f1_of_parts(answer: str, gold: str) -> float:
+    """Return the mean over the parts of the gold of the best F1 of a part of the answer."""
+    said = [part.strip() for part in answer.split(",")]
+    return fmean(max(f1(one, part.strip()) for one in said) for part in gold.split(","))
+
+
+def score_of(category: str, answer: str, gold: str) -> float:
+    """Return the score of one answer, in [0, 1]."""
+    if category == ADVERSARIAL:
+        return float(any(said in answer.lower() for said in REFUSALS))
+    if category == MULTI_HOP:
+        return f1_of_parts(answer, gold)
+    return f1(answer, gold.split(";", maxsplit=1)[0].strip() if category == OPEN_DOMAIN else gold)
+
+
+def _locomo_score(question: SetQuestion, answer: str | None, marks: Marks) -> Scores:
+    value = score_of(question.kind, answer or "", question.answer) if answer else 0.0
+    scores = {"f1": value}
+    if question.kind != ADVERSARIAL:
+        scores["f1_1_to_4"] = value
+        if "generous" in marks:
+            scores["generous"] = marks["generous"]
+        elif answer is None:
+            scores["generous"] = 0.0
+    return scores, {}
+
+
+def _locomo_rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
+    return () if question.kind == ADVERSARIAL else (("generous", question.answer),)
+
+
+LOCOMO = Authors(
+    metrics=(
+        Metric("f1", "authors' F1, 1 to 5", judged=False, inference=_RESAMPLED),
+        Metric("f1_1_to_4", "  1 to 4", judged=False, inference=_RESAMPLED),
+        Metric(
+            "generous",
+            "Mem0's generous judge, 1 to 4",
+            optional=True,
+            inference=_RESAMPLED,
+        ),
+    ),
+    rubrics=_locomo_rubrics,
+    score=_locomo_score,
+    judged="generous",
+)
+
+
+TYPES = (
+    *("single-session-user", "single-session-assistant", "single-session-preference"),
+    *("multi-session", "temporal-reasoning", "knowledge-update"),
+)
+_OF_TYPE = {
+    "single-session-preference": "type_guide",
+    "temporal-reasoning": "type_time",
+    "knowledge-update": "type_update",
+}
+TYPE_RUBRICS = ("guide", "type_answer", "type_time", "type_update", "type_guide", "type_absent")
+
+
+def rubric_of_type(question: SetQuestion) -> str:
+    """Return the name of the rubric by which the authors judge a question."""
+    return "type_absent" if question.abstains else _OF_TYPE.get(question.kind, "type_answer")
+
+
+def _longmemeval_rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
+    return ((rubric_of_type(question), question.answer),)
+
+
+def _longmemeval_score(question: SetQuestion, answer: str | None, marks: Marks) -> Scores:
+    by = rubric_of_type(question)
+    if answer is not None and by not in marks:
+        return {}, {}
+    value = 0.0 if answer is None else float(marks[by])
+    scores = {"by_type": value}
+    if question.abstains:
+        scores["by_type_absent"] = value
+    kind = _field(question.kind)
+    return scores, {f"right_{kind}": value, f"asked_{kind}": 1.0}
+
+
+def _field(kind: str) -> str:
+    return kind.replace("-", "_")
+
+
+LONGMEMEVAL = Authors(
+    metrics=(
+        Metric(
+            "by_type",
+            "authors' accuracy, by question",
+            optional=True,
+            needs=_RATED,
+            inference=_RESAMPLED,
+        ),
+        Metric(
+            "by_type_mean",
+            "  mean of the six types",
+            MacroRatio(
+                tuple(((f"right_{_field(kind)}", f"asked_{_field(kind)}"),) for kind in TYPES)
+            ),
+            optional=True,
+            needs=_RATED,
+        ),
+        Metric(
+            "by_type_absent",
+            "  abstention alone",
+            optional=True,
+            needs=_RATED,
+            inference=_RESAMPLED,
+        ),
+    ),
+    rubrics=_longmemeval_rubrics,
+    score=_longmemeval_score,
+    judged="by_type",
+)
+
+
+ORDERING = "event_ordering"
+ABILITIES = (
+    *("abstention", "contradiction_resolution", ORDERING, "information_extraction"),
+    *("instruction_following", "knowledge_update", "multi_session_reasoning"),
+    *("preference_following", "summarization", "temporal_reasoning"),
+)
+ALIGNED = "aligned"
+
+
+def order_agreement(nuggets: Sequence[str], lines: Sequence[str], found: Sequence[int]) -> float:
+    """Return (τ_b + 1) / 2 between the order of nuggets and of the lines of an answer.
+
+    What is in one of them alone is ranked last in the other, all of it tied.
+
+    Args:
+        nuggets: In their order.
+        lines: Those of the answer.
+        found: For each line the nugget that it tells, by position, or -1.
+    """
+    from scipy.stats import kendalltau
+
+    named = list(lines)
+    for number, place in enumerate(found):
+        if place >= 0:
+            named[number] = nuggets[place]
+    union = list(dict.fromkeys((*nuggets, *named)))
+    last = len(union) + 1
+    ranks = []
+    for listed in (nuggets, named):
+        places = {item: place for place, item in enumerate(listed, start=1)}
+        ranks.append([places.get(item, last) for item in union])
+    tau = float(kendalltau(ranks[0], ranks[1], variant="b").statistic)
+    # Where all ranks of one side are equal there is no τ.
+    return 0.0 if math.isnan(tau) else (tau + 1) / 2
+
+
+def lines_of(answer: str) -> list[str]:
+    """Return the lines of an answer, the empty ones too."""
+    return answer.split("\n")
+
+
+def _paired(question: SetQuestion, answer: str) -> tuple[Sequence[str], Sequence[str]]:
+    return (question.points, lines_of(answer)) if question.kind == ORDERING else ((), ())
+
+
+def _beam_score(question: SetQuestion, answer: str | None, marks: Marks) -> Scores:
+    points = [marks[name] for name in marks if name.startswith("point ")]
+    if answer is not None and not points:
+        return {}, {}
+    n = len(points) or 1
+    half = sum(points) / 2 / n
+    counts = {f"half_{question.kind}": half, f"asked_{question.kind}": 1.0}
+    whole = sum(mark == 2 for mark in points) / n
+    if question.kind == ORDERING:
+        whole = _ordered(question, answer, marks)
+    return {"half_marks": half}, {**counts, f"int_{question.kind}": whole}
+
+
+def _ordered(question: SetQuestion, answer: str | None, marks: Marks) -> float:
+    if answer is None:
+        return 0.0
+    lines = lines_of(answer)
+    found = [int(marks.get(f"{ALIGNED} {place}", -1)) for place in range(len(lines))]
+    return order_agreement(question.points, lines, found)
+
+
+def _mean(name: str, title: str, counted: str) -> Metric:
+    groups = tuple(((f"{counted}_{kind}", f"asked_{kind}"),) for kind in ABILITIES)
+    return Metric(name, title, MacroRatio(groups), optional=True, needs=Needs(rating=True))
+
+
+BEAM = Authors(
+    metrics=(
+        Metric("half_marks", "nuggets, half marks", optional=True),
+        _mean("half_marks_mean", "  mean of the abilities", "half"),
+        _mean("authors", "authors' score: no half marks, and τ", "int"),
+    ),
+    rubrics=lambda question: (),
+    score=_beam_score,
+    judged="half_marks",
+    paired=_paired,
+)
+
+
+OUTCOME = "outcome"
+RATES = ("hallucination", "omission", "correct")
+COUNTS = (
+    *("points", "covered", "weights", "weighted", "wrong", "left_out"),
+    *("stored", "stored_right", "included", "included_right"),
+)
+
+
+def _halumem_rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
+    facts = "".join(f"\n- {fact}" for fact in question.more.get("facts", ()))
+    return ((OUTCOME, f"{question.answer}\nFacts:{facts or ' none'}"),)
+
+
+def _halumem_score(question: SetQuestion, answer: str | None, marks: Marks) -> Scores:
+    if answer is None:
+        # A failed answer is wrong, and says nothing that could be made up.
+        return dict(zip(RATES, (0.0, 0.0, 0.0), strict=True)), {}
+    if OUTCOME not in marks:
+        return {}, {}
+    return {name: float(marks[OUTCOME] == place) for place, name in enumerate(RATES)}, {}
+
+
+def _rate(name: str, title: str, *, lower: bool) -> Metric:
+    return Metric(
+        name,
+        title,
+        optional=True,
+        lower_is_better=lower,
+        needs=_RATED,
+        inference=_RESAMPLED,
+    )
+
+
+HALUMEM = Authors(
+    metrics=(
+        _rate("correct", "authors' rate of correct answers", lower=False),
+        _rate("hallucination", "  of hallucinations", lower=True),
+        _rate("omission", "  of omissions", lower=True),
+    ),
+    rubrics=_halumem_rubrics,
+    score=_halumem_score,
+    judged="correct",
+)
+
+
+def extraction_score(
+    sample: PointsSample, texts: Sequence[str] | None, marks: Mapping[str, float]
+) -> Scores:
+    """Return scores and counts of a session; a failed answer stored nothing."""
+    counts = dict.fromkeys(COUNTS, 0.0)
+    for n, point in enumerate(sample.points):
+        mark = marks.get(f"{COVERED} {n}", 0)
+        if point.wrong:
+            counts["wrong"] += 1
+            counts["left_out"] += mark == 0 and texts is not None
+            continue
+        counts["points"] += 1
+        counts["covered"] += mark == 2
+        counts["weights"] += point.importance
+        counts["weighted"] += point.importance * mark / 2
+    for n in range(len(texts or ())):
+        mark = marks[f"{STATED} {n} mark"] / 2
+        counts["stored"] += 1
+        counts["stored_right"] += mark
+        if marks[f"{STATED} {n} included"]:
+            counts["included"] += 1
+            counts["included_right"] += mark
+    if not counts["points"]:
+        return {}, counts
+    recall = counts["covered"] / counts["points"]
+    precision = counts["included_right"] / (counts["included"] or 1)
+    return {"f1": 2 * recall * precision / ((recall + precision) or 1)}, counts
+
+
+def update_score(
+    sample: PointsSample, texts: Sequence[str] | None, marks: Mapping[str, float]
+) -> Scores:
+    """Return the outcome of a change; what was not found is omitted, and what failed is wrong."""
+    if texts is None:
+        return dict.fromkeys(CHANGES, 0.0), {}
+    scores = {name: float(marks[CHANGED] == n) for n, name in enumerate(CHANGES)}
+    return scores | ({"correct_found": scores["correct"]} if texts else {}), {}
+
+
+def _ratio(name: str, title: str, above: str, below: str) -> Metric:
+    return Metric(name, title, MicroRatio({above: 1}, {below: 1}))
+
+
+_HEADLINE = Inference(resampled=True, baseline_differences=True)
+EXTRACTION = (
+    Metric("f1", "F1, mean of sessions", headline=True, inference=_HEADLINE),
+    Metric(
+        "authors_f1",
+        "authors' F1",
+        HarmonicMean((("included_right", "included"), ("covered", "points"))),
+    ),
+    _ratio("recall", "  recall", "covered", "points"),
+    _ratio("weighted_recall", "  recall by importance", "weighted", "weights"),
+    _ratio("target_accuracy", "  accuracy, annotated memories only", "included_right", "included"),
+    _ratio("accuracy", "  accuracy, all stored memories", "stored_right", "stored"),
+    _ratio("resistance", "  false memories left out (FMR)", "left_out", "wrong"),
+)
+UPDATE = (
+    Metric("correct", "changes stored correctly", headline=True, inference=_HEADLINE),
+    Metric("hallucination", "  hallucinated", lower_is_better=True, inference=_RESAMPLED),
+    Metric("omission", "  omitted", lower_is_better=True, inference=_RESAMPLED),
+    Metric("other", "  other", lower_is_better=True, inference=_RESAMPLED),
+    Metric(
+        "correct_found",
+        "authors' rate, where anything was found",
+        optional=True,
+        inference=_RESAMPLED,
+    ),
+)

@@ -1,1 +1,0 @@
-"""Scores of sets as their authors compute them, for comparison with published figures."""
