@@ -171,7 +171,7 @@ def test_prompts_that_cost_next_to_nothing_once_cached_make_no_memory_pay(runs):
     even = took(folder / "dear")["even"]
     assert (even["turn"], even["again"] < even["each"]) == (NEVER, True)
     shown = " ".join(alps_here("show", str(folder / "dear")).out.split())
-    assert "turn from which memory costs less than the whole history never" in shown
+    assert "turn from which memory costs less than the whole never – history" in shown
 
 
 def test_the_whole_prompt_is_what_a_run_with_the_whole_history_sends(runs):
