@@ -205,7 +205,7 @@ def stop_at_budget(done: Any) -> None:
     """Raise where the budget ended the work."""
     # Shown first, as what was judged before is worth seeing.
     if done.budget_spent:
-        raise BudgetError("stopped by the budget; the same command with a larger budget resumes it")
+        raise BudgetError("the budget is spent; to resume, repeat the command with a larger budget")
 
 
 def show_finished(carry_out: Callable[[], Any]) -> None:

@@ -42,7 +42,7 @@ class CodeNotImportedError(UsageError):
     def __init__(self, name: str) -> None:
         # The name is a stranger's: it must not steer the terminal that it is printed in.
         task = "task=" + "".join(sign if sign.isprintable() else "?" for sign in name[:100])
-        why = "code that a file names is not imported"
+        why = "alps does not import code that only a file names"
         super().__init__(f"{task}: {why}; if you trust it, type {task}")
 
 

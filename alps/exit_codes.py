@@ -115,7 +115,7 @@ def guarded(command: Callable[[], object]) -> int:
         # makes it forget that (CPython, `run_eval_code_obj`).
         exec("")
         code = 128 + received[0] if received else INTERRUPTED
-        kept = "interrupted; finished records are kept, and the same command resumes"
+        kept = "interrupted; alps keeps finished records; to resume, repeat the same command"
         _complain(kept, INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from alps.errors import UsageError, closest
 from alps.extension import EVERYDAY, headings, load, words_of_commands
 
-_OWN_TASK = "python:MODULE: import the code of a task of your own that the run names"
+_OWN_TASK = "python:MODULE: allow alps to import the code of the run's own task"
 _AFTER_A_COMMAND = "settings follow a command: alps run task=extraction model=rules"
 _HEADINGS = (EVERYDAY, "Judge", "Memory", "Leaderboard", "Scale", "Data")
 _ALL, _TOPIC = "all", "alps.help_topic"

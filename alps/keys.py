@@ -130,7 +130,7 @@ KeysT = TypeVar("KeysT", bound="Keys")
 
 Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
 DATA = "samples, hub[:OWNER/NAME][@REVISION], or a folder in the release layout"
-SPLIT = "dev, validation, …; needed where there are several"
+SPLIT = "dev, validation, …; needed if the data has several splits"
 _SENT = "sent to the model if given"
 
 
@@ -169,13 +169,15 @@ class AskSettings(Keys):
     judge_temperature: Annotated[Temperature | Literal["none"] | None, BeforeValidator(unset)] = (
         Field(None, description="temperature of the judge [0, if supported]; none: not sent")
     )
-    judge_max_tokens: int | None = Field(None, ge=1, description="longest reply of the judge")
+    judge_max_tokens: int | None = Field(
+        None, ge=1, description="maximum tokens per reply of the judge"
+    )
     judge_reasoning_effort: str | None = Field(None, description="reasoning effort of the judge")
     judge_request: JudgeExtra = Field(
         None, description="judge_request.NAME=VALUE: further parameter of the judge's requests"
     )
     judge_structured: Structured | None = Field(
-        None, description="structured output of the judge, as structured="
+        None, description="structured output of the judge; values as for structured="
     )
     judge_requests_per_minute: int | None = Field(
         None, ge=1, description="rate limit of the judge's endpoint"
@@ -261,7 +263,7 @@ class JudgingKeys(AskSettings):
         "alps", description="authors-v1: the published v1 score"
     )
     judge_check: bool = Field(
-        True, description="no: skip the known items that check an LLM judge; marks the scores"
+        True, description="no: do not check an LLM judge on known items; alps marks the scores"
     )
 
 
@@ -282,8 +284,8 @@ class RunKeys(JudgingKeys):
     """How systems are asked."""
 
     task: str = Field(
-        description="extraction, update, retrieval, utilization, personamem, forgetting, several "
-        "with commas, or all"
+        description="extraction, update, retrieval, utilization, personamem or forgetting; "
+        "several, separated by commas; or all"
     )
     model: str = Field(
         description="PROVIDER/MODEL, rules, bm25, tfidf, minilm, e5, oracle, floor/…, "
@@ -319,7 +321,7 @@ class RunKeys(JudgingKeys):
     env: EnvNames = Field(None, description="NAME,NAME: environment variables for program:CMD")
     repeats: int = Field(1, ge=1, le=100, description="samples per record")
     fresh: bool = Field(
-        False, description="yes: answer again in the same folder; the run there is kept"
+        False, description="yes: answer again in the same folder; alps keeps the old run"
     )
     dry_run: bool = Field(False, description="yes: print calls and cost without sending a request")
     config: str | None = Field(
@@ -338,7 +340,7 @@ class RunKeys(JudgingKeys):
     )
     top_p: float | None = Field(None, gt=0, le=1, description=_SENT)
     max_tokens: int | None = Field(
-        None, ge=1, description="longest answer; sent to the model if given"
+        None, ge=1, description="maximum tokens per answer; sent to the model if given"
     )
     frequency_penalty: float | None = Field(None, description=_SENT)
     presence_penalty: float | None = Field(None, description=_SENT)

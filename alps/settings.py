@@ -117,6 +117,6 @@ class ReportSettings(FrozenSettings):
 class CompareSettings(FrozenSettings):
     """Settings of `alps compare`."""
 
-    seed: int = Field(0, ge=0, description="accepted from older commands, without effect")
+    seed: int = Field(0, ge=0, description="has no effect; allowed because older commands have it")
     metrics: Literal["headline", "all"] = Field("headline", description="headline or all")
     format: Format = Field("table", description="table or json")

@@ -237,7 +237,7 @@ def interrupted(home: Path, count: int, found: Found) -> None:
                 taken.append(time.monotonic() - pressed)
                 codes[ended.code] += 1
                 said = ended.lines
-                resumable += len(said) == 1 and "the same command resumes it" in said[0]
+                resumable += len(said) == 1 and "to resume, repeat the same" in said[0]
             last = Command(home, server.url, name, *words).ended()
             log, counts = server.rows(), server.counts()
         found.run(f"Ctrl-C {name}, resumed", count, last, log)

@@ -249,12 +249,12 @@ def _why(judge: str, rubric: str, share: Share) -> str:
     if _is_open(share):
         return (
             f"judge {judge} answered {share.n} of {DRAWN} known items of the rubric {rubric}, so "
-            "alps withholds its scores; the same command retries the rest"
+            "alps withholds its scores; to retry the rest, repeat the same command"
         )
     return (
         f"judge {judge} got {share.right} of {DRAWN} known items of the rubric {rubric} right, "
-        f"fewer than {FEWEST_RIGHT}, so alps withholds its scores (judge_check=no "
-        "shows the scores, marked)"
+        f"fewer than {FEWEST_RIGHT}, so alps withholds its scores (to show "
+        "them with a mark, set judge_check=no)"
     )
 
 

@@ -320,7 +320,7 @@ def differing_part(
     row = calibration.row
     then, now = row.judge_fingerprint, json.loads(json.dumps(judge.fingerprint))
     if then is None:
-        return "recorded verdicts apply to no judge"
+        return "its recorded verdicts do not name the judge's prompt and settings"
     for name in sorted({*then, *now}, key=lambda name: (name != "judge", name)):
         if then.get(name) != now.get(name):
             return f"judge.{name} was {_short(then.get(name))} and is now {_short(now.get(name))}"
@@ -328,7 +328,7 @@ def differing_part(
     if of_rubric is None:
         return f"the calibration has no rubric {rubric}"
     if of_rubric.acceptance is not None:
-        return "error rates on known answers differ from those on a run"
+        return "it was made on known answers, where error rates differ from those on a run"
     if of_rubric.rubric_sha256 != _rubric_hash(judge, rubric_of(rubric, own)):
         return f"the text of rubric {rubric} has changed since the calibration"
     return expired(row.expires, today)

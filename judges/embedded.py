@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from alps.llm.types import Completes
 
 AGREEMENT = (
-    "kappa .51 [.41, .60] with recorded LLM verdicts on 362 pairs, .21 [.11, .33] on the 216 not "
-    "identical"
+    "kappa .51 [.41, .60] with recorded LLM verdicts on 362 pairs; .21 [.11, .33] on the 216 pairs "
+    "with different texts"
 )
 """Cross-validated by session, with clustered 95 % intervals; measured by `bench/lexical_judge.py`.
 """
@@ -90,8 +90,8 @@ sentence-transformers, whose published example groups paraphrases with this very
 chosen on the verdicts that its agreement is measured on.
 """
 MINILM_AGREEMENT = (
-    "kappa .45 [.35, .54] with recorded LLM verdicts on 362 pairs, .21 [.07, .34] on the 216 not "
-    "identical"
+    "kappa .45 [.35, .54] with recorded LLM verdicts on 362 pairs; .21 [.07, .34] on the 216 pairs "
+    "with different texts"
 )
 """With clustered 95 % intervals; measured by `bench/lexical_judge.py`."""
 

@@ -108,7 +108,7 @@ def lexical_verdict(question: OptionQuestion) -> OptionVerdict:
     best = max(shares)
     if best < AGREES or shares.count(best) > 1:
         return OptionVerdict("ok", reason=f"no option is closest (largest share {best:.2f})")
-    return OptionVerdict("ok", shares.index(best), f"{best:.2f} of its own words")
+    return OptionVerdict("ok", shares.index(best), f"{best:.2f} of the option's own words")
 
 
 def _share(own: Mapping[str, float], known: Mapping[str, float]) -> float:

@@ -83,7 +83,7 @@ class RecordedJudge(EmbeddedJudge):
         judged = self._judged(about) or {}
         for item in question.predicted:
             if judged.get(item.memory_id) != fold(item.value):
-                return Judgement("invalid", error="the recorded verdict is for another prediction")
+                return Judgement("invalid", error="the recorded verdict is on another prediction")
         return Judgement("ok", _pairs(question, reviews))
 
     def _rate(self, question: RubricQuestion, about: str) -> Rating:
@@ -93,9 +93,9 @@ class RecordedJudge(EmbeddedJudge):
             return Rating("empty", error="no recorded verdict for this record")
         marks = scores.get(fold(question.response))
         if marks is None:
-            return Rating("invalid", error="the recorded verdict is for another response")
+            return Rating("invalid", error="the recorded verdict is on another response")
         if marks and marks.keys() != set(question.rubric.marks):
-            return Rating("invalid", error="the recorded verdict is by another rubric")
+            return Rating("invalid", error="the recorded verdict used another rubric")
         if not marks:
             return Rating("empty", error="the recorded verdict is empty")
         return Rating("ok", marks, "recorded")

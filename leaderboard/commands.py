@@ -195,7 +195,7 @@ def rescore_command(words: Sequence[str]) -> int:
     if done is None:
         return 0
     if done.budget_spent:
-        raise BudgetError("stopped by the budget; the same command with a larger budget resumes it")
+        raise BudgetError("the budget is spent; to resume, repeat the command with a larger budget")
     console = terminal()
     if done.too_many_unscored:
         console.print(
@@ -267,7 +267,7 @@ def _build(settings: SiteSettings) -> str:
     built = build(submissions, Path(settings.out), people=people)
     counts = f"{_many(built.submissions, 'submission')} on {_many(built.boards, 'board')}"
     size = f"{_many(built.pages, 'page')}, {built.bytes / 1e6:,.1f} MB"
-    left = f"\nkept, because they have changed since the build: {', '.join(built.left)}"
+    left = f"\nold files kept, because they changed since the last build: {', '.join(built.left)}"
     return f"{built.out / 'index.html'}: {counts}, {size}{left if built.left else ''}"
 
 

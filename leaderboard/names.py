@@ -155,7 +155,7 @@ def fault_of_name(name: str) -> str | None:
         if sides & _FROM_RIGHT and sides & _FROM_LEFT:
             return f"mixes letters from the left and from the right in one word ({shown(word)})"
     if claim := _claim(name, words):
-        return f"says «{shown(claim)}», which boards show in their own columns"
+        return f"says “{shown(claim)}”, which boards show in their own columns"
     return None
 
 

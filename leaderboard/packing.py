@@ -218,18 +218,18 @@ def _finished(folder: Path, run: RunFolder) -> RunFolder:
     settings = run.manifest.settings
     fault = ""
     if run.summary is None:
-        fault = "not finished; the same alps run again finishes it"
+        fault = "not finished; to finish the run, repeat the same alps run"
     elif settings.get("limit") is not None:
-        fault = f"limit={settings['limit']}: only a part of the split; run it without limit="
+        fault = f"limit={settings['limit']}: only a part of the split; repeat it without limit="
     elif settings.get("shard") is not None:
         fault = f"shard={settings['shard']}: only a part of the split; alps merge joins the shards"
     # By rubrics in other words a judge is another one, with a board of its own.
     elif "wording" in run.manifest.judge:
-        fault = "judged with other rubric prompts; submit a run with the bundled ones"
+        fault = "judged with other rubric prompts; submit a run with the bundled prompts"
     elif unknown := set(str(settings.get("task")).split(",")) - {*board_tasks(), "all"}:
         fault = f"task={min(unknown)} has no board; submit runs of {', '.join(board_tasks())}"
     elif lost := [name for name in run.tracks if run.summary and name not in run.summary.tracks]:
-        fault = f"its summary lacks {lost[0]}; the same alps run again finishes it"
+        fault = f"its summary lacks {lost[0]}; to finish the run, repeat the same alps run"
     if fault:
         raise UsageError(f"{folder}: {fault}")
     return run
@@ -270,9 +270,9 @@ def _check_leaks(card: Submission) -> None:
     for path, leak in leaks_of(card.model_dump()):
         mend = "use a relative path"
         if path in WORDS_OF_PEOPLE:
-            mend = f"take it out of {path}="
+            mend = f"remove it from {path}="
         elif "key" in leak:
-            mend = "run it with the key in the environment"
+            mend = "repeat the run with the key in the environment"
         raise UsageError(f"{path}: contains {leak}, which must not be published; {mend}")
 
 
@@ -367,7 +367,7 @@ def missing(card: Submission, verification: Verification) -> Iterator[str]:
         yield "verdicts=yes: boards rank a judge's scores only with verdicts"
     for finding in verification.findings:
         if finding.severity == "warning":
-            yield f"notes=: explain «{finding.what}»"
+            yield f"notes=: explain “{finding.what}”"
     if card.system.kind in _MODELS:
         if card.system.snapshot is None:
             yield f"snapshot=: the dated version of {card.system.model}"

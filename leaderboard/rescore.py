@@ -282,7 +282,7 @@ def _as_run(entry: SubmissionEntry, index: int, settings: RescoreSettings, folde
     data = data_for(run, settings.data)
     if data is None:
         raise UsageError(
-            f"data=: {run.data.name} is not here; name the folder of the data with gold"
+            f"data=: alps cannot find {run.data.name}; name the folder of the data with gold"
         )
     values = only(run.settings, _CHOICES)
     values |= {"model": run.settings.get("model") or "rules", "data": data}
@@ -310,7 +310,7 @@ def _check_ids(
 ) -> None:
     submitted = {row["benchmark_id"] for row in rows}
     if known is not None and submitted != known:
-        lacking = f"{name} lacks {len(known - submitted):,} of these records"
+        lacking = f"{name} lacks {len(known - submitted):,} records of the data"
         extra = f"has {len(submitted - known):,} others"
         raise UsageError(f"data={data}: not the records of the submission: {lacking} and {extra}")
 

@@ -19,7 +19,7 @@ class SubmitSettings(BaseModel):
     org: str | None = Field(None, description="organisation that submits")
     url: str | None = Field(None, description="https://… page about the system")
     notes: str | None = Field(
-        None, description="how the answers were made, at most 2,000 characters"
+        None, description="how the answers were generated (at most 2,000 characters)"
     )
     kind: Kind | None = Field(
         None, description="kind of system, if the name does not show it: memory, …"
@@ -31,7 +31,7 @@ class SubmitSettings(BaseModel):
     )
     calls: bool = Field(False, description="yes: also publish raw texts, errors and calls")
     verdicts: bool = Field(
-        True, description="no: leave out the judge's verdicts; boards then do not rank its scores"
+        True, description="no: leave out the judge's verdicts; boards then do not rank the scores"
     )
     data: str | None = Field(None, description="local folder of the data, to check the scores")
     out: HomePath | None = Field(

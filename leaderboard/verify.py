@@ -150,7 +150,7 @@ def _check_tracks(
     for name in fields_of(card):
         if part_of(name) is None:
             what = "the extension for this field is not installed, so alps can't check it"
-            findings.serious("extension", name, what, "verify it with a complete alps")
+            findings.serious("extension", name, what, "verify it with all extensions")
     recomputed = []
     notes = {part: part.check_card(folder, card, findings) for part in parts_of(card)}
     for name in card.tracks:
@@ -166,11 +166,11 @@ def _check_tracks(
 def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
     total = len(card.tracks)
     if not recomputed:
-        return f"none of {total} tasks could be recomputed"
+        return f"alps could recompute the scores of none of the {total} tasks"
     numbers = sum(len(track.scores) for track in card.tracks.values())
     consistent = findings.codes.isdisjoint(("score", "row_score", "verdict"))
     how = "consistent" if consistent else "with differences"
-    what = f"{recomputed} of {total} tasks recomputed from predictions and verdicts"
+    what = f"alps recomputed {recomputed} of {total} tasks from predictions and verdicts"
     return f"{what} ({numbers} scores): {how}"
 
 
@@ -327,7 +327,7 @@ class TrackCheck:
         # A row of a mebibyte could ask for hours, and who verifies many must not wait for them.
         if again.overdue:
             limit = f"{self.options.seconds:,g} s"
-            what = f"scoring took longer than {limit} and was stopped"
+            what = f"alps stopped scoring after {limit}"
             self.findings.serious("time", f"tracks.{self.name}", what, "shorten the answers")
         return again.overdue
 
@@ -337,13 +337,13 @@ class TrackCheck:
         # Samples that go by another name escape every check against their gold.
         if run.data.name != SAMPLES and (own := self._own_gold()) is not None:
             what = f"{shown(run.data.name)}, but these are the records of the samples"
-            where, mend = f"runs.{self.track.run}.data.name", "run it again with data=samples"
+            where, mend = f"runs.{self.track.run}.data.name", "repeat the run with data=samples"
             self.findings.serious("data", where, what, mend)
             return own
         asked = self.options.data
         data = data_for(run, asked[self.track.run] if isinstance(asked, tuple) else asked)
         if data is None:
-            reason = f"because {shown(run.data.name)} is not here; give data=FOLDER"
+            reason = f"because alps cannot find {shown(run.data.name)}; set data=FOLDER"
             self.findings.unchecked.append(f"{name}: ids and scores, {reason}")
             return None
         try:
@@ -352,7 +352,7 @@ class TrackCheck:
         except AlpsError as error:
             self.findings.unchecked.append(f"{name}: ids and scores, because records can't be read")
             what = shown(str(error), 160)
-            self.findings.warn("data", f"tracks.{name}", what, "give data=, or split=")
+            self.findings.warn("data", f"tracks.{name}", what, "set data= or split=")
             return None
         return self._same_data(gold, data)
 
@@ -365,9 +365,9 @@ class TrackCheck:
             self.findings.serious("data", where, what, "pack the runs again")
         # Scores on other records can't be recomputed from these, and would only look forged.
         if gold.sha256 != self.track.data_sha256:
-            what = f"printed {self.track.data_sha256[:12]}…, but {shown(data)} has "
-            what += f"{gold.sha256[:12]}…: other records"
-            mend = "run it again on the current data"
+            what = f"the card has {self.track.data_sha256[:12]}…, but {shown(data)} has "
+            what += f"{gold.sha256[:12]}…, so the records differ"
+            mend = "repeat the run on the current data"
             self.findings.serious("data", f"tracks.{name}.data_sha256", what, mend)
             return None
         return gold

@@ -126,7 +126,7 @@ Part = Dialogue | Listed | Paired | Passage | Facts
 
 _RELATED_GOLD = {
     "same": "{other} says the same",
-    "narrower": "{other} is narrower",
+    "narrower": "{other} says the same and adds detail",
     "bundle": "{other} states several facts (a bundle matches nothing)",
     "broader": "{other} is broader: too general to match",
     "conflicting": "{other} conflicts",
@@ -134,11 +134,11 @@ _RELATED_GOLD = {
 }
 _RELATED_PREDICTION = {
     "same": "says the same as {other}",
-    "narrower": "narrower than {other}",
-    "bundle": "states several facts, {other} among them",
-    "broader": "broader than {other}",
+    "narrower": "says the same as {other} and adds detail",
+    "bundle": "states several facts, including {other}",
+    "broader": "is broader than {other}",
     "conflicting": "conflicts with {other}",
-    "related": "only related to {other}",
+    "related": "is only related to {other}",
 }
 _SUPPORT = {
     "supported": "supported by the dialogue; annotators may have missed this memory",

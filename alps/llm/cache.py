@@ -113,7 +113,7 @@ class Cache:
         self._db.execute(_TABLE)
         self._db.execute(f"PRAGMA busy_timeout={_STORING_SECONDS * 1000:.0f}")
         if [column[1] for column in self._db.execute("PRAGMA table_info(replies)")] != _COLUMNS:
-            raise sqlite3.DatabaseError("columns of another version")
+            raise sqlite3.DatabaseError("the cache has the columns of another version")
 
     @property
     def troubles(self) -> list[str]:

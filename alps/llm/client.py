@@ -262,7 +262,7 @@ class Client:
                 self._say_what_is_waited_for(request.model, error)
             except EndpointDown as error:
                 silent = f"the endpoint has not answered for {as_time(self._patience)}"
-                why = f" ({self._failure}; patience= waits longer)" if self._failure else ""
+                why = f" ({self._failure}; to wait longer, set patience=)" if self._failure else ""
                 raise TransportError(
                     f"not sent: {silent}{why}", transient=False, unsent=True
                 ) from error
@@ -274,7 +274,7 @@ class Client:
         if not error.transient or seconds < _A_MOMENT:
             return
         self._failure = str(error)
-        tried = f"tried for {as_time(round(seconds))}; patience= waits longer"
+        tried = f"tried for {as_time(round(seconds))}; to wait longer, set patience="
         error.message = f"{error} ({tried})"
         error.args = (error.message,)  # what an exception is written as
 

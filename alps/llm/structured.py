@@ -154,7 +154,7 @@ class Ladder:
         asked = request.model, request.api_base
         if asked not in self._thinking:
             self._thinking.add(asked)
-            why = "reasoning used up its output budget"
+            why = "reasoning used up the output budget"
             self._tell(f"alps now sends {request.model} no output budget, because {why}")
         return replace(request, longest=None)
 

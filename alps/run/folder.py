@@ -236,15 +236,15 @@ def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] 
     path = folder / CONFIG
     if path.exists():
         return
-    lines, masked = [], False
+    lines, masked = [], ""
     for name, value in given.items():
         if name in _NOT_REPEATED or value is None:
             continue
         safe = redact(value) if isinstance(value, str) else value
-        masked = masked or safe != value
+        masked = masked if safe == value else f"{masked}, {name}".lstrip(", ")
         lines.append(f"{name} = {_as_toml(safe)}")
     if masked:
-        told = (*told, "alps masked a secret in a setting below; type that setting again.")
+        told = (*told, f"alps masked a secret in {masked}; to repeat the run, set it again.")
     head = [f"# {redact(''.join(filter(str.isprintable, line)))}" for line in told]
     write_whole(path, "".join(f"{line}\n" for line in (*head, *lines)).encode(errors="replace"))
 

@@ -82,8 +82,8 @@ def refuse_changed_code(folder: Path, recorded: Mapping[str, Any], code: Code) -
 def edited(folder: Path, changed: str) -> RunFolderError:
     """Return the error for a run whose code changed: the two ways on."""
     return RunFolderError(
-        f"{folder}: {changed} since this run; fresh=yes answers again in the same folder, "
-        "out=NEW in a new folder"
+        f"{folder}: {changed} since this run; to answer again, set fresh=yes (same folder) or "
+        "out=NEW (new folder)"
     )
 
 

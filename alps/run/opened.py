@@ -72,7 +72,7 @@ class RunFolder:
             inside = f" ({'.'.join(path)})" if path else ""
             fault = f"'{name}'{inside}: {first['msg']}"
             if first["type"] == "missing":
-                fault = f"{SUMMARY} lacks '{name}'; the same alps run again writes it"
+                fault = f"{SUMMARY} lacks '{name}'; to write it, repeat the same alps run"
             raise RunFolderError(f"{self.folder}: not a run of this alps: {fault}") from error
 
     @property
@@ -84,7 +84,7 @@ class RunFolder:
             RunFolderError: If `summary.json` is not of a run of this alps.
         """
         if self.summary is None:
-            raise UsageError(f"{self.folder}: not finished; the same alps run resumes it")
+            raise UsageError(f"{self.folder}: not finished; to finish it, repeat the same alps run")
         return self.summary
 
     @property
@@ -273,7 +273,7 @@ def _read_json(path: Path) -> Any:
     try:
         return parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        mend = "resuming can't repair this: choose another out=, or remove the folder"
+        mend = "repeating the run does not repair it; choose another out=, or remove the folder"
         raise RunFolderError(f"{path}: not JSON; {mend}") from error
     except OSError as error:
         raise RunFolderError(f"{path}: {error.strerror or error}") from error
@@ -398,11 +398,11 @@ def read_wanted(
         return Samples({}, f"dialogues and gold are not shown: {error}")
     # Data may have become anything since the run: its records are still shown, without dialogues.
     except (AlpsError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return Samples({}, f"without the data, dialogues and gold are not shown: {error}")
+        return Samples({}, f"data not readable, so dialogues and gold are not shown: {error}")
     if samples is not None:
         return Samples(samples)
     if isinstance(data.place, PoolSource):
-        return Samples({}, "pools are now built differently than for this run, so none are shown")
+        return Samples({}, "alps now builds pools differently, so this run's pools are not shown")
     changed = "has changed since this run, so dialogues and gold are not shown"
     return Samples({}, f"{data.place} {changed}")
 

@@ -380,7 +380,7 @@ def check_names(
 def _check_compares(settings: RunSettings, tasks: Sequence[Task]) -> None:
     """Refuse a system of which it is known that it tells no log-probabilities."""
     if is_local(settings.model, tasks):
-        why = "it returns no log-probabilities; name a litellm model"
+        why = "this system returns no log-probabilities; name a litellm model"
         raise UsageError(f"answer={settings.answer}: model={redact(settings.model)}: {why}")
     from alps.llm.likelihood import check_completions
 
@@ -537,7 +537,7 @@ def _check_llm(asked: UsedModel, embedded: Iterable[str], *, keys: bool) -> None
         raise UsageError(f"{key}={redact(name)}: a run has one model; run each separately")
     if name.endswith("/"):
         raise UsageError(
-            f"{key}={name}: names a provider but no model; write, say, openai/gpt-4.1-mini"
+            f"{key}={name}: the model is missing; write, for example, openai/gpt-4.1-mini"
         )
     if guess and "/" not in name:
         raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")

@@ -211,7 +211,7 @@ def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
                 settings, OF_THE_MODEL, f"model={redact(settings.model)} is not a litellm model"
             )
         if settings.answer == "logprob":
-            why = "answer=logprob asks for no text"
+            why = "answer=logprob generates no text"
             _refuse(settings, (*SAMPLING, "structured"), why, instead="leave it out")
         passes = settings.model.startswith(PROGRAM) or any(part.uses("env") for part in parts)
         if settings.env is not None and not passes:
@@ -222,7 +222,7 @@ def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
         forgotten = "judge" not in settings.model_fields_set
         why = f"judge={settings.judge} is not a litellm model"
         if forgotten:
-            why = f"no judge= was given, so {settings.judge} judges"
+            why = f"judge= is missing, so {settings.judge} judges"
         _refuse(settings, OF_THE_JUDGE, why)
         if isinstance(settings, JudgeSettings) and _is_unchecked_in_vain(settings, parts):
             raise UsageError(f"judge_check=no would change nothing: {why}; leave it out")
@@ -275,7 +275,7 @@ def _refuse_of_another_task(settings: RunSettings) -> None:
     for task, keys in keys_by_task().items():
         for key in keys:
             if key not in taken and key in RunSettings.model_fields and _is_given(settings, key):
-                value, only = as_typed(getattr(settings, key)), f"only {task} uses it"
+                value, only = as_typed(getattr(settings, key)), f"only task {task} uses {key}="
                 if task not in TASKS:
                     only = f"only {', '.join(brought_tasks())} use it"
                 raise UsageError(f"{key}={value}: {only}; leave it out, or add {task} to task=")

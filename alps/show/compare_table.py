@@ -132,7 +132,7 @@ def _of_several(lead: MetricComparison, names: Mapping[str, str]) -> str:
     said = f"{names[best.name]} is best, {metric_title(lead.metric)} {number(best.estimate.value)}"
     doubt = ", but the judge is not calibrated" if any(c.doubted for c in lead.contrasts) else ""
     if tied:
-        return f"{said}, not significantly better than {', '.join(tied)}"
+        return f"{said}, but not significantly better than {', '.join(tied)}"
     return f"{said}, significantly better than the {len(others)} others{doubt}"
 
 
@@ -163,7 +163,7 @@ def _headlines(comparison: Comparison) -> Iterator[Part]:
         notes = track.of_all if track.lead is not None else track.notes
         yield from map(Line, (f"{note}." for note in notes))
     if others := comparison.diagnostics:
-        yield Line(f"{counted(others, 'more test')} of other metrics (Holm): metrics=all")
+        yield Line(f"To see {counted(others, 'test')} (Holm) of other metrics, add metrics=all.")
 
 
 def _of_tracks(
@@ -389,15 +389,15 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
             yield f"No interval: {reason}."
     if whole:
         if any(contrast.difference.estimate.method for contrast in contrasts):
-            yield f"With few, large sessions, intervals come from a different method: {RESAMPLED}."
+            yield f"For few large sessions, this method computes the intervals: {RESAMPLED}."
         more = [one.explanation for track in comparison.tracks for one in track.more]
         yield from dict.fromkeys(filter(None, more))
         if comparison.diagnostics:
             many = counted(comparison.diagnostics, "test")
-            yield f"Holm's method corrects p-values of the {many} of other metrics together."
+            yield f"Holm's method treats the {many} of other metrics as one family."
     metrics = [metric.metric for track in comparison.tracks for metric in track.metrics]
     if any(metric.judged for metric in metrics) and _by_lexical(comparison):
-        yield "Judge lexical: for debugging; style alone can make a difference (docs/judges.md)"
+        yield "Judge lexical: for debugging; style alone can change its scores (docs/judges.md)"
     if any(metric.lower_is_better for metric in metrics if whole or metric.headline):
         yield f"{_LOWER.strip()}: lower is better."
     if any(track.lead is not None and track.lead.ranked for track in comparison.tracks):

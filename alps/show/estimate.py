@@ -92,7 +92,8 @@ def _estimate_notes(
     if kept := sum(stage.cached for stage in stages):
         notes.append(f"Free replies from the cache: {kept:,}.")
     notes.append(
-        "«likely»: every reply has the length of the gold. «range»: from empty to longest replies."
+        "likely: the cost if every reply is as long as the gold answer. range: from the cost if "
+        "all replies are empty to the cost if all have the maximum length."
     )
     bounds = (bound for stage in stages for bound in _unknown_bounds(stage))
     notes += dict.fromkeys(bounds)

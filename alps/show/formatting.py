@@ -21,14 +21,14 @@ PREDICTED_ACTIONS = (*GOLD_ACTIONS, "failed")
 """What becomes of a memory in an update, in the order of tables and charts."""
 MEANINGS = {
     "transport": "no response (API error): network, server or rate limit",
-    "budget": "not sent: the run's budget is used up",
+    "budget": "not sent: the run's budget is spent",
     "refused": "the model, or its provider, declined to answer",
-    "too_long": "longer than the limit of the model or its server",
+    "too_long": "prompt longer than the limit of the model or its server",
     "truncated": "cut off before a complete answer",
     "unparsable": "not JSON, even after repairs",
     "invalid": "JSON, but not in the requested form",
     "empty": "empty text (an empty list is a valid answer)",
-    "no_gold": "the reference is withheld",
+    "no_gold": "the gold answer is withheld",
     "unrated": "answered, but the judge cannot rate answers",
 }
 """What each kind of failure means, in words."""
@@ -178,7 +178,7 @@ def served_lines(
     for purpose, rows in served.items():
         yield from _served_lines(_ROLES.get(purpose, purpose), rows)
     for change in changes:
-        yield f"{MORE_THAN_ONE}the model of the judge changed after its calibration: {change}."
+        yield f"{MORE_THAN_ONE}the judge's model differs from the calibrated model: {change}."
 
 
 def _served_lines(role: str, rows: Sequence[ServedBy]) -> Iterator[str]:

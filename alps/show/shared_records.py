@@ -204,7 +204,7 @@ def told_tracks(runs: Mapping[str, RunFolder]) -> tuple[list[str], dict[str, str
     if len(reasons) == len(shared):
         each = "; ".join(dict.fromkeys(reasons.values()))
         raise UsageError(
-            f"nothing to compare: {each}; to use another judge: alps score RUN judge=…"
+            f"nothing to compare: {each}; to use another judge, run alps score RUN judge=…"
         )
     return [track for track in shared if track not in reasons], reasons
 
@@ -242,7 +242,7 @@ def _each_conditions(runs: Mapping[str, RunFolder], track: str) -> str:
     parts = []
     for letter, run in runs.items():
         words = [f"{name}={value}" for name, value in run.tasks[track].conditions.items()]
-        parts.append(f"{letter} {' '.join(words) or 'as usual'}")
+        parts.append(f"{letter} {' '.join(words) or 'default settings'}")
     return ", ".join(parts)
 
 
@@ -252,7 +252,7 @@ def _why_not(
     """Return why runs with these scores can't be compared on a metric; None if they can."""
     # The mean over records of a share that counts sums is another number than the run's own.
     if isinstance(metric.value, MicroRatio):
-        return "a ratio of sums, not defined per record"
+        return "ratio of sums, which has no value per record"
     missing = [letter for letter, own in scores.items() if metric.name not in own]
     if missing:
         return f"not measured in {', '.join(missing)}"
@@ -313,7 +313,7 @@ def _refuse_other_judge(first: RunFolder, other: RunFolder, track: str) -> None:
     judges = f"{own} ({first.folder}) and {others_own} ({other.folder})"
     raise UsageError(
         f"different judges: {track_title(track)} has fingerprint {judges}; "
-        f"{'; '.join(parts[:3]) or 'the rubrics differ'}; to judge a run again: alps score"
+        f"{'; '.join(parts[:3]) or 'the rubrics differ'}; to judge one again, run alps score"
     )
 
 

@@ -249,7 +249,7 @@ def _rows_of_one(
         yield from part.rows(summary, lead.name, lead.metric)
     if lead.score.worst_case is not None:
         bounds = f"[{number(lead.score.worst_case)}, {number(lead.score.best_case)}]"
-        yield row_of("if all unscored", "", bounds, "scored worst or best")
+        yield row_of("bounds", "", bounds, "unscored records get the worst or best score")
     if lead.baseline is None:
         return
     name, floor = lead.baseline
@@ -307,9 +307,9 @@ def _legend(leads: Sequence[Headline]) -> Iterator[str]:
     if names:
         yield f"{BELOW_MARK} below a trivial baseline: {', '.join(names)}"
     if any(lead.is_above for lead in leads):
-        yield "* the interval of Δ is above 0; baseline: the best trivial one"
+        yield "* the interval of Δ is above 0; baseline: the best trivial baseline"
     if any(lead.part for lead in leads):
-        yield "† Δ on the records on which the baseline was judged (baseline_records)"
+        yield "† Δ covers only the records with a judged baseline (baseline_records)"
 
 
 def _data_of(folder: Path) -> str:
@@ -493,8 +493,8 @@ def method_lines(tracks: Iterable[TrackSummary]) -> Iterator[str]:
     for track in tracks:
         methods |= dict.fromkeys(score.method for score in all_scores(track) if score.method)
     for method in methods:
-        what = "Intervals of means over question types, and of scores from few large sessions,"
-        yield f"{what} use a different method: {method}."
+        what = "means over question types and for scores from few large sessions"
+        yield f"Intervals for {what} are computed with this method: {method}."
 
 
 def all_scores(track: TrackSummary) -> Iterator[Score]:
@@ -512,10 +512,10 @@ def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
         yield "– means that there are too few sessions or records for an interval."
     if not (stratum := breakdown.standardised):
         return
-    yield f"In every row, the standardised score uses the {stratum} mix of all records."
+    yield f"The standardised score gives each {stratum} its share of the whole run in every row."
     lacking = []
     for group in breakdown.groups:
         if group.lacking:
             lacking.append(f"{group.group} ({counted(len(group.lacking), stratum)})")
     if lacking:
-        yield f"The mix differs in rows without records of some {stratum}s: {', '.join(lacking)}."
+        yield f"These rows lack some {stratum}s, so their weights differ: {', '.join(lacking)}."

@@ -94,8 +94,8 @@ def _refuse_variants(model: str, task: Task) -> None:
     if task.asking.variants is not None:
         ways = ", ".join(f"{name}={value}" for name, value in task.conditions.items())
         raise UsageError(
-            f"model={model}: recorded answers fit plain records, but {ways} asks variants "
-            "of each record; leave it out"
+            f"model={model}: the file has one answer per record, but the run asks several variants "
+            f"of each record ({ways}); leave out the setting that asks them"
         )
 
 
@@ -106,10 +106,10 @@ def _unknown(model: str, task: Task) -> UsageError:
     if others:
         only = f"only for {', '.join(others)}"
         return UsageError(
-            f"model={model}: not a system for {task.name}, {only} (embedded there: {names})"
+            f"model={model}: not a system for {task.name}, {only} (built-in systems: {names})"
         )
     hint = closest(model, task.systems)
-    return UsageError(f"model={model}: unknown system{hint} (embedded in {task.name}: {names})")
+    return UsageError(f"model={model}: unknown system{hint} (built-in for {task.name}: {names})")
 
 
 def resolve_systems(

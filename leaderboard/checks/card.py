@@ -75,17 +75,16 @@ def read_card(folder: Path, findings: Findings) -> Submission | None:
     findings.checked["schema"] = f"{CARD}: format {card.format}; {size}"
     # Seconds, costs and tokens are what nothing recomputes; only the checksum guards them.
     if row.get("checksum") != checksum_of(row):
-        what = f"does not match: {CARD} was changed after packing (maybe in seconds, costs or "
-        what += "tokens, which nothing recomputes)"
+        what = f"does not match: {CARD} was changed after packing, perhaps in seconds, costs or "
+        what += "tokens, which alps cannot recompute"
         findings.serious("checksum", "checksum", what, PACK_AGAIN)
     _check_about(folder, card, findings)
     for where, leak in leaks_of(row):
         if "key" in leak:
-            findings.serious(
-                "leak", where, f"holds {leak}", "revoke the key, remove it, pack again"
-            )
+            way = "revoke the key, remove it from the run, and pack the run again"
+            findings.serious("leak", where, f"holds {leak}", way)
         else:
-            findings.warn("leak", where, f"holds {leak}", "remove it, pack again")
+            findings.warn("leak", where, f"holds {leak}", "remove it and pack again")
     _check_runs(card, findings)
     return card
 
@@ -94,17 +93,17 @@ def _check_about(folder: Path, card: Submission, findings: Findings) -> None:
     own = folder.resolve().name
     if own != card.slug:
         findings.serious(
-            "slug", "slug", f"{card.slug}, but the folder is {shown(own)}", "rename it"
+            "slug", "slug", f"{card.slug}, but the folder is {shown(own)}", "rename the folder"
         )
     if card.submitted > date.today().isoformat():
         findings.warn("date", "submitted", f"{card.submitted} is in the future")
     if card.alps != __version__:
-        what = f"made with alps {shown(card.alps)}; this is {__version__}"
-        findings.warn("version", "alps", what, "run it again")
+        what = f"packed with alps {shown(card.alps)}; this is alps {__version__}"
+        findings.warn("version", "alps", what, "run the system again with this version")
     names = {"name": card.name, "org": card.org or "", "system.model": card.system.model}
     for field, text in names.items():
         if word := mixed_scripts(text):
-            what = f"{shown(word)} mixes letters of alphabets that look alike"
+            what = f"{shown(word)} mixes similar letters of different alphabets"
             findings.warn("look_alike", field, what)
     kinds = kinds_of(card.system.model)
     if card.system.kind not in kinds:
@@ -141,8 +140,8 @@ def _check_runs(card: Submission, findings: Findings) -> None:
     for n, run in enumerate(card.runs):
         # Ranks are of whole splits: a part of one may be the easy part.
         if run.settings.get("limit") is not None:
-            where, what = f"runs.{n}.settings.limit", "only a part of the split was run"
-            findings.serious("limit", where, what, "run all of it")
+            where, what = f"runs.{n}.settings.limit", "the run covers only a part of the split"
+            findings.serious("limit", where, what, "run the whole split, without limit=")
         if run.data.name == SAMPLES and not run.data.public:
             where, what = f"runs.{n}.data.public", "the samples are public"
             findings.serious("public", where, what, "pack again")
@@ -153,7 +152,7 @@ def check_tasks(card: Submission, findings: Findings) -> None:
     for n, run in enumerate(card.runs):
         for name in str(run.settings.get("task", ALL)).split(","):
             if name not in (*board_tasks(), ALL):
-                what = f"{shown(name)} has no board; its code is not imported"
+                what = f"{shown(name)} has no board, and alps does not import its code"
                 mend = f"submit runs of {', '.join(board_tasks())}"
                 findings.serious("task", f"runs.{n}.settings.task", what, mend)
                 break
@@ -194,7 +193,7 @@ def check_reference_names(card: Submission, findings: Findings) -> None:
     for row in _reference_rows():
         if is_baseline(card) or not read_alike(card.name, row):
             continue
-        what = f"{shown(card.name)} reads as {shown(row)}, a reference row"
+        what = f"{shown(card.name)} is too similar to {shown(row)}, a reference row"
         if fold_loosely(card.name) != fold_loosely(row):
             findings.serious("name", "name", what, _OTHER_NAME)
         elif own[0] not in letters(card.system.model)[0]:
@@ -225,8 +224,8 @@ def check_name(
     joined = histories(links)[own.name]
     for other, name in others.items():
         if other not in joined and read_alike(card.name, name):
-            what = f"{shown(card.name)} reads as {shown(name)}, which is {shown(other)}"
-            mend = "choose another name; for a later version a maintainer gives "
+            what = f"{shown(card.name)} is too similar to {shown(name)} (submission {shown(other)})"
+            mend = "choose another name; for a later version of that system, a maintainer sets "
             mend += f"continues={shown(other)}"
             findings.serious("name", "name", what, mend)
 
@@ -301,11 +300,11 @@ def check_refuted(card: Submission | None, review: Review | None, findings: Find
         return
     refuted = contradictions(card, review)
     for contradiction in refuted:
-        mend = "it is not ranked until a maintainer has reviewed the verdicts"
+        mend = "boards do not rank it until a maintainer has reviewed the verdicts"
         findings.serious("refuted", REVIEW, str(contradiction), mend)
     if review.status == REFUTED and not refuted:
         what = f"a maintainer refuted this submission on {review.date}"
-        findings.serious("refuted", REVIEW, what, "it is not ranked")
+        findings.serious("refuted", REVIEW, what, "boards do not rank it")
 
 
 def check_judges(card: Submission, findings: Findings) -> None:
@@ -314,7 +313,7 @@ def check_judges(card: Submission, findings: Findings) -> None:
         parts = run.fingerprint
         printed, actual = run.judge.get("id"), fingerprint_id(parts)
         if printed != actual:
-            what = f"printed {shown(str(printed), 20)}, but the parts give {actual}"
+            what = f"the card has {shown(str(printed), 20)}, but its parts give {actual}"
             findings.serious("fingerprint", f"runs.{n}.judge.id", what, PACK_AGAIN)
         if not isinstance(parts.get("rubrics", {}), dict):
             where = f"runs.{n}.judge.rubrics"
@@ -327,8 +326,8 @@ def check_identity(
     """Compare a track's conditions and judge with the rest of the card."""
     judge = judge_of(track, run)
     if isinstance(judge, LexicalJudge) and run.fingerprint != judge.fingerprint:
-        what = f"is named {judge.name}, but the fingerprint differs from that of this version"
-        mend = "run it again with this version, or with a judge of another name"
+        what = f"named {judge.name}, but its fingerprint differs from that of this version"
+        mend = "judge the run again with this version, or give the judge another name"
         findings.serious("identity", f"runs.{track.run}.judge", what, mend)
     # These decide the board that the track stands on.
     expected = fingerprint_id(judge.fingerprint_for(task.rubrics))
@@ -338,7 +337,7 @@ def check_identity(
         ("judge_fingerprint", track.judge_fingerprint, expected),
     ):
         if printed != value:
-            what = f"printed {shown(str(printed))}, but the card gives {shown(str(value))}"
+            what = f"the card has {shown(str(printed))}, but should have {shown(str(value))}"
             findings.serious("identity", f"tracks.{name}.{part}", what, PACK_AGAIN)
     _check_judge_names(name, track, run, findings)
 
@@ -358,8 +357,8 @@ def check_prompt(name: str, run: RunCard, task: Task, findings: Findings) -> Non
     """Warn where a model was asked in other words than ours."""
     sha256 = run.prompts.get(task.prompt.id)
     if sha256 != task.prompt_sha256:
-        how = "is not named" if sha256 is None else "differs from the bundled one"
-        mend = "run it with the prompts of this version"
+        how = "is missing" if sha256 is None else "differs from the bundled prompt"
+        mend = "run the system with the prompts of this version"
         findings.warn("prompt", f"{name}: prompts", f"{task.prompt.id} {how}", mend)
 
 
@@ -410,7 +409,7 @@ def check_judge_check(
     where = f"runs.{track.run}.judge_check"
     if is_embedded_judge(track.judge):
         if run.judge_check is not None:
-            what = f"judge {shown(track.judge)} is embedded and needs no known items"
+            what = f"judge {shown(track.judge)} is built in and needs no check on known items"
             findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
         return
     values = [score.value for score in track.scores.values()]
@@ -418,7 +417,7 @@ def check_judge_check(
         return
     if not run.judge_check:
         what = f"judge {shown(track.judge)} was not checked on known items; boards show that"
-        findings.warn(JUDGE_CHECK, where, what, "run it without judge_check=no, in this version")
+        findings.warn(JUDGE_CHECK, where, what, "repeat the run without judge_check=no")
         return
     lacking = [one.name for one in task.rubrics if one.name not in run.judge_check]
     if lacking:
@@ -437,5 +436,5 @@ def check_shares(
     """Refuse shares of known items that nobody can have got right."""
     for rubric, share in checks.items():
         if not share.right <= share.n <= DRAWN:
-            what = f"{share.right} right of {share.n}; a judge gets {DRAWN}"
+            what = f"{share.right} of {share.n} right, but alps shows a judge {DRAWN} items"
             findings.serious(JUDGE_CHECK, f"{where}.{shown(rubric, 40)}", what, PACK_AGAIN)

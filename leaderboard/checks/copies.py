@@ -97,8 +97,8 @@ def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
                 rivals.append(entry)
         if rivals and (same := _copied_by(mine, rivals, name)):
             what = f"the answers are identical or nearly identical to those of {some_of(same)}"
-            mend = "explain in notes where the answers come from; "
-            mend += "copies count as one system in ranks and tests"
+            mend = "explain in notes= where the answers come from; ranks and tests count copies as "
+            mend += "one system"
             findings.warn("copy", f"{name}/predictions.jsonl", what, mend)
 
 
@@ -287,7 +287,7 @@ def check_gold_overlap(
         compared = [_without_given(public.overlap(sample, answer)) for sample, answer in pairs]
         what = _copied(public.unit, compared) or _verbatim(compared) or _close(compared)
     if what:
-        mend = "explain in notes how the answers were generated"
+        mend = "explain in notes= how the answers were generated"
         findings.warn("near_gold", where, f"{what}: did the system see the gold?", mend)
 
 
@@ -314,7 +314,7 @@ def _too_often_right(task: Task, right: Sequence[bool]) -> str:
     if total < MOST_GUESSED or sum(right) <= best * total:
         return ""
     odds = _odds(_chance(sum(right), total, best))
-    reported = f"the best model that the paper reports has {best:.3f} {odds}"
+    reported = f"the best score of a model in the paper is {best:.3f} {odds}"
     return f"{sum(right):,} of {total:,} choices are the gold; {reported}"
 
 
@@ -340,10 +340,10 @@ def _copied(unit: str, compared: Sequence[Overlap]) -> str:
         return ""
     if same > COPIED * total:
         odds = _odds(_chance(same, total, REAL_NEAR))
-        return f"{same:,} of {total:,} {unit} verbatim {odds}"
+        return f"{same:,} of {total:,} {unit} are the gold, verbatim {odds}"
     if near > NEARLY_COPIED * total:
         odds = _odds(_chance(near, total, REAL_NEAR))
-        return f"{near:,} of {total:,} {unit} nearly verbatim {odds}"
+        return f"{near:,} of {total:,} {unit} are the gold, nearly verbatim {odds}"
     return ""
 
 
@@ -380,8 +380,8 @@ def _close(compared: Sequence[Overlap]) -> str:
     odds = _chance(close, len(shares), REAL_CLOSE)
     if odds > ODDS or close <= MOST_CLOSE * len(shares):
         return ""
-    what = f"{close:,} of {len(shares):,} answers have most of the words that are in the gold but "
-    what += "not in the dialogue"
+    what = f"{close:,} of {len(shares):,} answers contain most of the words that occur in the gold "
+    what += "but not in the dialogue"
     return f"{what}; for seven real models it is at most {REAL_CLOSE:.0%} {_odds(odds)}"
 
 

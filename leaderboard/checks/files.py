@@ -61,7 +61,7 @@ def check_folder(folder: Path, findings: Findings) -> None:
         mode = folder.lstat().st_mode
     except OSError as error:
         reason = error.strerror or "can't be read"
-        findings.serious("folder", shown(folder.name), reason, "name a submission's folder")
+        findings.serious("folder", shown(folder.name), reason, "name the folder of a submission")
         return
     if not stat.S_ISDIR(mode):
         mend = "a submission is a plain folder: unpack it first"
@@ -269,7 +269,7 @@ def check_changes(
     change; a review may change where it is `reviewed`.
     """
     if base is None and changed is None:
-        hint = "changes outside the folder: give base=REF, base=DIR or changed=FILE"
+        hint = "changes outside the folder; to check them, set base=REF, base=DIR or changed=FILE"
         findings.unchecked.append(hint)
         return False
     change = _change(folder.resolve(), base, changed, findings)
@@ -287,7 +287,7 @@ def check_changes(
         findings.serious("changes", "the change", what, mend)
     touched = [shown(path) for path in inside if not (reviewed and path == review)]
     if change.in_base and touched and continues != slug:
-        what = f"{some_of(touched)}: part of a submission that is already in the base"
+        what = f"{some_of(touched)}: the submission is already in the base"
         mend = "only the submitter may change it: a maintainer confirms the submitter with "
         mend += f"continues={shown(slug)}"
         findings.serious("changes", "the change", what, mend)
@@ -309,7 +309,8 @@ def _change(
     """Return what changed; None, with the reason among the findings, where it can't be seen."""
     slug = folder.name
     if changed is not None or base is None:
-        findings.unchecked.append("whether the submission is a new one: give base=REF or base=DIR")
+        what = "whether the submission is new; to check this, set base=REF or base=DIR"
+        findings.unchecked.append(what)
         return _Change((SUBMISSIONS / slug).as_posix(), list(changed or ()), False)
     if Path(base).is_dir():
         paths = _between(Path(base), folder.parent)
@@ -325,7 +326,7 @@ def _change(
         paths = _changed_since(root, base)
         in_base = bool(_git(root, "ls-tree", "-z", "--name-only", base, "--", own))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        what = f"unknown: {shown(str(error), 160)}"
+        what = f"alps cannot list the changes: {shown(str(error), 160)}"
         findings.serious("changes", "the change", what, "fetch the base, with its history")
         return None
     return _Change(own, paths, in_base)

@@ -219,7 +219,7 @@ def check_ids(name: str, rows: TrackRows, expected: Iterable[Key], findings: Fin
             what += some_of(missing)
             findings.serious("missing_ids", where, what, "submit a run of the whole split")
         if extra := _without(of_stage, wanted):
-            what = f"ids outside the split ({len(extra):,}): {some_of(extra)}"
+            what = f"{len(extra):,} ids are not in the split: {some_of(extra)}"
             findings.serious("extra_ids", where, what, "submit a run of this split only")
 
 
@@ -240,10 +240,10 @@ def check_verdicts(
     verdicts = rows.verdicts or {}
     answered = rows.answers
     if stray := _without(verdicts, answered):
-        what = f"{len(stray):,} verdicts without an answer: {some_of(stray)}"
+        what = f"{len(stray):,} verdicts have no answer: {some_of(stray)}"
         findings.serious("extra_ids", where, what, PACK_AGAIN)
     if others := [named(key) for key, row in verdicts.items() if row["judge"] not in allowed]:
-        what = f"{len(others):,} verdicts by a judge other than the card's: {some_of(others)}"
+        what = f"{len(others):,} verdicts are not by the judge on the card: {some_of(others)}"
         findings.serious("judge", where, what, PACK_AGAIN)
     for key, row in verdicts.items():
         if fault := _fault_of_verdict(row, task):
@@ -252,7 +252,7 @@ def check_verdicts(
 
 def _fault_of_verdict(row: Mapping[str, Any], task: Task) -> str:
     if task.public.paired is not None and row["outcome"] == "ok" and row.get("pairs") is None:
-        return "no pairs in it"
+        return "the verdict has no pairs"
     return _fault_of_marks(row, task) or _fault_of_marks(row.get("used") or {}, task)
 
 

@@ -89,7 +89,7 @@ def check_silence(name: str, track: PublishedTrack, findings: Findings) -> None:
     kinds = ", ".join(f"{shown(kind, 20)} {n:,}" for kind, n in failed.items())
     most = f"at most {100 * MOST_UNSCORED:.0f} % may lack one"
     what = f"{silent:,} of {track.n:,} answers have no score ({kinds}); {most}"
-    mend = "the same alps run retries them"
+    mend = "to retry them, repeat the same alps run"
     findings.serious("silence", f"tracks.{name}.unscored", what, mend)
 
 
@@ -113,8 +113,8 @@ def compare_rows(
     # One finding for all: whoever changes a metric changes every row.
     if wrong:
         key, (where, before, now) = min(wrong, key=lambda item: item[0])
-        what = f"{where} printed {figure(before)}, recomputed {figure(now)}; {len(wrong):,} "
-        what += "rows differ in all"
+        what = f"{where} is {figure(before)}, but alps recomputed {figure(now)}; in total, "
+        what += f"{len(wrong):,} rows differ"
         findings.serious("row_score", f"{name}/scores.jsonl: {named(key)}", what, _MEND)
 
 
@@ -128,7 +128,7 @@ def compare_verdicts(name: str, printed: Rows, again: Rows, findings: Findings) 
             wrong.append(key)
     if wrong:
         first = shown(min(wrong)[0], 40)
-        what = f"{len(wrong):,} verdicts differ from the embedded judge's; the first is on {first}"
+        what = f"{len(wrong):,} verdicts differ from the built-in judge's; the first is on {first}"
         mend = "submit the verdicts unchanged"
         findings.serious("verdict", f"{name}/verdicts.jsonl", what, mend)
 
@@ -148,7 +148,7 @@ def differences(printed: Any, again: Any, where: str = "") -> Iterator[tuple[str
 
 def _report(where: str, printed: Any, again: Any, findings: Findings) -> None:
     for place, before, now in differences(printed, again, where):
-        what = f"printed {figure(before)}, recomputed {figure(now)}"
+        what = f"the card has {figure(before)}, but alps recomputed {figure(now)}"
         findings.serious("score", place, what, _MEND)
 
 
@@ -166,7 +166,8 @@ def _compare_corrected(
 ) -> None:
     calibrations = set(corrected["calibration"].values())
     if again is None or set(again.calibration.values()) != calibrations:
-        findings.warn("corrected", where, "not recomputed: the calibration is unknown here")
+        what = "not recomputed, because alps does not have the calibration"
+        findings.warn("corrected", where, what)
         return
     to_compare = needed(CORRECTED).to_compare
     _report(where, to_compare(corrected), to_compare(again.row()), findings)

@@ -16,6 +16,7 @@ from alps.leaderboard.parts import MEMORY, needed
 from alps.leaderboard.recompute import Key, Rows
 from alps.leaderboard.submission import Submission
 from alps.leaderboard.untrusted import all_text, leak_in_answer, shown
+from alps.show.formatting import counted
 from alps.systems import System, resolve_system
 from alps.systems.wrappers import in_variants
 from alps.tasks import Task
@@ -89,7 +90,7 @@ def _check_leaks(where: str, rows: Rows, findings: Findings) -> None:
             leaks.append((named(key), leak))
     if leaks:
         what = f"{len(leaks):,} rows contain {leaks[0][1]}; the first is {leaks[0][0]}"
-        findings.warn("leak", where, what, "remove it and pack again")
+        findings.warn("leak", where, what, "remove this text and pack again")
 
 
 def _text(row: Mapping[str, Any]) -> str:
@@ -103,9 +104,9 @@ def _check_ranked(where: str, scores: Rows, findings: Findings) -> None:
         if row["stage"] == "score":
             ranked.append(bool((row.get("counts") or {}).get("ranked")))
     if any(ranked) and not all(ranked):
-        what = f"only {sum(ranked):,} of {len(ranked):,} answers are ranked: recall@5, "
-        what += "recall@10 and MRR cover only those"
-        findings.warn("ranked", where, what, "rank all answers or none")
+        what = f"only {sum(ranked):,} of {len(ranked):,} answers have a ranking; recall@5, "
+        what += "recall@10 and MRR cover only these answers"
+        findings.warn("ranked", where, what, "return a ranking for every record or for none")
 
 
 def _check_constant(
@@ -137,17 +138,19 @@ def _check_texts(where: str, task: Task, texts: Mapping[str, str], findings: Fin
     longest = task.public.longest
     if long := [name for name, text in texts.items() if len(text) > longest]:
         most = f"up to {max(map(len, texts.values())):,} characters, more than {longest:,}"
-        findings.warn("length", where, f"{len(long):,} answers of {most}: {some_of(long)}")
+        what = f"{counted(len(long), 'answer')} with {most}: {some_of(long)}"
+        findings.warn("length", where, what)
     for code, fault, pattern in (
         ("injection", "address the judge", _INJECTION),
-        ("hidden", "hold invisible characters", _HIDDEN),
+        ("hidden", "contain invisible characters", _HIDDEN),
     ):
         if hits := _hits(pattern, texts):
             words = shown(next(iter(hits.values())))
-            what = f"{len(hits):,} answers {fault}: {some_of(hits)}; the first says «{words}»"
+            what = f"{len(hits):,} answers {fault}: {some_of(hits)}; the first contains “{words}”"
             findings.warn(code, where, what)
     if markup := _hits(_MARKUP, texts):
-        what = f"{len(markup):,} answers contain markup, shown as text: {some_of(markup)}"
+        what = f"{counted(len(markup), 'answer')} with markup, which boards show as text: "
+        what += some_of(markup)
         findings.note("markup", where, what)
 
 
@@ -169,7 +172,7 @@ def check_baseline(
         return
     unchecked = f"{name}: whether these are the answers of {shown(model)}"
     if gold is None:
-        findings.unchecked.append(f"{unchecked}, without its records")
+        findings.unchecked.append(f"{unchecked}, because the records are not here")
         return
     try:
         system = as_run(model, gold)
@@ -187,9 +190,8 @@ def check_baseline(
         return
     if other:
         add = findings.serious if is_baseline(card) else findings.warn
-        what = (
-            f"{len(other):,} answers differ from those of {shown(model)} in this version of alps: "
-        )
+        answers = counted(len(other), "answer")
+        what = f"{answers} unlike those of {shown(model)} in this version of alps: "
         what += f"{some_of(other)}"
         add("baseline", f"{name}/predictions.jsonl", what, RENAME)
 

@@ -187,7 +187,7 @@ def _account_columns(board: Board) -> Iterator[BoardColumn]:
     yield BoardColumn("cost", "cost", "figure", "cost", first="ascending")
     yield BoardColumn("tokens", "tokens", "figure", "cost", first="ascending")
     if board.task.data.pool_size is not None:
-        yield BoardColumn("seconds", "time a query", "figure", "cost", first="ascending")
+        yield BoardColumn("seconds", "time per query", "figure", "cost", first="ascending")
 
 
 def _further_columns(
@@ -485,10 +485,10 @@ def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -
     one, other = map(foreign, row.names)
     name = Markup("{} and {}<small>{} sessions").format(one, other, figure(row.sessions, whole))
     if row.verbatim is not None:
-        anchored = '; <span class="badge poor">anchored</span> {} and {} of items from a draft'
+        anchored = '; <span class="badge poor">anchored</span> {} and {} of items are from a draft'
         name += Markup(anchored).format(*map(figure, row.verbatim))
         if row.without is not None:
-            name += Markup(", agreement on the others {}").format(figure(row.without))
+            name += Markup("; agreement on the other items {}").format(figure(row.without))
     name += Markup("</small>")
     lead = row.scores.get(board.metric.name)
     cells = [Markup(), name, *([NOTHING] if board.by_difference else [])]
@@ -498,7 +498,7 @@ def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -
     for metric in shown:
         score = row.scores.get(metric.name)
         cells.append(NOTHING if score is None else pair(score))
-    note = "one annotator scored against another's gold on other data; never ranked"
+    note = "one annotator's labels scored with another's as gold, on other data; never ranked"
     note += f". Matched by: {visible(row.rule)}" if row.rule else ""
     facts = {"search": visible(" ".join(row.names)).lower()}
     return BoardSection("reported", "People", note, [filled(cells, facts, width)])

@@ -258,7 +258,7 @@ _MEASURES = (
     ),
     Measure("tokens of the run", _tokens, _tokens_figure, _short_count),
     Measure(
-        "time a query",
+        "time per query",
         lambda row, board: _seconds(row, board).value,
         lambda row, board: figure(_seconds(row, board), seconds),
         seconds,

@@ -107,9 +107,9 @@ OTHERS: Mapping[JudgedBy, tuple[str, str]] = {
         "Each judge has its own boards, so these systems have no rank under the official judge.",
     ),
     "embedded": (
-        "Judged by lexical or another embedded judge",
-        "Use these scores only for debugging: the style of an answer alone changes the score that "
-        "an embedded judge gives.",
+        "Judged by lexical or another built-in judge",
+        "Use these scores only for debugging: with a built-in judge, the style of an answer alone "
+        "can change its score.",
     ),
 }
 """The heading and the note of systems that no official judge has judged."""

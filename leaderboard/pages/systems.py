@@ -131,8 +131,10 @@ class NamedJudge:
                 "the judge's page shows the result for each rubric."
             )
         if self.calibrations or self.agreement:
+            whom = "human labels" if self.calibrations else "LLM verdicts"
             return (
-                "Use this judge only for debugging: its measured agreement is too low for ranking."
+                f"Use this judge only for debugging: its agreement with {whom} is too low for "
+                "ranking."
             )
         unknown = "This judge has not been compared with human labels"
         if self.comparable:

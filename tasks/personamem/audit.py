@@ -100,7 +100,7 @@ def audit_personamem(data: str, folder: Path, split: str | None) -> AuditReport 
         findings += audit.findings()
         looked.append(TrackLooked(each, audit.rows, len(audit.questions)))
         if not files.histories:
-            unchecked.append(f"{each}: histories without a file")
+            unchecked.append(f"{each}: the histories, because their file is missing")
     findings.sort(key=lambda one: (SEVERITIES.index(one.severity), one.track, one.code, -one.count))
     return AuditReport(data, ", ".join(sizes), tuple(looked), tuple(findings), tuple(unchecked))
 
@@ -120,7 +120,8 @@ class _SizeAudit:
         self.rows += 1
         what = str(fault).partition(": ")[2]
         name = f"line {fault.line}" if fault.line else Path(str(fault.path)).name
-        self._tally.find("unreadable-row", "serious", "no run reads the row", name, what, unit=_ALL)
+        detail = "a run cannot read the row"
+        self._tally.find("unreadable-row", "serious", detail, name, what, unit=_ALL)
 
     def findings(self) -> list[DataFinding]:
         """Return everything that was found."""
@@ -177,7 +178,7 @@ class _SizeAudit:
             said.add(message)
 
     def _length_leaks(self) -> Iterator[DataFinding]:
-        rules: dict[str, Picks] = {"a longest": _longest, "a shortest": _shortest}
+        rules: dict[str, Picks] = {"the longest": _longest, "the shortest": _shortest}
         by_type = _by_type(self.questions)
         tried = len(rules) * len(by_type)
         for kind, questions in by_type.items():

@@ -220,9 +220,7 @@ def test_the_headline_is_tested_by_itself_and_diagnostics_are_corrected_together
     assert [c.corrected for c in tested] == pytest.approx(holm([c.p for c in tested]))
     assert len(tested) == found.diagnostics == 2
     assert found.tests("A", "B") == len(columns)
-    assert "Holm's method corrects p-values of the 2 tests of other metrics together" in folded(
-        shown(found)
-    )
+    assert "Holm's method treats the 2 tests of other metrics as one family" in folded(shown(found))
 
 
 def sessions_alike(generator: np.random.Generator) -> list[float]:
@@ -508,7 +506,7 @@ def test_a_p_is_bold_only_under_a_judge_that_passed_its_calibration(
     text = " ".join(out.getvalue().split())
     assert ("p <.001, but the judge is not calibrated" in text) is not bold
     assert ("significant (p <.001)" in text) is bold
-    assert "Judge lexical: for debugging; style alone can make a difference" in text
+    assert "Judge lexical: for debugging; style alone can change its scores" in text
 
 
 def test_metrics_without_a_judge_are_never_doubted(runs: Path) -> None:

@@ -62,9 +62,7 @@ def test_pairs_of_a_headline_are_one_family_and_diagnostics_another() -> None:
         assert [c.corrected for c in family] == pytest.approx(holm([c.p for c in family]))
     assert found.family == 9 == found.as_json()["family"]
     assert found.diagnostics == 6 == found.as_json()["diagnostics"]
-    assert "Holm's method corrects p-values of the 6 tests of other metrics together" in folded(
-        shown(found)
-    )
+    assert "Holm's method treats the 6 tests of other metrics as one family" in folded(shown(found))
     for metric in found.tracks[0].metrics:
         letters = {one.name: set(one.letters) for one in metric.ranked}
         for one in (found for found in metric.contrasts if found.p is not None):

@@ -147,7 +147,7 @@ def test_edited_code_is_refused_by_its_name_and_answers_anew_where_that_is_asked
     there = files_of(tmp_path / "out")
     edit(tmp_path, file)
     refused = one_line(alps_run(tmp_path, *words))
-    ways = "fresh=yes answers again in the same folder, out=NEW in a new folder"
+    ways = "to answer again, set fresh=yes (same folder) or out=NEW (new folder)"
     assert refused == f"alps: out: {file} changed since this run; {ways}\n"
     assert files_of(tmp_path / "out") == there
     fresh = alps_run(tmp_path, "fresh=yes", *words)
@@ -258,7 +258,7 @@ def test_sweeps_and_engines_refuse_edited_code_and_answer_anew(words, tmp_path):
     edit(tmp_path, "own.py")
     done = alps_run(tmp_path, *TASK, *words)
     assert done.returncode == 2
-    assert "own.py changed since this run; fresh=yes" in done.stderr
+    assert "own.py changed since this run; to answer again, set fresh=yes" in done.stderr
     done = alps_run(tmp_path, *TASK, *words, "fresh=yes")
     assert done.returncode == 0, done.stderr
     assert "The previous run is kept in out" in done.stdout

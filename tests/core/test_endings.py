@@ -121,7 +121,8 @@ def test_a_signal_ends_the_run_and_the_whole_family_of_its_program(tmp_path, num
     if number != signal.SIGKILL:
         assert first.stdout == ""
         assert (
-            "interrupted; finished records are kept, and the same command resumes" in first.stderr
+            "interrupted; alps keeps finished records; to resume, repeat the same command"
+            in first.stderr
         )
         assert "Traceback" not in first.stderr
     assert len(rows(predictions)) == 1
@@ -183,7 +184,7 @@ def test_a_calibration_ends_as_after_control_c(tmp_path, number):
         finally:
             end(process)
     assert done.returncode == 128 + number, done
-    assert "the same command resumes" in done.stderr
+    assert "to resume, repeat the same command" in done.stderr
     assert "Traceback" not in done.stderr
 
 

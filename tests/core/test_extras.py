@@ -80,7 +80,7 @@ def test_a_check_that_failed_is_said_and_costs_no_score(checked):
     assert finished.returncode == 0
     shown = run(folder, "show", "out").stdout
     unchecked = "alps did not check whether the dialogue supports unmatched predictions"
-    told = f"For 1 answer, {unchecked}, because the judge failed."
+    told = f"For 1 answer, {unchecked}, because the call to the judge failed."
     assert told in " ".join(shown.split())
 
 

@@ -26,5 +26,5 @@ def test_a_baseline_without_an_interval_is_named_as_the_baseline(tmp_path):
     assert "No interval" not in run(tmp_path, "run", *words).stdout
     text = folded(run(tmp_path, "show", "out").stdout)
     floor = "floor/length-by-type (PersonaMem 32k)"
-    assert f"No interval of {floor}: too few sessions, or no variance" in text
-    assert "No interval of PersonaMem" not in text
+    assert f"No interval for {floor}: too few sessions, or no variance" in text
+    assert "No interval for PersonaMem" not in text

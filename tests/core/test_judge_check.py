@@ -195,7 +195,8 @@ def test_a_judge_that_cannot_tell_known_items_apart_is_paid_for_no_verdict(run, 
 def test_one_line_says_which_rubric_how_many_and_the_way_on(run, tmp_path):
     ran = run(Judge(lambda item: True))
     said_once = " ".join(ran.out.split())
-    assert f"no score, {ONE_LINE}, so alps withholds its scores (judge_check=no" in said_once
+    way = "(to show them with a mark, set judge_check=no)"
+    assert f"no score, {ONE_LINE}, so alps withholds its scores {way}" in said_once
     assert "judged by openai/x (known items 6/12)" in ran.out
     shown = alps_here("show", "out").out
     means = f"– in place of a score: {ONE_LINE}, so alps withholds its scores"
@@ -362,7 +363,7 @@ def test_embedded_judges_are_asked_nothing_and_told_so(tmp_path):
     kites(tmp_path)
     words = ("run", "task=utilization", "ability=pa", "data=data", "model=rules")
     line = alps_here(*words, "judge_check=no").one_line
-    assert "judge_check=no would change nothing: no judge= was given" in line
+    assert "judge_check=no would change nothing: judge= is missing, so lexical" in line
     assert alps_here(*words, "out=out").code == 0
     assert "judge_check" not in summary(tmp_path / "out")
     assert not (tmp_path / "out" / FILE).exists()
@@ -471,7 +472,7 @@ def too_many(card):
         (without_check, "warning", "was not checked on known items"),
         (of_another_rubric, "serious", "uses rubrics without known-item checks: matching, support"),
         (too_few, "serious", "got too few known items right to give scores"),
-        (too_many, "serious", "13 right of 12; a judge gets 12"),
+        (too_many, "serious", "13 of 12 right, but alps shows a judge 12 items"),
     ],
 )
 def test_a_submission_says_how_its_judge_was_checked(packed, tmp_path, change, severity, words):

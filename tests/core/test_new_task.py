@@ -304,7 +304,7 @@ def site(command, ran):
 
 def test_a_submission_of_it_is_verified(command, site):
     told = command("leaderboard", "verify", "submissions/rules-2026-01-02")
-    assert "1 of 1 tasks recomputed" in told
+    assert "alps recomputed 1 of 1 tasks" in told
     assert "consistent" in told
 
 

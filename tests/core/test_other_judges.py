@@ -155,7 +155,7 @@ def test_a_recorded_rating_is_none_under_a_rubric_of_another_kind(tmp_path, said
 
     assert rated(name).outcome == "ok"
     assert (rated(others).outcome, rated(others).marks) == ("invalid", {})
-    assert "by another rubric" in rated(others).error
+    assert "used another rubric" in rated(others).error
 
 
 def test_bad_records_are_named_with_their_line_and_field(tmp_path):

@@ -185,8 +185,8 @@ REFUSED = [
     (("task=personamem", "memory=some"), {}, UNKNOWN),
     (("task=personamem", "memory=last:0"), {}, "memory=last:0: unknown"),
     (("task=personamem", "data=."), {}, "no questions_32k.csv in it"),
-    (("task=extraction", "size=32k"), {}, "size=32k: only personamem uses it"),
-    (("task=extraction", "memory=none"), {}, "memory=none: only utilization uses it"),
+    (("task=extraction", "size=32k"), {}, "size=32k: only task personamem uses size="),
+    (("task=extraction", "memory=none"), {}, "memory=none: only task utilization uses memory="),
     (("task=personamem", "data=."), {"questions_32k.csv": b"\xff\xfe\x00p"}, "questions_32k.csv"),
 ]
 

@@ -185,7 +185,7 @@ def test_questions_without_any_history_are_audited_and_say_so(alps, tmp_path, ma
     (folder / "shared_contexts_32k.jsonl").unlink()
     report = audited(alps, folder)[0]
     assert not report["serious"]
-    assert report["unchecked"] == ["32k: histories without a file"]
+    assert report["unchecked"] == ["32k: the histories, because their file is missing"]
 
 
 def test_a_table_names_the_findings(alps, tmp_path, made):

@@ -203,7 +203,7 @@ def test_breakdowns_are_printed_with_both_names_of_each_type_and_drawn(alps, tmp
     drawn = [chart for chart in page.all("svg") if "bins" in (chart.get("class") or "")]
     assert len(drawn) == 3
     assert "1: .829 [.606, .944], standardised .819" in drawn[0]["aria-label"]
-    assert "The mix differs in rows without records of some types" in page.text
+    assert "These rows lack some types, so their weights differ" in page.text
 
 
 def test_generated_data_say_what_is_wrong_with_each_wrong_answer(alps, tmp_path):

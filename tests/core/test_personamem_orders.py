@@ -181,8 +181,11 @@ def test_a_dry_run_counts_every_order(alps):
     ("words", "said"),
     [
         (("model=oracle", "orders=3"), "orders=3: must be 1, 4 or 24"),
-        (("model=predictions:known", "orders=4"), "recorded answers fit plain records"),
-        (("model=rules", "task=extraction", "orders=4"), "orders=4: only personamem uses it"),
+        (
+            ("model=predictions:known", "orders=4"),
+            "several variants of each record (orders=4, size=32k)",
+        ),
+        (("model=rules", "task=extraction", "orders=4"), "only task personamem uses orders="),
         (("model=oracle", "answer=free", "orders=4"), "would change nothing: answer=free"),
     ],
 )

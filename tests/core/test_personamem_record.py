@@ -66,7 +66,7 @@ def test_without_its_data_a_record_still_says_what_was_chosen(alps, tmp_path):
     assert alps("run", "task=personamem", *words).returncode == 0
     (tmp_path / "made" / "questions_32k.csv").rename(tmp_path / "gone.csv")
     text = show(alps, "run", "1")
-    assert "without the data, dialogues and gold are not shown" in text
+    assert "data not readable, so dialogues and gold are not shown" in text
     assert "chosen" in text
     assert "gold" in text
 

@@ -163,7 +163,7 @@ def test_what_a_gate_is_unless_given_stands_in_its_help():
             (*RULES, "api_base=http://127.0.0.1:9/v1"),
             "api_base= would change nothing: model=rules is not a litellm",
         ),
-        ((*LLM, "judge_api_base=http://127.0.0.1:9/v1"), "no judge= was given, so lexical judges"),
+        ((*LLM, "judge_api_base=http://127.0.0.1:9/v1"), "judge= is missing, so lexical judges"),
         (
             (*LLM, "judge=lexical", "judge_repeats=3"),
             "judge_repeats=3 would change nothing: judge=lexical is no",

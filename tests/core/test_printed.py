@@ -29,14 +29,14 @@ OTHERS = (
     (r"done in [\d.]+ s", "done in SECONDS"),
     (r"[\d.]+ m?s a query", "TIME a query"),
     (r"Mean time per query: [\d.]+ m?s", "Mean time per query: TIME"),
-    (r"\s\(tried\sfor\s[^;]+;\spatience=\swaits\slonger\)", ""),
+    (r"\s\(tried\sfor\s[^;]+;\sto\swait\slonger,\sset\spatience=\)", ""),
     # What a memory system took.
     (r"^( (open|ingest|settle|search|answer|delete|reset) +\d+)( +[\d.]+)+$", r"\1  SECONDS"),
     (r"^( [\d,]+ .*?) +[\d.]+ +(\$0|–)$", r"\1  SECONDS  \2"),
     (r"[\d.]+ s \((p50|p95|p99)\)", r"SECONDS (\1)"),
     (r"^( ok  .*?) +\d+\.\d\d$", r"\1  SECONDS"),
     (r"(passed|failed) in [\d.]+ s", r"\1 in SECONDS"),
-    (r"(against seconds a question \(Pareto\)\n)(?s:.*?)\n\n", r"\1 by the clock\n\n"),
+    (r"(against seconds per question \(Pareto\)\n)(?s:.*?)\n\n", r"\1 by the clock\n\n"),
     # What holds such figures.
     (r" [\d,]+,\d{3} bytes", " BYTES bytes"),
     (r"^( (submission|memory-\d/memory)\.json\w?) +[\d,]+$", r"\1  BYTES"),

@@ -132,7 +132,7 @@ def test_a_dry_run_counts_the_prompt_that_would_be_sent(monkeypatch, tmp_path):
     [
         pytest.param(
             ("task=update", f"model={MODEL}", "prompt=recall"),
-            "prompt=recall: only extraction uses it",
+            "prompt=recall: only task extraction uses prompt=",
             id="another task",
         ),
         pytest.param(

@@ -225,8 +225,8 @@ def test_the_agreement_that_is_printed_is_the_one_that_is_measured(sample):
     )
     assert (
         f"kappa {all_pairs} [{all_low}, {all_high}] with recorded LLM verdicts on {sizes[0]} "
-        "pairs, "
-        f"{differing} [{low}, {high}] on the {sizes[1]} not identical"
+        "pairs; "
+        f"{differing} [{low}, {high}] on the {sizes[1]} pairs with different texts"
     ) == AGREEMENT
 
 

@@ -499,7 +499,7 @@ def test_a_failed_verdict_on_the_use_leaves_the_record_scored_and_is_asked_again
     assert (track["scored"], track["unscored"], track["unchecked"]) == (2, 0, 1)
     assert (track["scores"]["recall_at_1"]["n"], track["scores"]["memory_used"]["n"]) == (2, 1)
     unchecked = "For 1 answer, alps did not check whether the memory was used"
-    assert f"{unchecked}, because the judge failed." in " ".join(shown.split())
+    assert f"{unchecked}, because the call to the judge failed." in " ".join(shown.split())
     assert [payload_of(body)["query"] for body in again] == ["Query 1?"]
     assert len(server.requests) == asked + 1
     track = track_of(tmp_path / "out", "task3_d100")

@@ -215,7 +215,7 @@ def test_a_score_with_unscored_records_is_bounded_by_the_worst_and_the_best_case
     assert math.isclose(f1["best_case"], (f1["value"] * 17 + 3) / 20)
     assert "worst–best" in alps("show", "out").stdout
     bounds = f"[{f1['worst_case']:.3f}, {f1['best_case']:.3f}]".replace("0.", ".")
-    assert re.search(rf"^ if all unscored +{re.escape(bounds)}", finished.stdout, re.M)
+    assert re.search(rf"^ bounds +{re.escape(bounds)}", finished.stdout, re.M)
     assert max(len(line) for line in finished.stdout.splitlines()) <= 80
 
 

@@ -108,7 +108,7 @@ def test_a_warm_process_takes_signals_and_tells_what_ended_it(
     process.send_signal(number)
     finished = finish(process)
     assert finished.returncode == code
-    assert ("the same command resumes" in finished.stderr) == (code > 0)
+    assert ("to resume, repeat the same command" in finished.stderr) == (code > 0)
 
 
 def test_what_an_interpreter_reads_at_its_start_needs_a_start(tmp_path: Path) -> None:

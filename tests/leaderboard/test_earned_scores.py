@@ -107,7 +107,7 @@ def test_verdicts_of_anything_called_lexical_are_made_anew(shelf, folder, case):
     )
     found = shelf.verify(folder)
     assert {"verdict", "row_score"} <= codes(found), found.findings
-    assert "differ from the embedded judge's" in said(found, "verdict").what
+    assert "differ from the built-in judge's" in said(found, "verdict").what
     assert ("identity" in codes(found)) == (case != "as it is")
     assert not found.consistent
 

@@ -108,21 +108,21 @@ SCHEMA = [
 ]
 CARDS = [
     *((path, value, "schema", words) for path, value, words in SCHEMA),
-    (f"{F1}.n", 11, "score", "printed 11, recomputed 12"),
-    (f"{F1}.value", 1.7, "score", "printed 1.7, recomputed 0."),
-    (f"{F1}.value", 0.987, "score", "tracks.task1.scores.f1.value: printed 0.987, recomputed 0."),
-    (f"{F1}.low", 0.99, "score", "scores.f1.low: printed 0.99"),
+    (f"{F1}.n", 11, "score", "the card has 11, but alps recomputed 12"),
+    (f"{F1}.value", 1.7, "score", "the card has 1.7, but alps recomputed 0."),
+    (f"{F1}.value", 0.987, "score", "f1.value: the card has 0.987, but alps recomputed 0."),
+    (f"{F1}.low", 0.99, "score", "scores.f1.low: the card has 0.99"),
     (f"{ONE}.scores", lambda old: {**old, "best": old["f1"]}, "score", "tracks.task1.scores.best"),
     (f"{ONE}.scores.recall", DROPPED, "score", "scores.recall"),
     (f"{ONE}.floors", {}, "score", "floors.floor/empty"),
-    (f"{ONE}.floors.floor/content-free.scores.f1.value", -1.0, "score", "f1.value: printed -1"),
+    (f"{ONE}.floors.floor/content-free.scores.f1.value", -1.0, "score", "value: the card has -1"),
     (f"{ONE}.failed_predictions", {"x": 1}, "score", "failed"),
     (f"{ONE}.files.predictions.sha256", "0" * 64, "hash", "predictions.jsonl: sha256: printed 000"),
     (f"{ONE}.files.scores.rows", 99, "hash", "task1/scores.jsonl: rows: printed 99, found 12"),
     (f"{ONE}.run", 7, "run", "7, but there are 1 runs"),
     ("runs", lambda old: [*old, old[0]], "run", "runs.1: no task belongs to this run"),
-    ("runs.0.settings.limit", 3, "limit", "only a part"),
-    ("runs.0.settings.task", "python:evil", "task", "has no board; its code is not imported"),
+    ("runs.0.settings.limit", 3, "limit", "covers only a part"),
+    ("runs.0.settings.task", "python:evil", "task", "no board, and alps does not import its code"),
     ("system.model", "floor/empty", "kind_of_system", "of kind floor"),
     ("system.kind", "llm", "kind_of_system", "system.kind: llm"),
     ("runs.0.judge.judge", "openai/gpt-9", "fingerprint", "judge.id"),
@@ -136,15 +136,20 @@ CARDS = [
     (f"{ONE}.judge_fingerprint", "0" * 12, "identity", "tracks.task1.judge_fingerprint"),
     (f"{ONE}.judge", "openai/gpt-4.1", "identity", "tracks.task1.judge"),
     (f"{ONE}.task", "update", "identity", "tracks.task1.task"),
-    (f"{ONE}.data_sha256", "0" * 64, "data", "tracks.task1.data_sha256: printed 000000000000…"),
+    (
+        f"{ONE}.data_sha256",
+        "0" * 64,
+        "data",
+        "tracks.task1.data_sha256: the card has 000000000000…",
+    ),
     *(
         ("name", name, "baseline", "calls itself a baseline")
         for name in ("Floor of mine", "floor/generic", "Baseline: BM25", "ORACLE")
     ),
     ("name", "✓ reproduced by the maintainers", "name", "contains the character U+2713"),
-    ("name", "Thumb (verified)", "name", "says «verified», which boards show in their own"),
+    ("name", "Thumb (verified)", "name", "says “verified”, which boards show in their own"),
     ("name", "–", "name", "has no letter and no digit"),
-    ("org", "Official Lab", "name", "org: Official Lab says «Official»"),
+    ("org", "Official Lab", "name", "org: Official Lab says “Official”"),
     *(("name", name, "name", "a reference row") for name in ("GРT-5.2", "Меm0")),
 ]
 
@@ -383,13 +388,13 @@ ROWS = [
     (VERDICTS, "0.pairs", [{**PAIR, "relation": "best"}], "row", "pairs.0.relation"),
     (VERDICTS, "0.pairs", [PAIR, PAIR], "verdict", "paired twice"),
     (VERDICTS, "0.support", ENDLESS, "verdict", "support for 900"),
-    (VERDICTS, "0.pairs", DROPPED, "verdict", "no pairs in it"),
-    (VERDICTS, "0.judge", "0" * 12, "judge", "by a judge other than the card's"),
-    (VERDICTS, "0.pairs", lambda old: [] if old else [PAIR], "verdict", "differ from the embedded"),
+    (VERDICTS, "0.pairs", DROPPED, "verdict", "the verdict has no pairs"),
+    (VERDICTS, "0.judge", "0" * 12, "judge", "are not by the judge on the card"),
+    (VERDICTS, "0.pairs", lambda old: [] if old else [PAIR], "verdict", "differ from the built-in"),
     (RATED, "0.marks", {"met": 5}, "verdict", "marks.met is 5"),
     (RATED, "0.marks", {"met": 1, "resonation": 5}, "verdict", "belong to no rubric"),
-    ("task1/scores", "2.scores.f1", 1.0, "row_score", "visitor_02: scores.f1 printed 1, recomput"),
-    ("task1/scores", "2.counts.matched", 17, "row_score", "counts.matched printed 17, recomputed "),
+    ("task1/scores", "2.scores.f1", 1.0, "row_score", "visitor_02: scores.f1 is 1, but alps re"),
+    ("task1/scores", "2.counts.matched", 17, "row_score", "counts.matched is 17, but alps recomp"),
     ("task1/scores", "0.scores.f1", 1e300, "row", "scores.f1"),
 ]
 
@@ -411,7 +416,7 @@ def test_missing_extra_and_duplicate_ids_are_counted_and_a_few_are_named(shelf, 
     missing = "7 of 12 ids of the split are missing: visitor_00, visitor_01"
     assert said(found, "missing_ids").what.startswith(missing)
     assert said(found, "missing_ids").what.endswith("and 2 more")
-    refused(found, "extra_ids", "ids outside the split (1): visitor_99")
+    refused(found, "extra_ids", "1 ids are not in the split: visitor_99")
     assert "visitor_07" in said(found, "duplicate_ids").what
     assert any(line.startswith("task1: the scores") for line in found.unchecked)
 

@@ -160,7 +160,8 @@ def test_a_change_of_a_submission_that_is_in_the_other_copy_is_refused(
     listed = verify(
         both / SLUG, Options(changed=(f"leaderboard/submissions/{SLUG}/submission.json",))
     )
-    assert "whether the submission is a new one: give base=REF or base=DIR" in listed.unchecked
+    told = "whether the submission is new; to check this, set base=REF or base=DIR"
+    assert told in listed.unchecked
 
 
 def listed(text):
@@ -227,7 +228,7 @@ def test_submit_refuses_such_a_name_in_one_line(shelf: Shelf, tmp_path: Path) ->
     done = run(tmp_path, "leaderboard", "submit", str(shelf.run), *words)
     assert done.returncode == 2
     assert one_line(done) == (
-        "alps: name: Thumb (official) says «official», which boards show in their own columns; "
+        "alps: name: Thumb (official) says “official”, which boards show in their own columns; "
         "choose another name\n"
     )
     assert not (tmp_path / "thumb").exists()

@@ -100,17 +100,22 @@ def test_without_the_questions_it_says_what_is_not_checked(packed):
 
 def test_other_questions_are_other_data(packed, tmp_path):
     write_set(tmp_path, personas=2, size="32k", seed=6)
-    refused(verify(packed / "rules", Options(data=str(tmp_path))), "data", "other records")
+    refused(verify(packed / "rules", Options(data=str(tmp_path))), "data", "so the records differ")
 
 
 SCORES, CONDITIONS = f"tracks.{TRACK}.scores", f"tracks.{TRACK}.conditions"
 LONGEST = f"tracks.{TRACK}.floors.floor/longest.scores.accuracy.value"
 CARDS = [
-    (f"{SCORES}.accuracy.value", 0.99, "score", "printed 0.99, recomputed"),
-    (f"{SCORES}.leak_adjusted.n", lambda old: old - 1, "score", "printed 39, recomputed 40"),
-    (LONGEST, 0.01, "score", "printed 0.01, recomputed"),
-    (f"{CONDITIONS}.size", "128k", "data", "other records"),
-    (f"{CONDITIONS}.max_context_tokens", None, "identity", "but the card gives"),
+    (f"{SCORES}.accuracy.value", 0.99, "score", "the card has 0.99, but alps recomputed"),
+    (
+        f"{SCORES}.leak_adjusted.n",
+        lambda old: old - 1,
+        "score",
+        "card has 39, but alps recomputed 40",
+    ),
+    (LONGEST, 0.01, "score", "the card has 0.01, but alps recomputed"),
+    (f"{CONDITIONS}.size", "128k", "data", "so the records differ"),
+    (f"{CONDITIONS}.max_context_tokens", None, "identity", "but should have"),
     (f"{CONDITIONS}.data", "/etc", "identity", "unknown ones"),
 ]
 OTHER = [[*"aa"], [*"abcda"], ["e"]]

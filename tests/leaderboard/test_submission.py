@@ -199,7 +199,7 @@ PLACES = (
 FILES = [
     *(("manifest", "system.weights", place, WEIGHTS) for place in PLACES),
     ("summary", "tracks.task1.scores.f1.high", float("inf"), r"scores\.f1\.high: .*finite"),
-    ("summary", "tracks.task1.floors", DROPPED, "lacks 'floors'; the same alps run again"),
+    ("summary", "tracks.task1.floors", DROPPED, "lacks 'floors'; to write it, repeat the same"),
 ]
 
 
@@ -214,7 +214,7 @@ def test_what_can_not_be_published_is_refused(run, tmp_path, file, path, value, 
 
 def test_an_unfinished_run_is_refused(run, tmp_path):
     (run / "summary.json").unlink()
-    with pytest.raises(UsageError, match="not finished; the same alps run again"):
+    with pytest.raises(UsageError, match="not finished; to finish the run, repeat the same alps"):
         pack([run], WHO, out=tmp_path / SLUG)
 
 

@@ -182,7 +182,8 @@ def test_a_run_that_left_out_much_is_not_packed(shelf, tmp_path):
     )
     with pytest.raises(
         UsageError,
-        match=r" of 12 answers have no score \(transport \d\).*the same alps run retries",
+        match=r" of 12 answers have no score \(transport \d\).*"
+        r"to retry them, repeat the same alps run",
     ):
         pack([run], WHO, out=tmp_path / SLUG)
 
@@ -242,7 +243,9 @@ def test_rankings_of_a_few_answers_are_told_and_stand_with_their_n(shelf, tmp_pa
         f"data={shelf.data}",
     )
     packed = pack([few], WHO, out=tmp_path / "submissions" / SLUG)
-    assert said(packed.verification, "ranked").what.startswith("only 3 of 12 answers are ranked")
+    assert said(packed.verification, "ranked").what.startswith(
+        "only 3 of 12 answers have a ranking"
+    )
     page = (
         build(tmp_path / "submissions", tmp_path / "site").out / "retrieval-100.html"
     ).read_text("utf-8")

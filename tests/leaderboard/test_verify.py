@@ -41,7 +41,7 @@ def test_what_was_packed_is_valid_and_every_score_follows_from_its_rows(shelf: S
     assert (found.status, found.consistent, found.serious) == ("format-checked", True, False), (
         found.findings
     )
-    assert dict(found.checked)["scores"].startswith("3 of 3 tasks recomputed")
+    assert dict(found.checked)["scores"].startswith("alps recomputed 3 of 3 tasks")
 
 
 @pytest.mark.release
@@ -103,7 +103,7 @@ def test_scores_without_their_data_are_held_against_the_scores_of_single_answers
 ) -> None:
     honest = verify(folder)
     assert (honest.serious, honest.consistent) == (False, False)
-    assert any("give data=FOLDER" in line for line in honest.unchecked)
+    assert any("set data=FOLDER" in line for line in honest.unchecked)
     forge(folder, lambda card: card["tracks"]["task1"]["scores"]["f1"].update(value=0.9))
     assert said(verify(folder), "score").where == "tracks.task1.scores.f1.value"
 
@@ -175,7 +175,7 @@ def test_verdicts_of_a_judge_that_can_not_be_asked_again_are_taken_as_they_stand
     found = shelf.verify(packed.folder)
     assert said(found, "score").where == "tracks.task1.scores.f1.value"
     assert said(found, "row_score").where == "task1/scores.jsonl: visitor_00"
-    assert said(found, "row_score").what.startswith("scores.f1 printed 0.5, recomputed 1;")
+    assert said(found, "row_score").what.startswith("scores.f1 is 0.5, but alps recomputed 1;")
 
 
 def test_without_such_verdicts_only_means_are_held_against_single_scores(
@@ -287,7 +287,7 @@ def test_scores_that_nobody_could_recompute_are_not_called_consistent(
         predictions.unlink()
     assert verify_command([str(folder), f"data={shelf.data}"]) == 1
     printed = capsys.readouterr().out
-    assert "tasks could be recomputed" in printed
+    assert "alps could recompute the scores of none of" in printed
     assert "consistent" not in printed
 
 
@@ -323,7 +323,7 @@ def test_predictions_on_other_records_are_not_judged_again(shelf: Shelf, tmp_pat
     run = make_run(tmp_path / "run", "task=extraction", "model=rules", f"data={shelf.data}")
     packed = pack([run], WHO, out=tmp_path / "alone" / SLUG)
     with pytest.raises(
-        UsageError, match="not the records of the submission: task1 lacks 1 of these records"
+        UsageError, match="not the records of the submission: task1 lacks 1 records of the data"
     ):
         rescore_command(
             [str(packed.folder), "judge=lexical", f"data={other}", f"out={tmp_path / 'work'}"]
@@ -391,7 +391,7 @@ def test_the_command_fits_80_columns_and_says_how_to_mend(
     assert verify_command([str(folder), f"data={shelf.data}"]) == 1
     bad = capsys.readouterr().out
     assert "its scores follow from its predictions and verdicts" in " ".join(good.split())
-    assert "tracks.task1.n: printed 13, recomputed 12" in bad
+    assert "tracks.task1.n: the card has 13, but alps recomputed 12" in bad
     assert "pack again" in bad
     assert "Refused (1 serious" in bad
     assert max(len(line) for line in (good + bad).splitlines()) <= 80

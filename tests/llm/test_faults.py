@@ -359,7 +359,7 @@ def interrupt(folder):
 def says_how_to_resume(interrupted):
     said = [line for line in interrupted.stderr.splitlines() if line]
     assert (interrupted.returncode, interrupted.stdout, len(said)) == (130, "", 1), said
-    assert "the same command resumes" in said[0]
+    assert "to resume, repeat the same command" in said[0]
 
 
 def test_an_interrupted_run_waits_for_no_answer_and_is_completed_by_the_same_command(interrupted):

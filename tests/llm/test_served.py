@@ -183,6 +183,6 @@ def test_a_judge_that_is_another_model_than_when_it_was_calibrated_is_named(tmp_
     assert served == {"judge": [{"model": "judge-2025-04-14", "fingerprint": "fp_abc"}]}
     assert "Warning" not in again.out
     said = " ".join(ran.out.split())
-    assert "Warning: the model of the judge changed after its calibration" in said
+    assert "Warning: the judge's model differs from the calibrated model" in said
     assert "was judge-2025-04-14 in" in said
     assert "is now judge-2025-06-14" in said

@@ -41,13 +41,13 @@ def split_command(command: str, key: str) -> list[str]:
         UsageError: If it names no program that is there.
     """
     if os.name != "posix":
-        raise UsageError(f"{key}: programs are run on Linux and macOS only")
+        raise UsageError(f"{key}: programs run only on Linux and macOS")
     try:
         words = shlex.split(command)
     except ValueError as error:
         raise UsageError(f"{key}: {str(error).lower()}") from error
     if not words:
-        raise UsageError(f"{key}: names no program")
+        raise UsageError(f"{key}: the command is empty; name a program")
     typed = words[0]
     if shutil.which(str(working_folder() / typed) if os.sep in typed else typed) is None:
         raise UsageError(f"{key}: {words[0]}: command not found")

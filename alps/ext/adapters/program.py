@@ -264,7 +264,7 @@ class ProgramSystem:
         ignored, self._ignored = self._ignored, []
         outcome = outcome or ("unparsable" if ignored else "empty")
         if outcome == "unparsable":
-            error = f"{error}; the program's output has no answer to this row"
+            error = f"{error}; the program's output contains no answer for this row"
         names: dict[str, Any] = {"benchmark_id": row.name, "track": row.task.track}
         raw = "\n".join(ignored) or None
         self._settle(row, Prediction(**names, outcome=outcome, raw=raw, error=error))

@@ -291,7 +291,8 @@ def _understood(task: Task, sample: Any, result: Any) -> Prediction:
     if not isinstance(result, Prediction):
         return _read(task, sample, result)
     if result.benchmark_id != sample.benchmark_id:
-        return _failed(task, sample, "invalid", f"answered for '{result.benchmark_id}' instead")
+        wrong = f"the class answered record '{result.benchmark_id}' instead"
+        return _failed(task, sample, "invalid", wrong)
     if result.outcome != "ok":
         error = None if result.error is None else one_line(result.error)
         return result.model_copy(update={"track": task.track, "prediction": None, "error": error})
@@ -313,7 +314,8 @@ def _read(task: Task, sample: Any, answer: Any, *, raw: str | None = None) -> Pr
         return _failed(task, sample, "invalid", str(error), raw=raw)
     about = node.pop("benchmark_id", None) if isinstance(node, dict) else None
     if about is not None and str(about) != sample.benchmark_id:
-        return _failed(task, sample, "invalid", f"answered for '{about}' instead", raw=raw)
+        wrong = f"the class answered record '{about}' instead"
+        return _failed(task, sample, "invalid", wrong, raw=raw)
     return understood(task, sample.benchmark_id, node, raw=raw, asked=asked)
 
 

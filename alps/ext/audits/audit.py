@@ -138,10 +138,11 @@ def refuse_half_an_audit(settings: AuditKeys) -> None:
     judge, share, labels = settings.audit_judge, settings.audit, settings.audit_labels
     if labels is not None and judge is not None:
         raise UsageError(
-            f"audit_judge={judge}: audit_labels= gives audits by people; remove one of the two"
+            f"audit_judge={judge}: audit_labels= already names human audits; remove one setting"
         )
     if labels is not None and share is not None:
-        raise UsageError(f"audit={100 * share:g}%: audit_labels= selects records; remove audit=")
+        why = "the labels of audit_labels= determine the share"
+        raise UsageError(f"audit={100 * share:g}%: {why}; remove audit=")
     if judge is None and share is not None:
         raise UsageError(f"audit={100 * share:g}%: no audit judge; add audit_judge=")
     if judge is None and settings.audit_seed is not None:
@@ -149,7 +150,7 @@ def refuse_half_an_audit(settings: AuditKeys) -> None:
     if judge is None and settings.audit_judge_api_base is not None:
         raise UsageError("audit_judge_api_base= would change nothing; add audit_judge=")
     if judge is not None and not share:
-        raise UsageError(f"audit_judge={judge}: the share is missing; add one, such as audit=10%")
+        raise UsageError(f"audit_judge={judge}: audit= is missing; add a share, such as audit=10%")
     if judge is not None and judge == settings.judge:
         raise UsageError(f"audit_judge={judge}: this is already the run's judge; name a better one")
 

@@ -104,14 +104,14 @@ def check_audit_draw(check: TrackCheck, rows: TrackRows, findings: Findings) -> 
     where, own = f"tracks.{name}.audit.seed", f"drawn by seed {track.audit.seed}"
     given = None if review is None else review.audit_draw
     if given is not None and given.seed == track.audit.seed:
-        what = f"{own}, but a maintainer drew that seed for other answers, verdicts or scores"
+        what = f"{own}, which a maintainer drew for other answers, verdicts or scores"
         findings.warn(
             "audit", where, f"{what}: boards omit the audit", "ask a maintainer for a new draw"
         )
         return
     seed = answer_seed(task_of(name, track), track.data_sha256, rows.predictions, rows.scores)
     if track.audit.seed == seed:
-        what = "drawn from the answers, which the submitter could vary: boards omit the audit"
+        what = "derived from the answers, which the submitter could vary: boards omit the audit"
         findings.note("audit", where, f"{what} until a maintainer draws the records")
         return
     mend = "audit with the seed of a maintainer's review (audit_seed=), then pack again"
@@ -124,7 +124,7 @@ def _check_judge(name: str, audit: PublishedAudit, task: Task, findings: Finding
     where = f"tracks.{name}.audit.judge_check"
     if audit.judge == PEOPLE or is_embedded_judge(audit.judge):
         if audit.judge_check:
-            what = f"auditor {shown(audit.judge)} needs no known items"
+            what = f"auditor {shown(audit.judge)} needs no check on known items"
             findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
         return
     if not audit.judge_check:
@@ -154,7 +154,8 @@ def _check_draw(audited: Audited, findings: Findings) -> frozenset[str]:
             missing.append(named(key))
         elif key in audited.rows.audit and not drawn:
             extra.append(named(key))
-    for what, names in (("were drawn and are missing", missing), ("were not drawn", extra)):
+    missed = "are missing, although they were drawn"
+    for what, names in ((missed, missing), ("were not drawn", extra)):
         if names:
             found = f"{len(names):,} records {what} under seed {audit.seed}: {some_of(names)}"
             findings.serious("audit", "the draw", found, PACK_AGAIN)
@@ -245,7 +246,7 @@ def judge_sample(
     with claimed_folder(source) as ledger:
         if audit_run(experiment, data, source, spent=ledger.totals.counted):
             raise BudgetError(
-                "stopped by the budget; the same command with a larger budget resumes it"
+                "the budget is spent; to resume, repeat the command with a larger budget"
             )
     about = read_audit(source / FOLDER)
     assert about is not None

@@ -229,7 +229,8 @@ def _why_not(columns: Sequence[Pairs]) -> str | None:
     reason = columns[0].why_not()
     if reason is None:
         return None
-    return f"too few shared audits ({reason}); audit_seed=0 draws the same sessions in each run"
+    what = "too few records are audited in both runs"
+    return f"{what} ({reason}); audit each run with audit_seed=0 to draw the same sessions"
 
 
 def _compare_metric(metric: Metric, columns: Mapping[str, Pairs]) -> MetricComparison:

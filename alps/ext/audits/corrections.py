@@ -161,13 +161,13 @@ def _why_not(raw: Estimate, counts: Confusion | Cells, better: Estimate) -> str 
         return "the judge scored no items"
     if better.value is None or better.low is None:
         missing = "positive" if counts.tp + counts.fn == 0 else "negative"
-        return f"no labelled item is {missing}: the judge's error rate there is unknown"
+        return f"no labelled item is {missing}, so the judge's error rate on such items is unknown"
     index = "sensitivity + specificity - 1"
     value = f"{index} is {better.value:.2f}"
     if better.value < 0:
-        return f"{value}: the judge contradicts people; check which label is positive"
+        return f"{value}, so the judge contradicts people; check which label is positive"
     if better.value <= YOUDEN:
-        return f"{value}, at most {YOUDEN:g}: the judge is close to guessing"
+        return f"{value}, so the judge hardly does better than guessing (limit: {YOUDEN:g})"
     if better.low <= 0:
         return f"{index} may be 0 ({better.low:.2f} to {better.high:.2f}): label more items"
     return None

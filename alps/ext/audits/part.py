@@ -143,8 +143,8 @@ def _audit_fault(audit: AuditSummary | None) -> str | None:
     for name, track in audit.tracks.items():
         reasons = [score.reason for score in track.scores.values() if score.value is None]
         if not track.scores or len(reasons) == len(track.scores):
-            why = reasons[0] if reasons else "no audit score on any record"
-            mend = "the same command retries"
+            why = reasons[0] if reasons else "no record has an audit score"
+            mend = "to retry, repeat the same command"
             if audit.by_people:
                 mend = "let annotators decide these items"
             return f"{track_title(name)} is not corrected: {why}; {mend}"

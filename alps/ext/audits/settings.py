@@ -29,5 +29,6 @@ class AuditKeys(JudgingKeys):
         None,
         ge=0,
         lt=2**36,
-        description="audit the same sessions in every run, for compare [from the answers]",
+        description="seed that draws the audited sessions; to compare runs, use one seed "
+        "[from the answers]",
     )

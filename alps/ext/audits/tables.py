@@ -108,11 +108,11 @@ def bent_table(bent: Sequence[BentRow], lead: Metric) -> Iterator[Table]:
         style = "bold" if one.p_holm <= SIGNIFICANT else ""
         rows.append(row_of(one.by, *change(one), Cell(p_value(one.p), one.p), style=style))
     how = (
-        "Estimates are from least squares, with intervals clustered by session; "
-        "bold marks p ≤ .05 (Holm)."
+        "alps estimates the changes by least squares, with intervals clustered by session; bold "
+        "marks p ≤ .05 (Holm)."
     )
     yield Table(
-        "Judge bias: audit minus judge, per standard deviation",
+        "Judge bias: audit minus judge, per standard deviation of each feature",
         [named(), *figures("change", "95 % interval", "p")],
         rows,
         [Line(f"Metric: {lead.title.strip()}. {how}")],
@@ -163,10 +163,10 @@ def slice_tables(slices: Sequence[SliceContrast], lead: Metric) -> Iterator[Part
             if one.by != by:
                 continue
             if one.difference is None:
-                short[f"{one.name} ({one.audited})"] = None
+                short[f"{one.name} ({one.audited} audited)"] = None
             else:
                 rows.append(_slice_row(one, one.difference))
-        few = [dim(f"These slices by {by} have too few shared audits: {'; '.join(short)}.")]
+        few = [dim(f"Too few records are audited in both runs, by {by}: {'; '.join(short)}.")]
         notes = few if short else []
         title = f"{lead.title.strip()} by {by}, corrected by audits"
         yield from [Table(title, columns, rows, notes)] if rows else notes
@@ -204,16 +204,16 @@ def _coverage(audit: AuditSummary, scores: Mapping[str, AuditedScore]) -> str:
     calls = audit.calls
     said = f"{most.audited:,} of {counted(most.n, 'record')} audited"
     if audit.by_people:
-        return f"{said} by people. Method: PPI++ over sessions."
+        return f"{said} by people. Method: PPI++ with sessions as units."
     cost = "cost unknown" if calls.cost is None else f"${calls.cost:.4f}"
     asked = f"{counted(calls.http, 'call')}, {calls.cached:,} cached, {cost}"
-    return f"{said}: {asked}. Method: PPI++ over sessions."
+    return f"{said}: {asked}. Method: PPI++ with sessions as units."
 
 
 def _needed(score: AuditedScore) -> str:
-    goal = f"±{number(HALF)[:-1]}"
+    goal = f"an interval of ±{number(HALF)[:-1]}"
     if score.needed is None:
         return f"even a full audit of these records would not give {goal}"
     if score.needed <= score.audited:
         return f"{goal} is reached"
-    return f"{score.needed - score.audited:,} more audited records would give {goal}"
+    return f"for {goal}, audit {counted(score.needed - score.audited, 'more record')}"

@@ -196,7 +196,7 @@ def _extra(headers: Mapping[str, str]) -> dict[str, str]:
 def _why(batch: Any) -> str:
     errors = rows_of(part_of(batch, "errors"), "data")
     messages = [str(part_of(error, "message") or "") for error in errors]
-    return next(filter(None, messages), "it does not say why")[:300]
+    return next(filter(None, messages), "the provider gives no reason")[:300]
 
 
 class _Response(BaseModel):
@@ -222,6 +222,6 @@ def _result(row: Any) -> BatchResult:
     if line.response is not None:
         return BatchResult(line.custom_id, line.response.status_code, as_json(line.response.body))
     if line.error is None:
-        raise ValueError("neither an answer nor an error")
-    lost = line.error.message or line.error.code or "it does not say why"
+        raise ValueError("the line has neither an answer nor an error")
+    lost = line.error.message or line.error.code or "the provider gives no reason"
     return BatchResult(line.custom_id, lost=lost[:300])

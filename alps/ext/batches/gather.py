@@ -153,7 +153,7 @@ class Batches:
             if error.status in _NOT_THERE:
                 what = f"the endpoint does not accept batches ({error}); remove batch="
                 raise UsageError(f"model '{request.model}': {what}") from error
-            raise _fatal(request.model, "its batches can't be listed", error) from error
+            raise _fatal(request.model, "alps could not list its batches", error) from error
 
     async def answered(
         self, request: Request[Any], messages: list[dict[str, str]], key: str
@@ -294,7 +294,7 @@ class Batches:
                 break
         entry = await self.journal.step(entry, "ordered", id=name)
         about = f"submitted batch {name} with {len(spool.keys):,} requests to {entry.model}"
-        self._notice(f"{about}; if the run ends first, the same command resumes it")
+        self._notice(f"{about}; if the run ends before the batch, repeat the same command")
         return entry
 
     async def _refused(self, entry: BatchEntry, error: TransportError, *, never: bool) -> None:
@@ -359,7 +359,7 @@ class Batches:
             await self._tried(partial(interface.cancel, str(entry.id)))
             then = "alps sends the rest as single requests"
         except TransportError as error:
-            then = f"it can't be cancelled ({error}), so alps waits for it to end"
+            then = f"alps could not cancel the batch ({error}), so alps waits for its end"
         passed = f"batch {entry.id} passed batch_deadline= with {left:,} unanswered requests"
         self._notice(f"{passed}: {then}")
 
@@ -446,8 +446,8 @@ class Batches:
                 future.set_result(answered)
             else:
                 self._kept[key] = answered
-        odd = [(len(absent), "without a result"), (results.unreadable, "lines can't be read")]
-        odd += [(results.unknown, "of ids that were not sent"), (results.twice, "there twice")]
+        odd = [(len(absent), "missing"), (results.unreadable, "unreadable")]
+        odd += [(results.unknown, "with an unknown id"), (results.twice, "duplicated")]
         account = "".join(f", {count:,} {what}" for count, what in odd if count)
         self._notice(f"batch {entry.id} has ended: {len(results.by_key):,} results{account}")
 
@@ -542,4 +542,4 @@ def _fatal(model: str, what: str, error: TransportError) -> AlpsError:
     if error.fatal is not None:
         return error.fatal
     kind = CredentialError if error.status in (401, 403) else UsageError
-    return kind(f"model '{model}': {what} ({error}); the same command resumes it")
+    return kind(f"model '{model}': {what} ({error}); to resume, repeat the same command")

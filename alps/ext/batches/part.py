@@ -95,7 +95,7 @@ def refuse_unbatched(settings: RunSettings, tasks: Sequence[Task]) -> None:
         return
     asked = list(asked_in_batches(settings, tasks))
     if not asked:
-        why = "no LLM is called"
+        why = "this run calls no LLM"
         raise UsageError(f"batch=yes would change nothing: {why}; leave it out")
     from alps.ext.batches.interface import check_batched
 

@@ -127,8 +127,7 @@ EXTENSION = Extension(
     heading="Judge",
     moved={"calibrations": "calibrate list"},
     removed={
-        "transport": "audit answers of this very run, by audit_judge=… audit=20% or "
-        "audit_labels=FOLDER"
+        "transport": "audit the run instead, with audit_judge=… audit=20% or audit_labels=FOLDER"
     },
     exports={"calibrate": "alps.ext.calibration.calibrate:calibrate"},
     has_part=_has_part,

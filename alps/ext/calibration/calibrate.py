@@ -68,8 +68,8 @@ COMPANIONS = 4
 # Time zones reach from UTC-12 to UTC+14: for two hours of a day, three dates are in use.
 _FURTHEST_AHEAD = timedelta(days=2)
 _OTHERWISE = "so sensitivity and base rates may differ from those of a run"
-_NOT_RANDOM = f"items were not drawn at random, {_OTHERWISE}"
-_CHOSEN = f"pairs were chosen by a judge's verdicts and by similarity, {_OTHERWISE}"
+_NOT_RANDOM = f"the items were not drawn at random, {_OTHERWISE}"
+_CHOSEN = f"a judge's verdicts and similarity determined the pairs, {_OTHERWISE}"
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ def _recorded(settings: CalibrateSettings) -> Path | None:
     if not settings.judge:
         if not exists:
             raise UsageError(
-                "judge= is missing (lexical, or a litellm model): there are no recorded verdicts"
+                "judge= is missing, and there are no recorded verdicts; add judge=PROVIDER/MODEL"
             )
         return path
     if not exists:
@@ -304,7 +304,7 @@ def _refuse_unknown(judge: str, recorded: Iterable[str]) -> None:
     """Refuse a judge that is neither recorded nor can be asked: most likely a misspelt name."""
     if "/" in judge or is_embedded_judge(judge):
         return
-    known = f"recorded: {', '.join(recorded)}; embedded: lexical; LLMs: provider/model"
+    known = f"recorded: {', '.join(recorded)}; built-in: lexical; LLMs: provider/model"
     raise UsageError(f"judge={judge}: unknown{closest(judge, recorded)} ({known})")
 
 
@@ -535,7 +535,7 @@ def _verdicts(
         what = f"judge={judge.name}: no item was judged: {next(iter(answers.values())).error}"
         # A spent budget has an exit code of its own: the same command goes on with a larger one.
         if all(answer.outcome == "budget" for answer in answers.values()):
-            raise BudgetError(f"{what}; the same command with a larger budget continues")
+            raise BudgetError(f"{what}; to resume, repeat the command with a larger budget")
         raise UsageError(what)
     return Verdicts(judge.name, verdicts, hashlib.sha256(path.read_bytes()).hexdigest())
 

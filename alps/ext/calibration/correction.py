@@ -168,7 +168,7 @@ def _no_fit(
     rubric = next((name for name in rubrics if name in calibration.rubrics), rubrics[0])
     why = differing_part(calibration, judge, rubric, today=today, own=own)
     return UsageError(
-        f"calibration={given} does not fit this judge and these tasks ({why}); calibrate again"
+        f"calibration={given} does not apply to this judge and these tasks: {why}; calibrate again"
     )
 
 
@@ -414,7 +414,7 @@ def by_rates(metric: Metric, rows: Rows, answers: JudgedAnswers) -> CorrectedEst
     judged = [n for n, mark in enumerate(answers.marks) if mark is not None]
     clusters = [answers.clusters[n] for n in judged]
     if more or row.scale is None or len(row.scale.values) != 2:
-        reason = "error rates apply only to two-value scales: label a random sample of this run"
+        reason = "error rates need a two-value scale; label a random sample of this run instead"
         return _not_correctable(metric, "rogan_gladen", reason, answers, clusters=clusters)
     positive = row.scale.values[-1]
     people, verdicts, label_clusters = [], [], []
@@ -455,12 +455,12 @@ def _why_no_sample(
         labelled, drawn = len(_labels(name, row)), _drawn(row, answers.track)
         if labelled < WHOLE * drawn:
             missing = f"{drawn - labelled} of {drawn} drawn answers have no label under {name}"
-            return f"{missing}, and these answers may differ: label them"
+            return f"{missing}, and such answers may differ from the others; label them"
     if not known:
         under = f" under each of {', '.join(rows)}" if len(rows) > 1 else ""
         return f"no answer has a label{under}"
     if len(known) < LEAST:
-        return f"only {len(known)} labelled answers (at least {LEAST} are needed): label more"
+        return f"only {len(known)} answers are labelled; label at least {LEAST}"
     return None
 
 

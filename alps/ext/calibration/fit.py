@@ -119,7 +119,7 @@ def read_examples(runs: Sequence[Path]) -> Examples:
             about = asked.track, asked.about.benchmark_id, asked.about.repeat
             rows += _examples_of(asked, rows_by_answer.get(about) or {})
     if not rows:
-        raise UsageError(f"{runs[0]}: holds no verdicts on memories")
+        raise UsageError(f"{runs[0]}: no verdicts on memories; name runs of extraction or update")
     values, named, same, sessions = zip(*rows, strict=True)
     return Examples(np.stack(values), np.array(named), np.array(same), sessions, judges)
 
@@ -139,15 +139,15 @@ def _check(examples: Examples) -> None:
     """Refuse what no regression can learn from, on all sessions or without those held out."""
     kinds = {
         "matches": examples.same,
-        "named pairs that do not match": examples.named & ~examples.same,
-        "pairs that were not named": ~examples.named,
+        "pairs that the judge named and did not match": examples.named & ~examples.same,
+        "pairs that the judge did not name": ~examples.named,
     }
     for what, chosen in kinds.items():
         sessions = {examples.sessions[place] for place in np.flatnonzero(chosen).tolist()}
         if chosen.sum() < LEAST or len(sessions) < FOLDS:
             raise UsageError(
-                f"fit=yes: {chosen.sum()} {what}, of {len(sessions)} sessions; "
-                f"{LEAST} of {FOLDS} are needed"
+                f"fit=yes: only {chosen.sum()} {what}, in {len(sessions)} sessions; "
+                f"at least {LEAST} in {FOLDS} sessions are needed: add runs"
             )
 
 
@@ -245,7 +245,7 @@ def _fitted(examples: Examples, kappas: dict[str, dict[str, Estimate]]) -> Fitte
     }
     agreement = (
         f"kappa {figure(every)} with {', '.join(fitted_on['judges'])} on {every.n} pairs of unseen "
-        f"sessions, {figure(named)} on the {named.n} it named, none of them identical"
+        f"sessions; {figure(named)} on the {named.n} named pairs with different texts"
     )
     return Fitted(related=related, same=same, fitted_on=fitted_on, agreement=agreement)
 
@@ -274,12 +274,12 @@ def print_fit(fit: Fit, console: "Console") -> None:
     about = fit.fitted.fitted_on
     console.print(
         f"Fitted to {about['pairs']:,} pairs of {about['sessions']:,} sessions, "
-        f"{about['named']:,} of them named by {', '.join(about['judges'])}"
+        f"of which {about['named']:,} were named by {', '.join(about['judges'])}"
     )
     columns = list(map(named, ("pairs", "n", "fitted", "lexical", "fitted – lexical")))
     rows = []
     for where, found in fit.kappas.items():
         rows.append(row_of(where, thousands(found["fitted"].n), *map(figure, found.values())))
-    title = "Kappa on held-out sessions, without identical values"
+    title = "Kappa on held-out sessions, without pairs of identical texts"
     console.print(*printed([Table(title, columns, rows, layout="plain")]))
-    console.print(f"Use it: alps run … judge={FITTED}{fit.file} audit_judge=… audit=10%")
+    console.print(f"Next: alps run … judge={FITTED}{fit.file} audit_judge=… audit=10%")

@@ -52,14 +52,15 @@ def _one_value(matrix: LabelMatrix) -> Iterator[Reason]:
         if matrix.binary:
             rate = "specificity" if only == matrix.scale.values[-1] else "sensitivity"
             untold = f"{rate} and kappa"
-        yield False, f"every labelled item is {only}: {untold} unknown"
+        untold += " are unknown" if matrix.binary else " is unknown"
+        yield False, f"every labelled item is {only}, so {untold}"
 
 
 def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator[Reason]:
     # Without two classes there are no rates, and all items count together.
     n, threshold = report.counts["n"], report.details.at_threshold
     if not matrix.binary and not threshold and n < 2 * gates.items:
-        yield False, f"{n} items, {2 * gates.items} needed"
+        yield False, f"{counted(n, 'item')}, but {2 * gates.items} are needed"
     cells: Mapping[str, Any] = vars(threshold) if threshold else report.counts
     rates: Mapping[str, Any] = vars(threshold) if threshold else report.figures
     for name, right, wrong in (("sensitivity", "tp", "fn"), ("specificity", "tn", "fp")):
@@ -71,18 +72,18 @@ def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterato
 
 def _rate(name: str, estimate: Estimate, labelled: int, gates: Gates) -> Iterator[Reason]:
     if labelled < gates.items:
-        yield False, f"{name}: {counted(labelled, 'item')}, {gates.items} needed"
+        yield False, f"{name}: {counted(labelled, 'item')}, but {gates.items} are needed"
     # Of few items an interval is wide: not enough is known then, which is no fault of the judge.
     if estimate.value is not None and estimate.value < gates.rate:
         yield True, f"{name} below {gates.rate:g}"
     elif estimate.low is None or estimate.low < gates.rate:
-        yield False, f"{name}: interval from below {gates.rate:g}"
+        yield False, f"{name}: the interval begins below {gates.rate:g}"
 
 
 def _people(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator[Reason]:
     kappa, people = report.figures["kappa"].value, report.figures.get("people_kappa")
     if people is None or people.value is None:
-        yield False, f"human agreement unknown: {_why_unknown(matrix)}"
+        yield False, f"human agreement is unknown, because {_why_unknown(matrix)}"
         return
     yield from _by_chance(people.value, people.low)
     # A judge that can replace enough people need not reach their kappa.
@@ -119,7 +120,7 @@ def _itself(report: RubricReport, gates: Gates) -> Iterator[Reason]:
     if counts["unparsed"] > gates.unparsed * (counts["n"] + counts["unparsed"]):
         yield True, f"more than {gates.unparsed:.0%} of the verdicts can't be parsed"
     if same is not None and same.value is not None and 1 - same.value > gates.self_flip:
-        flips = f"{1 - same.value:.1%}, more than {gates.self_flip:.0%}"
+        flips = f"{1 - same.value:.1%} of items, more than {gates.self_flip:.0%}"
         yield True, f"repeated verdicts contradict each other in {flips}"
 
 
@@ -129,20 +130,21 @@ def _made_wrong(report: RubricReport, gates: Gates) -> Iterator[Reason]:
         return
     made_wrong = "of the items known to be wrong"
     if share.value > gates.known_wrong:
-        yield True, f"accepts {share.value:.0%} {made_wrong}, more than {gates.known_wrong:.0%}"
+        accepted = f"the judge accepts {share.value:.0%} {made_wrong}"
+        yield True, f"{accepted}, more than {gates.known_wrong:.0%}"
     elif share.high is None or share.high > gates.known_wrong:
-        yield False, f"may accept more than {gates.known_wrong:.0%} {made_wrong}"
+        yield False, f"the judge may accept more than {gates.known_wrong:.0%} {made_wrong}"
 
 
 def _unsettled(matrix: LabelMatrix) -> Iterator[Reason]:
     tied, items = len(matrix.tied), len(matrix.items)
     if tied > UNSETTLED * items:
         share = f"{tied} of {items} items ({tied / items:.0%})"
-        yield False, f"people tie on {share}, which are left out"
+        yield False, f"people's labels are tied on {share}, which are left out"
 
 
 def _groups(report: RubricReport, gates: Gates) -> Iterator[Reason]:
     for name, test in (report.details.heterogeneity or {}).items():
         # Calibrated on each group apart it may still be used: no failure.
         if test.p < gates.heterogeneity:
-            yield False, f"not equally good for every {name} (p = {test.p:.2g})"
+            yield False, f"the judge is not equally good for every {name} (p = {test.p:.2g})"

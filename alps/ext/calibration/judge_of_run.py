@@ -221,7 +221,7 @@ def asked_in(run: Path, data: RunData) -> list[JudgeCall]:
                     except (LookupError, TypeError, AttributeError, ValueError) as error:
                         raise RunFolderError(
                             f"{path}: the row about {name}/{sample.benchmark_id} can't be read; "
-                            "carry out the run again, with another out="
+                            "repeat the run with another out="
                         ) from error
         return questions
 

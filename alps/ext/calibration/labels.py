@@ -254,7 +254,7 @@ def read_verdicts(path: Path, judge: str | None = None, *, labels: LabelSet) -> 
             value = row.value("verdict", scale, item.rubric)
         by_item = judges.setdefault(name, {})
         if item.item_id in by_item:
-            second = f"{shown(name)} has a verdict on item {shown(item.item_id)} above"
+            second = f"an earlier line has a verdict by {shown(name)} on {shown(item.item_id)}"
             raise row.wrong("judge", f"{second}: keep one of them")
         raw, probability = row.optional_text("raw"), row.probability("probability")
         by_item[item.item_id] = Verdict(value, raw, probability, _draws(row, scale, item.rubric))
@@ -290,7 +290,7 @@ def read_crowd(path: Path, labels: LabelSet) -> dict[str, dict[str, float]]:
         with slips.leaving_out():
             item, name = _item_of(row, labels.items), row.text("annotator")
             if item.item_id in means[name]:
-                second = f"{shown(name)} has a mean of item {shown(item.item_id)} above"
+                second = f"an earlier line has a mean by {shown(name)} for {shown(item.item_id)}"
                 raise row.wrong("annotator", f"{second}: keep one of them")
             means[name][item.item_id] = row.mean("mean", labels.scales[item.rubric])
     return dict(means)

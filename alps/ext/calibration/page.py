@@ -46,7 +46,7 @@ _TITLES = TITLES | {
     "kappa": "kappa with people",
     "ppv": "positive predictive value",
     "npv": "negative predictive value",
-    "ac2": "  AC2, where near misses count in part",
+    "ac2": "  AC2 (near misses count in part)",
     "pabak": "PABAK",
     "spearman": "Spearman correlation",
 }

@@ -144,7 +144,7 @@ class Selective:
     @property
     def reason(self) -> str:
         """Why there is no threshold."""
-        return f"at no confidence is the share of disagreements surely at most {self.risk:g}"
+        return f"no confidence threshold keeps the share of disagreements at {self.risk:g} or less"
 
     @property
     def row(self) -> dict[str, Any]:

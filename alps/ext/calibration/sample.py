@@ -195,7 +195,7 @@ def _asked_of(run: Path, data: RunData, pairs: bool | None) -> list[JudgeCall]:
     kept = [one for one in asked if pairs is None or (one.rubric == MATCHING) == pairs]
     if asked and not kept:
         does, other = ("rates answers", "rate") if pairs else ("relates memories", "match")
-        raise UsageError(f"{run}: its judge only {does}; take job={other}")
+        raise UsageError(f"{run}: the judge of this run only {does}; use job={other}")
     return kept
 
 
@@ -205,7 +205,7 @@ def _by_rubric(asked: Sequence[JudgeCall], run: Path) -> dict[str, list[JudgeCal
         by_rubric.setdefault(one.rubric, []).append(one)
     if not by_rubric:
         raise UsageError(
-            f"{run}: no judge is asked anything there: no answers to rate, no memories to match"
+            f"{run}: the run has no question for a judge, so there is nothing to label"
         )
     return by_rubric
 
@@ -214,7 +214,7 @@ def _open(run: Path) -> tuple[RunSettings, RunData]:
     """Open the data of a finished run, if they have not changed."""
     opened = open_run(run)
     if opened.summary_row is None:
-        raise UsageError(f"{run}: not finished; the same alps run resumes it")
+        raise UsageError(f"{run}: not finished; to finish it, repeat the same alps run")
     return open_again(run, opened.manifest)
 
 
@@ -401,7 +401,8 @@ _PAIRS = (
 _README = """# Items to label
 
 `items.jsonl` contains the items that a run's judge rated, one per line, without verdicts.
-The judge's instructions below also apply to annotators. The fields named there are in `payload`.
+The judge's instructions below also apply to annotators. The fields that the instructions name
+are in `payload`.
 
 - Two or more people label all items independently, before they see a judge's verdicts, the \
 run or other labels.

@@ -41,7 +41,7 @@ class CorrectionKeys(Keys):
 
     calibration: str | None = Field(
         None,
-        description="calibration folder that corrects scores; off: none [those found]",
+        description="calibration folder that corrects scores; off: none [all that apply]",
     )
 
 
@@ -49,7 +49,7 @@ class DrawSettings(FrozenSettings):
     """Settings of `alps annotate draw`."""
 
     out: HomePath = Field(description="label folder to write")
-    n: int = Field(100, ge=1, description="items of each rubric")
+    n: int = Field(100, ge=1, description="number of items per rubric")
     seed: int = Field(0, ge=0, description="seed of every random draw")
 
 
@@ -74,8 +74,8 @@ class CalibrateSettings(AskSettings):
     )
     gate_rate: Share = Field(
         Gates.rate,
-        description="gate: minimum sensitivity and specificity; passes with caveats if only the "
-        "interval is below",
+        description="gate: minimum sensitivity and specificity; the judge passes with caveats if "
+        "only the interval reaches below",
     )
     gate_below_people: float = Field(
         Gates.below_people,
@@ -96,7 +96,7 @@ class CalibrateSettings(AskSettings):
         Gates.epsilon, description="margin of the alternative-annotator test"
     )
     gate_known_wrong: Share = Field(
-        Gates.known_wrong, description="gate: maximum share of known-wrong items accepted"
+        Gates.known_wrong, description="gate: maximum share of wrong items that the judge accepts"
     )
     gate_self_flip: Share = Field(
         Gates.self_flip, description="gate: maximum share of repeated verdicts that differ"

@@ -29,7 +29,7 @@ _HEADLINES = {
 YES, CAVEATS, FEW, NO = "yes", "caveats", "few", "no"
 _MOST_TIMES = 20.0
 """Times the labels that there are: beyond that nobody is asked for more."""
-_MADE = "these are known answers, not human labels"
+_MADE = "the labels are known answers, not human labels"
 
 
 @dataclass(frozen=True)
@@ -186,13 +186,14 @@ def answer_of(
         reasons = (*reasons, "the verdicts were recorded, so the model may have changed since")
     more = _labels_needed(row)
     if row.verdict == "fail" and not (more and _may_pass(row)):
-        other = "Use another judge, or audit this one: audit_judge=MODEL or audit_labels=DIR"
+        other = "Use another judge, or audit the run: audit_judge=MODEL or audit_labels=DIR"
         return NO, reasons, other
     if more:
-        todo = f"Label about {more:,} more items, two people each: alps annotate work as=NAME"
+        todo = f"Have two people label about {more:,} more items: alps annotate work as=NAME"
         return FEW, reasons, todo
     if row.verdict == "pass" and calibration.judge_fingerprint is not None:
-        return YES, reasons, "Use this judge: alps corrects its scores with this calibration."
+        todo = "Use this judge; alps corrects the judge's scores with this calibration."
+        return YES, reasons, todo
     return CAVEATS, reasons, "Use this judge if these caveats do not affect your comparison."
 
 

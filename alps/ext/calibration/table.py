@@ -55,8 +55,8 @@ TITLES = {
     "specificity": "specificity",
     "specificity_unclustered": "  as if items were independent",
     "specificity_unparsed_wrong": "  unparsed counted as wrong",
-    "ppv": "PPV (right if it says {positive})",
-    "npv": "NPV (right if it says {negative})",
+    "ppv": "PPV (share of right {positive} verdicts)",
+    "npv": "NPV (share of right {negative} verdicts)",
     "agreement": "agreement",
     "kappa": "kappa with people{weights}",
     "people_kappa": "  between people",
@@ -85,8 +85,8 @@ _VALUES, _GROUPS = 7, 4
 
 _UNDATED = "; the model name is undated, so the provider may change the model"
 _RECORDED = (
-    "With recorded verdicts, alps reports agreement but corrects no scores. To correct scores, "
-    "calibrate again without recorded verdicts."
+    "The recorded verdicts do not name the judge's prompt and settings, so alps reports agreement "
+    "but corrects no scores. To correct scores, calibrate again without recorded verdicts."
 )
 # What a line is about, and the line.
 Fact = tuple[str, str]
@@ -112,7 +112,8 @@ def print_account(done: Calibrated, console: Console) -> None:
 def short_account(done: Calibrated) -> Iterator[str]:
     """Yield the lines of the short form on missing items, cost and validity."""
     if done.left_out:
-        yield f"{done.judge} cannot rate items by {counted(len(done.left_out), 'rubric')}."
+        rubrics = counted(len(done.left_out), "rubric")
+        yield f"{done.judge} cannot apply {rubrics}; alps ignores their labels."
     if done.unheard:
         yield _missing(done.unheard)
     if done.calls is not None and (done.calls.http or done.calls.cached):
@@ -134,8 +135,9 @@ def _holds(done: Calibrated, valid: str) -> Iterator[str]:
     undated = "" if done.row["pinned"] else _UNDATED
     # A folder that was resumed may hold verdicts that are too old to count.
     if expires < date.today().isoformat():
-        old = f"Expired on {expires}: the oldest verdict is from {done.row['made']}"
-        yield f"{old}; calibrate again in another folder{undated}."
+        made = done.row["made"]
+        old = f"The calibration expired on {expires}, as the oldest verdict is from {made}"
+        yield f"{old}{undated}; calibrate again in another folder."
     else:
         yield f"{valid} until {expires}{undated}."
 
@@ -144,7 +146,7 @@ def account_of(done: Calibrated) -> Iterator[str]:
     """Yield what `print_account` prints, in sentences."""
     if done.left_out:
         rubrics = ", ".join(done.left_out)
-        yield f"{done.judge} cannot rate by {rubrics}; alps ignores the labels of these rubrics."
+        yield f"{done.judge} cannot apply these rubrics, so alps ignores their labels: {rubrics}."
     if done.unheard:
         yield _missing(done.unheard)
     if done.calls is not None and (done.calls.http or done.calls.cached):
@@ -161,7 +163,7 @@ def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[Part]
         yield Table("", [named(), *figures("value", "95 % interval", "n")], rows)
     if details.references is not None:
         alone = details.references["people"].reason is not None
-        people = "" if alone else ", and each person against the others"
+        people = "" if alone else ", and each person compared with the others"
         yield Line(f"Trivial judges{people}", "bold")
         yield _references(report, details.references)
     if details.acceptance is not None:
@@ -324,7 +326,7 @@ def _people(details: ReportDetails) -> Iterator[Fact]:
     if aligned is not None and aligned.full.value is not None:
         full, some = number(aligned.full.value), number(aligned.partial.value)
         none = number(aligned.none.value)
-        yield "aligned", f"with all people {full}, with some of them {some}, with none {none}"
+        yield "judge agrees", f"with all people {full}, with some of them {some}, with none {none}"
     if test is not None:
         figures = why = ""
         if test.omega is not None:
@@ -341,14 +343,14 @@ def _groups(test: GroupTest) -> str:
         return f"agreement {_shares(shares)} ({p})"
     low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
     ends = f"from {number(shares[low])} ({low}) to {number(shares[high])} ({high})"
-    return f"agreement {ends} of {len(shares)} ({p})"
+    return f"agreement {ends}, {len(shares)} groups ({p})"
 
 
 def _ranking(details: ReportDetails) -> Iterator[Fact]:
     ranking = details.system_ranking
     if ranking is not None and ranking.spearman is not None:
         figures = f"Spearman {number(ranking.spearman)}, Kendall {number(ranking.kendall)}"
-        yield "systems", f"{figures} with people's order of {ranking.n}"
+        yield "systems", f"{figures} with people's order of {ranking.n} systems"
 
 
 def _length(details: ReportDetails) -> Iterator[Fact]:
@@ -368,16 +370,16 @@ def _certainty(details: ReportDetails) -> Iterator[Fact]:
     reliability, part = details.reliability, details.selective
     if reliability is not None and reliability.calibration_error is not None:
         error = number(reliability.calibration_error)
-        yield "probability", f"differs from people's share by {error} on average"
+        yield "probability", f"differs from people's share of positive labels by {error} on average"
     if part is None:
         return
     best = part.threshold
     if best is None:
         yield "trust the judge", part.reason
         return
-    kept = f"{best.kept:,} of {best.n:,} items, {best.disagreements:,} disagreements"
-    promised = f"with {1 - part.failure:.0%} certainty, a share of at most {number(best.bound)}"
-    yield "trust the judge", f"from confidence {number(best.confidence)}: {kept} ({promised})"
+    kept = f"{best.kept:,} of {best.n:,} items, {counted(best.disagreements, 'disagreement')}"
+    promised = f"with {1 - part.failure:.0%} certainty, at most {number(best.bound)} of such items"
+    yield "trust the judge", f"at confidence ≥ {number(best.confidence)}: {kept} ({promised})"
 
 
 _METHODS = {

@@ -162,7 +162,7 @@ class PoolAudit:
         right = [place for place in named if not value or folded[place] == value]
         if not right:
             other = " (the id is there, with another value)" if named else ""
-            detail, what = "the gold is not in its pool", f"{chosen}: «{value}»{other}"
+            detail, what = "the gold is not in its pool", f"{chosen}: “{value}”{other}"
             self._tally.find(MISALIGNED, "serious", detail, name, what)
             return None
         place = right[0]
@@ -183,8 +183,8 @@ class PoolAudit:
         severity: Severity = "serious" if twin else "warning"
         detail = "the gold's value appears twice" if twin else "distractors have equal values"
         value = gold if twin and gold else max(again, key=lambda value: again[value])
-        spare = f"{sum(again.values())} of {len(candidates)} candidates are surplus"
-        what = f"{spare}; {again[value] + 1} times «{value}»"
+        spare = f"{sum(again.values())} of {len(candidates)} candidates are duplicates"
+        what = f"{spare}; {again[value] + 1} times “{value}”"
         self._tally.find("duplicate-candidate", severity, detail, name, what, unit="pools")
 
     def _cues(self, pool: Pool) -> None:
@@ -244,7 +244,7 @@ class PoolAudit:
             else:
                 continue
             code = "same-session-distractor"
-            what = f"{candidate_id(candidate)}: «{text_at(candidate, 'value')}»"
+            what = f"{candidate_id(candidate)}: “{text_at(candidate, 'value')}”"
             self._tally.find(code, severity, detail, pool.name, what, unit="pools")
             return
 
@@ -260,7 +260,7 @@ class PoolAudit:
         others = [text_at(item, "value") for item, folded in offered if folded != fold(value)]
         self._lengths(name, length, [length, *(len(folded) for _, folded in offered)])
         if close := near(value, others):
-            detail = f"{BANK} has another user's memory like the gold, not for its pool"
+            detail = f"{BANK} has a similar memory of another user, outside the pool of the gold"
             self._tally.find("near-duplicate-of-gold", "note", detail, name, close, unit=_OVER_BANK)
 
     def _hit(self, rule: str, name: str, what: str) -> None:
@@ -320,7 +320,7 @@ class PoolAudit:
         if off := shifted(self._ranks, self._value_sizes):
             mean, p = off
             kind = "longer" if mean > 0.5 else "shorter"
-            figures = f"mean rank {mean:.2f} where .50 is fair, p {_p(p)} (z test)"
+            figures = f"mean rank {mean:.2f}, expected .50, p {_p(p)} (z test)"
             detail, n = f"the gold is {kind} than its pool: {figures}", len(self._ranks)
             count = sum((rank > 0.5) == (mean > 0.5) and rank != 0.5 for rank in self._ranks)
             return self._tally.finding("length-cue", "warning", (count, n), self._unit, detail)
@@ -346,7 +346,7 @@ class PoolAudit:
         spare, examples = len(bank) - len(counts), []
         for value, count in counts.items():
             if count > 1:
-                examples.append(FoundPlace(BANK, shorten(f"{count} times «{value}»")))
+                examples.append(FoundPlace(BANK, shorten(f"{count} times “{value}”")))
         if not spare:
             return None
         code, detail = (
@@ -396,8 +396,8 @@ def near(gold: str, others: Sequence[str]) -> str | None:
     if not close:
         return None
     close.sort(key=lambda pair: -pair[0])
-    named = "; ".join(f"{strength:.2f} «{other}»" for strength, other in close[:_MOST_NEIGHBOURS])
-    return f"gold «{gold}»: {named}"
+    named = "; ".join(f"{strength:.2f} “{other}”" for strength, other in close[:_MOST_NEIGHBOURS])
+    return f"gold “{gold}”: {named}"
 
 
 def _owners(memory: Row) -> set[str]:

@@ -178,7 +178,7 @@ def check_alignment(name: str, row: Row, gold: Row | None, tally: Tally) -> None
             if isinstance(one, list):
                 what = f"{len(one)} and {len(other)} turns"
             elif "query" in detail:
-                what = f"«{one:.60}» and «{other:.60}»"
+                what = f"“{one:.60}” and “{other:.60}”"
             tally.find(MISALIGNED, "serious", detail, name, what)
 
 
@@ -198,7 +198,7 @@ def check_emptiness(name: str, row: Row, gold: Row | None, tally: Tally) -> None
         what = f"{blank} of {len(conversation(row))} turns"
         tally.find(EMPTY, "warning", "a turn without text", name, what)
     if gold is not None and not memories:
-        tally.find(EMPTY, "note", "an empty gold list", name, "no memory is right here")
+        tally.find(EMPTY, "note", "an empty gold list", name, "the right answer is no memory")
 
 
 def _missing(task: str, row: Row) -> list[tuple[str, str]]:
@@ -257,7 +257,7 @@ def check_evidence(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
             continue
         by_assistant = _is_said(quote, _voice(turns, user=False))
         where = "assistant's turns only" if by_assistant else "no turn"
-        detail, what = f"the quote is in {where}", f"«{quote}»"
+        detail, what = f"the quote is in {where}", f"“{quote}”"
         tally.find("evidence-not-in-user-turn", "warning", detail, name, what, unit="quotes")
 
 
@@ -302,7 +302,7 @@ def _given_away(row: Row, gold: Row) -> str | None:
     for path, text in _leaves(row, ()):
         folded, field = fold(text), ".".join(path)
         if folded in values or any(value in folded for value in inside):
-            return f"{field}: «{text}»"
+            return f"{field}: “{text}”"
         if by_id is None and text in ids:
             by_id = f"{field} is the id of the gold memory, {text}"
     return by_id
@@ -409,7 +409,7 @@ class UpdateAudit:
                 distance = len(texts) - holding[0]
                 self._distances[distance] += 1
                 self._user_turns.append(len(texts))
-                example = FoundPlace(name, shorten(f"user turn {distance} from the end: «{quote}»"))
+                example = FoundPlace(name, shorten(f"user turn {distance} from the end: “{quote}”"))
                 self._examples.append(example)
 
     def findings(self) -> list[DataFinding]:
@@ -448,8 +448,8 @@ class UpdateAudit:
             return
         (new, gone), hits = self._changes.most_common(1)[0]
         if hits / n >= USUAL:
-            changes = f"{_memories(new)} new and {_memories(gone)} gone"
-            detail = f"{changes}: a system can guess how many changes to look for"
+            changes = f"usually, {_memories(new)} new and {_memories(gone)} gone"
+            detail = f"{changes}, so a system can guess the number of changes"
             yield self._tally.finding("update-count-cue", "warning", (hits, n), "rows", detail)
 
 
@@ -516,12 +516,12 @@ def _traces(row: Row, track: str) -> Iterator[tuple[str, str, bytes]]:
     for path in DIALOGUES:
         dialogue = joined_texts(turns_at(row, *path))
         if len(dialogue) >= _SHORTEST_TEXT:
-            yield "dialogue", f"«{dialogue[:80]}»", _digest(task, "dialogue", dialogue)
+            yield "dialogue", f"“{dialogue[:80]}”", _digest(task, "dialogue", dialogue)
     # In extraction and update the query is the instruction, the same for everyone.
     for query in queries(row) if task in ("task3", "task4") else ():
         folded = fold(query)
         if len(folded) >= _SHORTEST_TEXT:
-            yield "query", f"«{folded[:80]}»", _digest(task, "query", folded)
+            yield "query", f"“{folded[:80]}”", _digest(task, "query", folded)
 
 
 def _digest(*parts: str) -> bytes:

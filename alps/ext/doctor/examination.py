@@ -191,7 +191,7 @@ def _links(package: Path) -> Iterator[DoctorLine]:
             way = "found through the repository root"
         else:
             fix = "git config core.symlinks true && git checkout -- alps, or install alps again"
-            yield DoctorLine("bad", f"alps/{name} leads nowhere", fix)
+            yield DoctorLine("bad", f"the link alps/{name} is broken", fix)
             continue
         reached.setdefault(way, []).append(f"alps/{name}")
         if importlib.util.find_spec(f"alps.{name}") is None:

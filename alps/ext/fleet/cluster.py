@@ -88,7 +88,7 @@ async def _carried_out(run: Divided, number: int, client: Any, endings: Endings)
         try:
             answer = await client.submit(carry_out_shard, order, os.getcwd(), key=key, pure=False)
         except KilledWorker:
-            endings.add(number, "its workers ended")
+            endings.add(number, "its workers stopped")
             continue
         if answer.get("error") == "FolderInUseError":
             continue  # by a worker that the scheduler has lost, and that is not ended yet
@@ -133,7 +133,7 @@ async def _wait_for_workers(client: Any, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while not await client.nthreads():
         if time.monotonic() >= deadline:
-            raise OSError("it was restarted, and no worker reconnected")
+            raise OSError("the scheduler was restarted, and no worker reconnected")
         await asyncio.sleep(min(_LOOK_AGAIN, max(0.0, deadline - time.monotonic())))
 
 

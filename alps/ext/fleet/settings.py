@@ -50,14 +50,14 @@ class Part(RunPart):
         """Refuse what the engine does not ask."""
         keys, without = self._keys, "leave it out"
         if keys.engine == HERE:
-            idle, why = ["workers", "scheduler"], f"engine={HERE} is this process"
+            idle, why = ["workers", "scheduler"], f"engine={HERE} runs in this process"
             without = "leave it out, or add engine="
         elif keys.engine == "dask":
             if keys.scheduler is None:
                 raise UsageError("engine=dask needs an address: scheduler=tcp://HOST:8786")
             return
         else:
-            idle, why = ["scheduler"], f"engine={keys.engine} asks none"
+            idle, why = ["scheduler"], f"engine={keys.engine} uses no scheduler"
         for key in idle:
             if (value := getattr(keys, key)) is not None:
                 raise UsageError(f"{key}={value} would change nothing: {why}; {without}")

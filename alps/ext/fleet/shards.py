@@ -140,7 +140,7 @@ def divide(settings: RunSettings, *, workers: int | None = None, keys: bool = Tr
     fleet = FleetKeys.of(settings)
     if fleet.shard is not None:
         raise UsageError(
-            f"shard={fleet.shard}: engine={fleet.engine} makes the shards; leave it out"
+            f"shard={fleet.shard}: engine={fleet.engine} makes the shards itself; leave out shard="
         )
     for key in ("audit_judge", "audit_labels"):
         if (value := getattr(settings, key, None)) is not None:
@@ -195,8 +195,8 @@ def merged(run: Divided) -> Finished:
     whole = is_whole(run.folder)
     if run.left():
         raise BudgetError(
-            "the budget is used up; the same command with a larger budget resumes the run, and "
-            f"alps merge OUT {run.place}/* scores the finished records"
+            "the budget is spent; to resume, repeat the command with a larger budget; to score the "
+            f"finished records, run alps merge OUT {run.place}/*"
         )
     given = run.settings
     names = (given.model_fields_set & OPERATIONAL).difference(_NOT_OF_SHARDS)

@@ -3,8 +3,13 @@
 import pkgutil
 from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from alps.commands import command, print_as, say
 from alps.extension import Extension
+
+if TYPE_CHECKING:
+    from alps.ext.histories.settings import AnswersSettings, ConvertSettings, ListSettings
 
 READERS, LEVELS_OF_SETS = "alps.ext.histories.data", "alps.ext.histories.levels"
 
@@ -17,6 +22,54 @@ def _modules(folder: str) -> tuple[str, ...]:
 # The name of a task is that of its module: one that is added to a folder is a task.
 SETS, LEVELS = _modules("data"), _modules("levels")
 
+
+@command("[format=json]", "alps.ext.histories.settings:ListSettings", name="list", quick=True)
+def data_list(settings: "ListSettings") -> None:
+    """List published data sets of histories, with licence and source.
+
+    \b
+      alps data list
+    """
+    from alps.ext.histories.sets import list_sets, print_sets
+
+    print_as(list_sets(), settings.format, print_sets)
+
+
+@command(
+    "task=… out=DIR [data=…] [set=…] [size=…]",
+    "alps.ext.histories.settings:ConvertSettings",
+    name="convert",
+    quick=True,
+)
+def data_convert(settings: "ConvertSettings") -> None:
+    """Convert a published data set into files for task=histories.
+
+    \b
+      alps data convert task=locomo data=locomo10.json out=mine
+    """
+    from alps.ext.histories.sets import convert
+
+    say(convert(settings))
+
+
+@command(
+    "task=… imported=DIR out=DIR [data=…] [system=…]",
+    "alps.ext.histories.settings:AnswersSettings",
+    name="answers",
+    quick=True,
+)
+def data_answers(settings: "AnswersSettings") -> None:
+    """Score imported answers as the authors of their data set do.
+
+    \b
+      alps import mem0 evaluation_metrics.json out=imported
+      alps data answers task=locomo data=locomo10.json imported=imported out=theirs
+    """
+    from alps.ext.histories.sets import write_answers
+
+    say(write_answers(settings))
+
+
 EXTENSION = Extension(
     "histories",
     needs=("datasets", "memory"),
@@ -27,9 +80,9 @@ EXTENSION = Extension(
     task_keys=("set", "size", "memory", "max_context_tokens", "k"),
     settings="alps.ext.histories.settings:HistoriesKeys",
     commands={
-        "data list": "alps.ext.histories.commands:data_list",
-        "data convert": "alps.ext.histories.commands:data_convert",
-        "data answers": "alps.ext.histories.commands:data_answers",
+        "data list": "alps.ext.histories:data_list",
+        "data convert": "alps.ext.histories:data_convert",
+        "data answers": "alps.ext.histories:data_answers",
     },
     part="alps.ext.histories.part:Part",
     # A summary without a part of ours has no note of ours.

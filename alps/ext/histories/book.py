@@ -146,7 +146,8 @@ def find(cited: CitedSet, data: str, choice: SetChoice) -> Path:
         return Path(str(files("alps.ext.histories") / "samples" / cited.name))
     if is_hub(data):
         if not cited.hub:
-            raise UsageError(f"data={data}: {cited.title} is not there; get it from {cited.source}")
+            what = f"the hub does not have {cited.title}"
+            raise UsageError(f"data={data}: {what}; get it from {cited.source}")
         return fetch_files(data, cited.wanted(choice))
     path = Path(data).expanduser()
     if not path.exists():
@@ -173,7 +174,7 @@ def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
     for place, story in stories(cited, found.stories):
         histories += 1
         if story.questions and not story.sessions:
-            raise DataError(f"{story.id} has questions and no sessions", path=place.path)
+            raise DataError(f"{story.id} has questions but no sessions", path=place.path)
         entries += _entries(story, place, listed)
         for question in story.questions:
             if question.id in seen:
@@ -185,7 +186,7 @@ def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
             if not question.abstains:
                 golds.setdefault(question.kind, Counter())[question.answer] += 1
     if not entries:
-        raise UsageError(f"data={data}: no questions of {cited.title} in it")
+        raise UsageError(f"data={data}: the data has no questions of {cited.title}")
     commonest = {kind: counts.most_common(1)[0][0] for kind, counts in golds.items()}
     return Book(cited, tuple(entries), histories, sha256_of(found.hashed), commonest)
 
@@ -251,7 +252,7 @@ def _faults_of(story: Story) -> Iterator[_Fault]:
         text = fold(question.text), question.sessions
         if text in asked:
             detail = "a question is repeated in one history"
-            what = f"as {asked[text]}: {question.text}"
+            what = f"same as {asked[text]}: {question.text}"
             yield _Fault("duplicate-question", "serious", detail, question.id, what)
         asked.setdefault(text, question.id)
         yield from _of_question(question, named, story)
@@ -268,7 +269,7 @@ def _of_sessions(story: Story) -> Iterator[_Fault]:
             yield _Fault("empty-session", "note", "a session has no messages", "", name)
         elif texts in said:
             detail = "two sessions of a history are identical"
-            yield _Fault("doubled-session", "warning", detail, "", f"{name}: as {said[texts]}")
+            yield _Fault("doubled-session", "warning", detail, "", f"{name}: same as {said[texts]}")
         said.setdefault(texts, session.id)
         if (session.written or dated) and not EARLIEST <= session.at < LATEST:
             detail = "a session has no valid time"
@@ -289,7 +290,7 @@ def _of_question(question: SetQuestion, named: set[str], story: Story) -> Iterat
     if not question.abstains and len(gold) >= SHORTEST_INSIDE and gold in text:
         what = f"{question.answer}: {question.text}"
         if " or " in text:
-            detail = "the question lists the answer among options, so guessing works"
+            detail = "the question names the answer as an option, so guessing may succeed"
             yield _Fault("answer-among-choices", "note", detail, question.id, what)
         else:
             detail = "the question contains the answer verbatim"
@@ -311,7 +312,7 @@ def _of_question(question: SetQuestion, named: set[str], story: Story) -> Iterat
     before = story.sessions if question.sessions is None else story.sessions[: question.sessions]
     late = max((session.at for session in before), default="")
     if question.at and late > question.at:
-        detail = "a question is dated before an earlier session"
+        detail = "a question is dated before a session that precedes it"
         yield _Fault("asked-too-early", "warning", detail, question.id, f"{question.at} < {late}")
 
 

@@ -171,7 +171,7 @@ def _open(level: Level, data: str, options: TaskOptions) -> Records:
         for sample in _of_story(cited, place, story, points):
             kept += level.asked(sample)
     if not kept:
-        raise UsageError(f"data={data}: nothing of {level.title} in it")
+        raise UsageError(f"data={data}: the data has nothing for {level.title}")
     described = {"histories": len({one.session_id for one in kept})}
     return Records(lambda: iter(kept), sha256_of(found.hashed), described)
 
@@ -260,7 +260,7 @@ def _score(
 def _gold_lines(sample: PointsSample) -> list[tuple[str, str, str]]:
     lines = []
     for point in sample.points:
-        remark = f"in place of {'; '.join(point.before)}" if point.before else ""
+        remark = f"replaces {'; '.join(point.before)}" if point.before else ""
         lines.append(("leave out" if point.wrong else "keep", point.text, remark))
     return lines
 

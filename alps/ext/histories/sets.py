@@ -110,7 +110,7 @@ def print_sets(found: Sets, console: Console) -> None:
         asked = sum(one.expected(SetChoice()).values())
         questions = thousands(asked) if asked else "–"
         rows.append(row_of(one.name, one.licence, one.language, questions, one.source))
-    columns = ("licence", "language", "questions", "from")
+    columns = ("licence", "language", "questions", "source")
     table = Table("Sets of histories and questions", [named("task"), *map(named, columns)], rows)
     print_parts(console, [table], ())
 
@@ -139,7 +139,7 @@ def convert(settings: ConvertSettings) -> str:
     out = Path(settings.out)
     for name in (HISTORIES, QUESTIONS):
         if (out / name).exists():
-            raise UsageError(f"out={settings.out}: has a {name} already; name another folder")
+            raise UsageError(f"out={settings.out}: {name} exists already; name another folder")
     choice = cited.choose(SetChoice(settings.set, settings.size))
     found = cited.files(find(cited, settings.data, choice), choice)
 
@@ -220,7 +220,7 @@ def write_answers(settings: AnswersSettings) -> str:
     found = dict(_matched(rows, book))
     if not found:
         raise UsageError(
-            f"imported={settings.imported}: no answer to a question of {settings.task}"
+            f"imported={settings.imported}: no answer is to a question of {settings.task}"
         )
     out.mkdir(parents=True, exist_ok=True)
     judged = 0
@@ -233,7 +233,7 @@ def write_answers(settings: AnswersSettings) -> str:
     some = f"{len(found):,} of {counted(len(book.entries), 'answer')} ({judged:,} judged)"
     split = sum(row.get("score") not in (0, 1, None) for row in found.values())
     # A recorded verdict is a mark: shares of draws, and half marks, are none.
-    shares = f", {split:,} with a fractional score and no verdict" if split else ""
+    shares = f"; {split:,} have a fractional score and so no verdict" if split else ""
     lacking = len(book.entries) - len(found)
     none = f"; answers counted as wrong because they are missing: {lacking:,}" if lacking else ""
     other = len(rows) - len(found)
@@ -246,7 +246,7 @@ def write_answers(settings: AnswersSettings) -> str:
 
 def _imported_rows(path: Path, system: str | None) -> list[Row]:
     if not path.is_file():
-        raise UsageError(f"imported={path.parent}: no {path.name} in it; alps import writes one")
+        raise UsageError(f"imported={path.parent}: no {path.name}; create it with alps import")
     rows = []
     for number, (_, _, row) in enumerate(scan(path), start=1):
         if row is None or "system" not in row or "id" not in row:
@@ -254,7 +254,8 @@ def _imported_rows(path: Path, system: str | None) -> list[Row]:
         rows.append(row)
     systems = list(dict.fromkeys(str(row["system"]) for row in rows))
     if system is None and len(systems) > 1:
-        raise UsageError(f"imported={path.parent}: set system= ({', '.join(systems)})")
+        known = ", ".join(systems)
+        raise UsageError(f"imported={path.parent}: several systems ({known}); set system=")
     return [row for row in rows if row["system"] == (system or systems[0]) and not row["repeat"]]
 
 

@@ -27,11 +27,11 @@ class ListSettings(FrozenSettings):
 class SetSettings(FrozenSettings):
     """Set and output folder of a conversion."""
 
-    task: str = Field(description="the set")
+    task: str = Field(description="name of the data set")
     data: str = Field("samples", description=DATA)
     out: HomePath = Field(description="folder to write")
-    set: str | None = Field(None, description="file of the set, if it has several")
-    size: str | None = Field(None, description="size of the set, if it has several")
+    set: str | None = Field(None, description="file of the data set, if it has several")
+    size: str | None = Field(None, description="size of the data set, if it has several")
 
 
 class ConvertSettings(SetSettings):

@@ -44,7 +44,7 @@ EACH = 1000
 
 EXPLANATION = (
     "A turn is a question about one history. From the turn shown onwards, memory costs less in "
-    "total than sending the whole history in every prompt at the cached price."
+    "total than sending the whole history in every prompt at the price for cached tokens."
 )
 
 
@@ -86,8 +86,8 @@ class Shown(ShownPart):
             if held["histories"] < FEW < held["questions"]:
                 number = counted(held["histories"], "history", "histories")
                 yield (
-                    f"{task}: {number}: intervals resample histories and are rough; a difference "
-                    "of a few points may be chance"
+                    f"{task}: the intervals are rough, because they come from only {number}; a "
+                    "difference of a few points may be chance"
                 )
 
 
@@ -96,7 +96,7 @@ def _files(task: str, held: Mapping[str, Any]) -> str:
     digest = str(held.get("sha256"))[:12]
     said = f"{task}: {counted(held['questions'], 'question')} on {histories}, sha256 {digest}"
     if official := held.get("not_official"):
-        said += f"; not the official set: {official} questions, or of other kinds"
+        said += f"; not the official set: {official} questions, and the numbers by kind differ"
     return said
 
 
@@ -137,7 +137,7 @@ def _table_of(took: Economy) -> Table:
     ]
     notes = []
     if took.even is not None:
-        name = "turn from which memory costs less than reading all"
+        name = "turn from which memory costs less than the whole history"
         rows.append(row_of(name, *_turn_cells(took.even)))
         notes.append(dim(_explained(took.even)))
     columns = [named(), *figures("", "95 % interval")]
@@ -163,7 +163,8 @@ def _turn(turn: int) -> str:
 
 
 def _explained(even: Even) -> str:
-    cached = "the cached price" if even.cached else "the full price (the cached price is unknown)"
+    cached = "the price for cached tokens"
+    cached = cached if even.cached else f"the full price ({cached} is unknown)"
     return (
         "A turn is a question about one history. With memory, ingesting the history costs "
         f"{dollars(even.ingested)} and each turn costs {dollars(even.each)}. Without memory, "
@@ -186,7 +187,7 @@ def _compared(runs: "Mapping[str, RunFolder]", track: str) -> tuple[dict[str, An
         turn = ("–", "–") if took.even is None else _turn_cells(took.even)
         each = Cell(seconds(took.seconds.value), took.seconds.value)
         rows.append(row_of(letter, *_cells(took.dollars, dollars), each, *turn))
-    title = f"{track_title(track)}: cost per right answer, and turn at which memory is cheaper"
+    title = f"{track_title(track)}: cost per right answer, and turn from which memory is cheaper"
     heads = figures("cost", "95 % interval", "seconds", "turn", "95 % interval")
     parts: list[Part] = [BLANK, Table(title, [named("run"), *heads], rows)]
     evens = {letter: took.even for letter, took in found.items() if took.even is not None}
@@ -200,8 +201,8 @@ def _curve_table(track: str, evens: Mapping[str, Even]) -> Table:
     for letter, even in evens.items():
         spent = [dollars(spot.memory.value) for spot in even.curve]
         rows += [row_of(f"{letter} memory", *spent)]
-        rows += [row_of(f"{letter} reading", *[dollars(spot.whole) for spot in even.curve])]
-    title = f"{track_title(track)}: cost of a turn over the first turns, on average"
+        rows += [row_of(f"{letter} history", *[dollars(spot.whole) for spot in even.curve])]
+    title = f"{track_title(track)}: mean cost per turn over the first n turns"
     return Table(title, [named("run"), *figures(*map(str, TURNS))], rows)
 
 
@@ -222,7 +223,7 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Even]]") -> Chart:
         memory = f"{section.run.model}, memory {section.found.memory}"
         kept = [(spot.turn, _times(spot.memory)) for spot in even.curve]
         lines.append(ChartLine(memory, section.letter, colour_of(section.colour), kept))
-        name, whole = f"{section.letter}: reading all", []
+        name, whole = f"{section.letter}: whole history in every prompt", []
         for spot in even.curve:
             value = spot.whole * EACH
             whole.append((spot.turn, Interval(value=value, low=None, high=None)))
@@ -230,19 +231,17 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Even]]") -> Chart:
         lines.append(ChartLine(name, "", "floor-line", whole, dashes))
         note = f"costs less from turn {_turn(even.turn)} {_turn_cells(even)[1].strip('–')}".strip()
         legend.append(LegendKey(letter_sign(section.letter, section.colour), memory, note))
-        legend.append(
-            LegendKey(line_sign(dashes), name, "with the provider's price of cached prompts")
-        )
+        legend.append(LegendKey(line_sign(dashes), name, "at the price for cached tokens"))
     heights = [figure.high or figure.value or 0.0 for line in lines for _, figure in line.points]
     name = f"US dollars of {EACH:,} turns over the number of turns"
     about = (
-        f"Mean cost of the first n turns, in US dollars per {EACH:,} turns. A turn is a question "
-        "about one history; the x-axis is log₂ n. Bands are 95 % bootstrap "
+        f"The lines show the mean cost of the first n turns, in US dollars per {EACH:,} turns. A "
+        "turn is a question about one history; the x-axis is log₂ n. Bands show 95 % bootstrap "
         "intervals over histories."
     )
     axis = Axis(0.0, max(heights) or 1.0)
     drawing = context_curve(lines, axis, name=name, across="turns")
-    heading = f"Memory against reading all: {track_title(drawn[0][0].track)}"
+    heading = f"Cost of memory and of the whole history: {track_title(drawn[0][0].track)}"
     return Chart("turns", "Cost over turns", heading, about, drawing, legend)
 
 

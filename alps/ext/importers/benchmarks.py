@@ -396,7 +396,7 @@ def read_personamem_v3(path: Path, system: str) -> tuple[list[ImportedAnswer], l
             )
         )
     failed = sum(row["status"] in _FAILED for _, row in _v3_rows(path))
-    why = "rows failed, and count as 0 as in the authors' script"
+    why = "rows failed; as in the authors' script, they count as 0"
     return answers, [f"{path.parent.name}: {failed:,} {why}"] if failed else []
 
 

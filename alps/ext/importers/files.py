@@ -90,7 +90,7 @@ def import_files(form: FileFormat, paths: Sequence[Path], settings: ImportSettin
     out = Path(settings.out)
     refuse_full(out)
     if settings.data is not None and form != "longmemeval":
-        raise UsageError(f"data={settings.data}: {form} files need no other; leave it out")
+        raise UsageError(f"data={settings.data}: {form} files need no data file; leave data= out")
     if settings.reported is not None:
         parse_share(settings.reported)
     try:

@@ -98,7 +98,7 @@ def flags_of(
     for system in dict.fromkeys(answer.system for answer in answers):
         own = [answer for answer in answers if answer.system == system]
         if all(answer.score is None for answer in own):
-            flags.append(f"{system}: no verdicts on its {counted(len(own), 'answer')}")
+            flags.append(f"{system}: no verdict on any of {counted(len(own), 'answer')}")
         flags += _missing_in_all(form, system, own)
         for part in parts:
             known = benchmark_of({answer.category for answer in answers if answer.part == part})
@@ -156,17 +156,17 @@ def _missing_in_all(
     if form == "halumem":
         count = sum(answer.part == ANSWERS for answer in answers)
         if count != HALUMEM_QUESTIONS:
-            yield f"{system}: {count:,} questions; HaluMem has {HALUMEM_QUESTIONS:,}"
+            yield f"{system}: {count:,} questions, but HaluMem has {HALUMEM_QUESTIONS:,}"
     if form == "longmemeval":
         count = len({answer.id for answer in answers})
         if count != LONGMEMEVAL_QUESTIONS and answers[0].category == UNKNOWN:
-            yield f"{system}: {count:,} questions; LongMemEval has {LONGMEMEVAL_QUESTIONS:,}"
+            yield f"{system}: {count:,} questions, but LongMemEval has {LONGMEMEVAL_QUESTIONS:,}"
     if form == "beam":
         counts = Counter(answer.conversation for answer in answers)
         others = [name for name, count in counts.items() if count != BEAM_QUESTIONS]
         if others:
             shown = ", ".join(others[:_NAMED])
-            yield f"{system}: {len(others):,} chats without {BEAM_QUESTIONS} questions: {shown}"
+            yield f"{system}: {len(others):,} chats do not have {BEAM_QUESTIONS} questions: {shown}"
 
 
 def _above_ceiling(
@@ -184,8 +184,8 @@ def _above_ceiling(
             credited = math.ceil((value - about.ceiling) * about.n - 1e-6)
             yield (
                 f"{system}: {value:.2%} on {figure.category} is above the ceiling of "
-                f"{about.ceiling:.2%}: at least {credited} of the {about.wrong} wrong golds "
-                "were matched"
+                f"{about.ceiling:.2%}: at least {credited} answers got credit for one of the "
+                f"{about.wrong} wrong golds"
             )
     own, total = _audited_answers(answers, known), audited(known)
     if total is None or total.ceiling is None or len(own) != total.n:
@@ -214,7 +214,7 @@ def _bounds(
     right, wrong = math.fsum(scored), total.wrong
     low, high = max(0.0, right - wrong) / total.n, min(float(total.n), right + wrong) / total.n
     yield (
-        f"{system}: {right / total.n:.2%} of {total.n:,}; {wrong} golds are wrong "
+        f"{system}: {right / total.n:.2%} of {total.n:,} are right, but {wrong} golds are wrong "
         f"(dial481/locomo-audit), so the true share is from {low:.2%} to {high:.2%}"
     )
 

@@ -255,5 +255,5 @@ def _contradicted(name: str, said: Mapping[str, Any], rates: Rates) -> Iterator[
             claim = claims.get(rate) if isinstance(claims, dict) else None
             if isinstance(claim, int | float) and abs(value - claim) > _SLACK:
                 yield (
-                    f"{name}: says {claim:.2%} for {task}, {rate}, and its records give {value:.2%}"
+                    f"{name}: {task}, {rate}: stated {claim:.2%}, but the records give {value:.2%}"
                 )

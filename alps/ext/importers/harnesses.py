@@ -107,7 +107,7 @@ def _own_accuracy(path: Path, answers: Sequence[ImportedAnswer], said: float) ->
     scores = [answer.score for answer in answers if answer.score is not None]
     share = fmean(scores) if scores else 0.0
     if abs(share - said) > _SLACK:
-        yield f"{path.name}: states an accuracy of {said:.2%}, and its rows give {share:.2%}"
+        yield f"{path.name}: the stated accuracy is {said:.2%}, but the rows give {share:.2%}"
 
 
 def _first(row: _AmbResult, names: tuple[str, ...]) -> str | None:

@@ -74,20 +74,22 @@ def _check_unpacked(path: Path) -> None:
 
 def _doubts(path: Path, log: EvalLog, scored: _Place | None) -> Iterator[str]:
     if scored is None and any(sample.scores for sample in log.samples or []):
-        yield f"{path.name}: no score is from 0 to 1 in all answers, so all are unscored"
+        what = "no score lies between 0 and 1 in every answer"
+        yield f"{path.name}: {what}, so alps leaves all answers unscored"
     if log.status != "success":
-        yield f"{path.name}: its evaluation did not succeed ({log.status})"
+        yield f"{path.name}: the evaluation did not succeed ({log.status})"
     samples = log.samples or []
     planned = (log.eval.dataset.samples or 0) * (log.eval.config.epochs or 1)
     if log.results is not None:
         planned = log.results.total_samples
     if planned > len(samples):
-        yield f"{path.name}: {len(samples):,} of {planned:,} planned answers"
+        yield f"{path.name}: the log has {len(samples):,} of {planned:,} planned answers"
     failed = 0
     for sample in samples:
         failed += sample.error is not None and _score(sample, scored) is None
     if failed:
-        yield f"{path.name}: {failed:,} of {len(samples):,} answers ended in an error, unscored"
+        ended = f"{failed:,} of {len(samples):,} answers ended in an error"
+        yield f"{path.name}: {ended}, so they are unscored"
 
 
 def _answer(model: str, sample: EvalSample, scored: _Place | None) -> ImportedAnswer:

@@ -85,7 +85,7 @@ def read_scale(verdict: str) -> MarkScale:
         name, _, score = pair.rpartition("=")
         number = as_number(score)
         if not name.strip() or number is None or not 0 <= number <= 1:
-            how = f"{field}:A=1,B=0 gives values their scores from 0 to 1, {field}:1..5 a range"
+            how = f"write {field}:A=1,B=0 (scores from 0 to 1), or {field}:1..5 for a range"
             raise UsageError(f"verdict={verdict}: {pair!r} gives no score; {how}")
         values[_word(name)] = number
     return MarkScale(field, values)
@@ -113,11 +113,11 @@ def how_to_map(field: str, values: Sequence[Any]) -> str:
         if min(numbers) >= 1 and high <= _MOST_STARS:
             low = 1.0
         if low < high:
-            return f"; verdict={field}:{low:g}..{high:g} reads a scale by its ends, the best last"
+            return f"; for a scale, write verdict={field}:{low:g}..{high:g} (worst..best)"
     words = list(dict.fromkeys(value for value in flat if isinstance(value, str)))
     if 2 <= len(words) <= 12 and all(map(_MAPPED.fullmatch, words)):
         rest = ",…" if len(words) > 2 else ""
-        return f"; verdict={field}:{words[0]}=1,{words[1]}=0{rest} says what they mean"
+        return f"; to define the values, write verdict={field}:{words[0]}=1,{words[1]}=0{rest}"
     return ""
 
 

@@ -103,8 +103,8 @@ def contradicted(path: Path, answers: Sequence[ImportedAnswer]) -> Iterator[str]
         if isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said <= 100:
             share = said / 100 if said > 1 or name == _CLAIMS[0] else said
             if abs(share - fmean(scores)) > _SLACK:
-                own = f"its rows give {fmean(scores):.2%}"
-                yield f"{path.name}: {name} says {share:.2%}, and {own}"
+                own = f"the rows give {fmean(scores):.2%}"
+                yield f"{path.name}: {name} is {share:.2%}, but {own}"
 
 
 def with_outcomes(answers: Sequence[ImportedAnswer], verdict: str) -> list[ImportedAnswer]:
@@ -137,7 +137,8 @@ def as_systems(answers: Sequence[ImportedAnswer]) -> tuple[list[ImportedAnswer],
         held = Counter(one for name in own for one in files[name])
         if len(own) > 1 and max(held.values()) == 1:
             names |= dict.fromkeys(own, stem)
-            doubts.append(f"{stem}: {len(own)} files share no question and were read as one system")
+            what = f"{len(own)} files share no question"
+            doubts.append(f"{stem}: {what}, so alps reads them as one system")
     joined = [one.model_copy(update={"system": names[one.system]}) for one in answers]
     return _with_authors_names(joined, doubts), doubts
 

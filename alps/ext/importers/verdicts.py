@@ -287,8 +287,8 @@ def _refuse_unread(path: Path, answers: Sequence[ImportedAnswer]) -> Iterator[st
     named = " or ".join(f"verdict={name}" for name in looks)
     first = "; ".join(f"{name}: {first_values(given)}" for name, given in looks.items())
     raise UsageError(
-        f"{path}: {counted(len(unscored), 'answer')} without a verdict, but {fields} like "
-        f"one; add {named}, or verdict={NONE} (first values of {first})"
+        f"{path}: {counted(len(unscored), 'answer')} without a verdict, but {fields} like a "
+        f"verdict; add {named}, or verdict={NONE} (first values of {first})"
     )
 
 
@@ -316,7 +316,7 @@ def _read_verdicts(
     fields = [dict(leaves(answer.unread)) for answer in answers]
     if all(verdict not in own for own in fields) and all(scale.field not in own for own in fields):
         looks = looking_like_verdicts([answer.unread for answer in answers])
-        hint = f"; these look like one: {', '.join(looks)}" if looks else ""
+        hint = f"; these fields look like verdicts: {', '.join(looks)}" if looks else ""
         raise UsageError(
             f"verdict={verdict}: {path} has no such field, or alps already reads it{hint}"
         )
@@ -335,7 +335,7 @@ def _read_verdicts(
     if unreadable:
         number, value = unreadable[0]
         others = first_values([one for _, one in unreadable])
-        more = f" ({len(unreadable):,} such: {others})" if len(unreadable) > 1 else ""
+        more = f" ({len(unreadable):,} such values: {others})" if len(unreadable) > 1 else ""
         hint = how_to_map(name, values)
         raise UsageError(
             f"verdict={verdict}: {path}, answer {number}: {shown(value)} is no verdict{more}: use "

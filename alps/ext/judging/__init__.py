@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     runs=True,
 )
 def compare_judges(runs: list[Path], settings: "JudgesSettings") -> None:
-    """Compare judges, prompts and draws on the same answers.
+    """Compare judges, prompts and repeated verdicts on the same answers.
 
     The output shows how far judges agree, whether judge, prompt or noise changes a score, and how
     often two runs swap ranks. Lexical and two constant judges are included for comparison.
@@ -27,8 +27,9 @@ def compare_judges(runs: list[Path], settings: "JudgesSettings") -> None:
     DIR has one folder per variant, with a file RUBRIC.md for each rubric to rewrite; the built-in
     prompts are always included.
 
-    With anchors=DIR, alps judges the answers of OLD again into DIR, without the cache, and splits
-    the change from OLD to NEW into a change of the judge and a change of the system.
+    With anchors=DIR, alps judges the answers of the first run (OLD) again without the cache, and
+    stores the scores in DIR. The output splits the change from OLD to the second run (NEW) into a
+    change of the judge and a change of the system.
 
     \b
       alps judges runs/extraction-rules-samples judge=openai/gpt-4.1,openai/gpt-4o

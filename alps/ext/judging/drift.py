@@ -108,7 +108,7 @@ def judge_anchors(old: Path, new: Path, folder: Path, given: Mapping[str, Any]) 
         AlpsError: If the folder holds anything else, or the judge can't be used.
     """
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file():
-        raise UsageError(f"anchors={folder}: neither a finished run nor anchors; name a new folder")
+        raise UsageError(f"anchors={folder}: the folder holds something else; name a new folder")
     open_run(old).finished  # noqa: B018 - refused before a folder is made
     then, judging = open_run(new).manifest.settings, dict(given)
     for name in ("judge", "judge_structured", *OF_THE_JUDGE):
@@ -135,7 +135,7 @@ def check_anchors(old: RunFolder, anchors: RunFolder) -> None:
         )
     if anchors.folder.resolve() == old.folder.resolve() or anchors.manifest.predictions is None:
         raise UsageError(
-            f"{name}: a run with answers of its own; name a new folder to judge the answers "
+            f"{name}: a run with its own answers; name a new folder to judge the answers "
             f"of {old.folder} again"
         )
     kept = anchors.finished.calls.cached

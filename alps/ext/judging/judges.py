@@ -332,9 +332,8 @@ def observe(done: JudgedCells) -> Observatory:
         found, lacking = _on_track(track, metric, having, own)
         tracks.append(found)
         if lacking:
-            notes.append(
-                f"Left out on {track_title(track)}, without a score there: {', '.join(lacking)}"
-            )
+            what = f"Left out, without a score on {track_title(track)}"
+            notes.append(f"{what}: {', '.join(lacking)}")
     notes += _known_of(next(iter(runs.values())), cells)
     return Observatory(folders, tuple(tracks), tuple(notes), done.calls)
 

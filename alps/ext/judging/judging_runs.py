@@ -405,7 +405,7 @@ def _check_names(judges: Sequence[str]) -> None:
         if not judge:
             raise UsageError("judge=: a name is missing between two commas")
         if judges.count(judge) > 1:
-            raise UsageError(f"judge={judge}: named twice")
+            raise UsageError(f"judge={judge}: named twice; name it once")
 
 
 def _check_cells(cells: Sequence[JudgingCell]) -> None:
@@ -415,7 +415,8 @@ def _check_cells(cells: Sequence[JudgingCell]) -> None:
         if other is not cell:
             about = "" if other.judge != cell.judge else f" with the prompt {other.wording.name}"
             raise UsageError(
-                f"judge={cell.judge}: same folder name as {other.judge}{about}; judge them apart"
+                f"judge={cell.judge}: same folder name as {other.judge}{about}; "
+                "name them in separate commands"
             )
 
 

@@ -446,8 +446,9 @@ def _ranking_json(ranking: Ranking) -> dict[str, Any]:
 def print_sensitivity(sensitivity: Sensitivity, console: Console) -> None:
     """Print for every track and run the scores by wording, and of several runs the rankings."""
     runs = [(letter, folder, model) for letter, (folder, model) in sensitivity.runs.items()]
-    judged = f"Judged by {sensitivity.judge} with {len(sensitivity.wordings)} prompt variants"
-    parts: list[Part] = [run_legend(runs), Line(f"{judged} of its rubrics.")]
+    variants = counted(len(sensitivity.wordings), "prompt variant")
+    judged = f"{sensitivity.judge} judged the answers with {variants}."
+    parts: list[Part] = [run_legend(runs), Line(judged)]
     for track in sensitivity.tracks:
         for spread in track.spreads:
             parts += [BLANK, *_spread_parts(track, spread)]
@@ -455,7 +456,8 @@ def print_sensitivity(sensitivity: Sensitivity, console: Console) -> None:
             parts += [BLANK, *_ranking_parts(track, track.ranking)]
         elif len(track.spreads) > 1:
             unranked = (
-                f"{track_title(track.track)}: no record has a score in every run and variant."
+                f"{track_title(track.track)}: alps does not rank the runs, because no record has a "
+                "score in every run under every variant."
             )
             parts += [BLANK, Line(unranked)]
     lines = [*(f"{note}." for note in sensitivity.notes), *_explanations(sensitivity)]
@@ -471,7 +473,7 @@ def _spread_parts(track: TrackSensitivity, spread: Spread) -> Iterator[Part]:
         yield Line(f"{title}: no record has a score under every variant.", "bold")
     yield from map(Line, _noise(spread))
     if lost := [_unscored(one) for one in spread.under if one.unscored]:
-        yield dim(f"Records left out because a variant gave no score: {', '.join(lost)}.")
+        yield dim(f"Records left out because they have no score: {', '.join(lost)}.")
     for one in spread.under:
         if one.error is not None:
             # One line an error: a provider may answer with a page of HTML.
@@ -509,7 +511,7 @@ def _noise(spread: Spread) -> Iterator[str]:
         return
     records = counted(spread.n, "record")
     share = f"{spread.changed:,} of {records} ({_percent(spread.changed / spread.n)})"
-    score = f"Highest minus lowest score: {number(spread.spread)}"
+    score = f"The highest score minus the lowest is {number(spread.spread)}"
     yield f"{score}; {share} get different scores under different variants."
     sampling = spread.sampling_error
     if sampling is None:
@@ -519,11 +521,11 @@ def _noise(spread: Spread) -> Iterator[str]:
     deviation = f"standard deviation {number(spread.deviation)}"
     yield f"Noise between prompt variants: {deviation}."
     half = f"the mean half-width of the intervals is {number(spread.half_width)}"
-    yield f"Sampling noise: standard error {number(sampling)} ({half})."
+    yield f"Noise from the choice of records: standard error {number(sampling)} ({half})."
     if spread.deviation != sampling:
-        wider = "Sampling adds more noise than prompt variants."
+        wider = "The choice of records adds more noise than the choice of prompt does."
         if spread.deviation > sampling:
-            wider = "Prompt variants add more noise than sampling."
+            wider = "The choice of prompt adds more noise than the choice of records does."
         yield wider
 
 
@@ -566,12 +568,18 @@ def _explanations(sensitivity: Sensitivity) -> Iterator[str]:
         spreads += track.spreads
     if sensitivity.tracks:
         yield "changed: share of records whose score differs from the score under alps's prompt."
-        yield "bold: the interval excludes 0. The standard error is the mean half-width divided"
-        yield f"by {LEVEL_WIDTH}."
+        yield "bold: the interval excludes 0. The standard error is the mean half-width of the"
+        yield f"intervals divided by {LEVEL_WIDTH}."
     if any(spread.clusters is None for spread in spreads):
-        yield "alps did not find the data, so it treats records as independent."
+        yield (
+            "alps did not find the sessions in the run's data set, so the intervals treat records "
+            "as independent."
+        )
     if any(track.ranking for track in sensitivity.tracks):
-        yield "tau: Kendall's tau-b with the order under alps's prompt (1: same, -1: reversed)."
+        yield (
+            "tau: Kendall's tau-b between the order under the variant and the order under alps's "
+            "prompt (1: same, -1: reversed)."
+        )
     yield spent(sensitivity.calls)
     if spreads:
         yield f"Run folders: {spreads[0].under[0].folder.parent.parent}/RUN/VARIANT"

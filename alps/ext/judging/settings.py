@@ -20,11 +20,11 @@ class JudgesSettings(AskSettings):
         None, description="folder for the first run's answers, judged again without the cache"
     )
     level: float = Field(
-        0.001, gt=0, lt=1, description="share of false alarms with an unchanged judge"
+        0.001, gt=0, lt=1, description="accepted rate of false alarms if the judge did not change"
     )
     out: HomePath | None = Field(
         None,
-        description="folder of the scores: RUN/JUDGE--VARIANT in it, or RUN/VARIANT of one judge "
-        "[next to the run]",
+        description="folder for the scores; subfolders are RUN/JUDGE--VARIANT, or RUN/VARIANT for "
+        "one judge [next to the run]",
     )
     format: Format = Field("table", description="table or json")

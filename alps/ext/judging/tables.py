@@ -80,7 +80,7 @@ def _best(track: TrackJudges) -> Iterator[str]:
     if swapped:
         share = number(max(swapped))
         pairs = "pairs of judge-and-prompt combinations"
-        orders = f"for any two runs, at most {share} of the {pairs} disagree on their order"
+        orders = f"for any two runs, at most {share} of the {pairs} order them differently"
     yield f"{letter} is best with probability {number(track.winner[letter])}; {orders}."
 
 
@@ -179,7 +179,7 @@ def _swaps(track: TrackJudges) -> Table:
 
 def _explanations(found: Observatory) -> Iterator[str]:
     if any(not one.counts for track in found.tracks for one in track.judged):
-        yield "(beside): a judge shown for comparison only, left out of spread and ranks."
+        yield "(beside): shown for comparison only; spread and ranks leave this judge out."
     if any(track.sources for track in found.tracks):
         yield "noise: variation between records or repeated verdicts. Intervals are bootstrap"
         yield "intervals over sessions, with judges and prompts held fixed."
@@ -187,5 +187,8 @@ def _explanations(found: Observatory) -> Iterator[str]:
         yield "swapped: share of pairs of judge-and-prompt combinations that disagree on the order"
         yield "of the two runs."
     if any(track.clusters is None for track in found.tracks):
-        yield "alps did not find the data, so it treats records as independent."
+        yield (
+            "alps did not find the sessions in the run's data set, so the intervals treat records "
+            "as independent."
+        )
     yield spent(found.calls)

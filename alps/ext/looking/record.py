@@ -101,7 +101,7 @@ def explain(state: str) -> str:
     if state == "repaired":
         return "answered, repaired and judged"
     if state == "unfinished":
-        return "not finished: the same alps run resumes it"
+        return "not finished; to finish it, repeat the same alps run"
     if state == "judge:no_gold":
         return f"{MEANINGS['no_gold']}: unscored"
     if state.startswith("judge:"):
@@ -130,7 +130,7 @@ def build_view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView
         journals = "predictions.jsonl, verdicts.jsonl or scores.jsonl"
         raise RunFolderError(
             f"{track_title(key.track)}/{key.id}: the row in {journals} can't be read; "
-            "run again with another out="
+            "repeat the run with another out="
         ) from error
 
 
@@ -227,9 +227,9 @@ def rule(groups: Sequence[Highlight]) -> str:
     """Return the rule by which records of some groups are chosen, in words."""
     quotas = "; ".join(f"{group.title} (up to {group.quota})" for group in groups)
     return (
-        f"The page shows at most {LIMIT} records, each under one heading. alps fills headings in "
-        f"this order: {quotas}. Remaining places are filled in the same order; records with equal "
-        "scores keep the order of the data."
+        f"This section shows at most {LIMIT} records, each under one heading. alps chooses records "
+        f"for the headings in this order: {quotas}. If these are fewer than {LIMIT}, alps adds "
+        "more in the same order. Records with equal scores keep the order of the data set."
     )
 
 

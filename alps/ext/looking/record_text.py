@@ -204,7 +204,7 @@ def _excerpt(pieces: Sequence[Piece]) -> Text:
     for piece in pieces:
         shown = _tidy(visible(piece.text))
         if piece.left_out:
-            text.append(f" «{folded_away(piece.left_out, 'characters')}» ", style="dim italic")
+            text.append(f" [{folded_away(piece.left_out, 'characters')}] ", style="dim italic")
         elif piece.gold:
             text.append(f"[{' '.join(piece.gold)}: ", style="green")
             text.append(shown, style=_MARKED)
@@ -296,7 +296,7 @@ def _end(view: RecordView, *, full: bool) -> Iterator[RenderableType]:
 def _folded(text: str, *, full: bool) -> str:
     if full or len(text) <= FOLDED_RAW:
         return visible(text)
-    return f"{visible(text[:FOLDED_RAW])} «{folded_away(len(text) - FOLDED_RAW, 'characters')}»"
+    return f"{visible(text[:FOLDED_RAW])} [{folded_away(len(text) - FOLDED_RAW, 'characters')}]"
 
 
 def _heading(title: str) -> Iterator[RenderableType]:

@@ -237,7 +237,7 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
         answers += f" ({track.n // repeats} records, each answered {repeats} times)"
     yield f"{answers}: {track.scored} scored, {track.unscored} unscored."
     if track.distinct is not None and track.distinct < track.scored:
-        told = "for intervals, duplicates count as one session"
+        told = "for the intervals, records with the same question count as one session"
         yield f"{counted(track.distinct, 'distinct question')}; {told}."
     for name, values in track.by_repeat.items():
         yield f"{name} of each repeat: {', '.join(map(number, values))}."
@@ -254,7 +254,7 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
     if track.unchecked:
         what = next(filter(None, (metric.needs.question for metric in metrics)), _SUPPORTED)
         answers = counted(track.unchecked, "answer")
-        yield f"For {answers}, alps did not check {what}, because the judge failed."
+        yield f"For {answers}, alps did not check {what}, because the call to the judge failed."
     if track.seconds_per_query is not None:
         yield f"Mean time per query: {track.seconds_per_query * 1000:.1f} ms."
     if track.pools is not None and track.pools.generated:
@@ -269,7 +269,7 @@ def _failure_lines(track: TrackSummary) -> Iterator[str]:
             outcomes = ", ".join(f"{count} {kind}" for kind, count in failed.items())
             yield f"Failed {stage}: {outcomes}."
     kinds = [
-        f"{track.counts[name]} {kind}" for name, kind in _INVALID.items() if name in track.counts
+        f"{kind} ({track.counts[name]})" for name, kind in _INVALID.items() if name in track.counts
     ]
     if kinds:
         yield f"Invalid responses by kind: {', '.join(kinds)}."
@@ -284,7 +284,7 @@ def _special_cases(track: TrackSummary) -> Iterator[str]:
         yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before scoring."
     # What a system was not shown it could not remember: no fault of its answers.
     if long := counts.get("too_long"):
-        limited = "longer than the limit of the …_within metrics"
+        limited = "over the length limit; metrics with this limit give the lowest score"
         yield f"{counted(long, 'answer')} {_were(long)} {limited}."
     if cut := counts.get("histories_cut"):
         yield f"{counted(cut, 'history', 'histories')} {_were(cut)} truncated to fit the context."
@@ -307,7 +307,7 @@ def relation_lines(counts: Mapping[str, int]) -> Iterator[str]:
     """Yield the shares of matches by relation, and why predictions matched nothing."""
     same, narrower = counts.get("matched_same", 0), counts.get("matched_narrower", 0)
     if matched := same + narrower:
-        added = f"{narrower / matched:.0%} narrower (adds supported detail)"
+        added = f"{narrower / matched:.0%} narrower (the prediction adds supported detail)"
         yield f"{counted(matched, 'match', 'matches')}: {same / matched:.0%} same, {added}."
     reasons = []
     for name, why in _NOT_MATCHING.items():
@@ -340,7 +340,7 @@ def _no_intervals(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> 
                     lacking.setdefault(score.reason, {})[of] = None
     for reason, scores in lacking.items():
         of = ", ".join(filter(None, scores))
-        yield f"No interval of {of}: {reason}." if of else f"No interval: {reason}."
+        yield f"No interval for {of}: {reason}." if of else f"No interval: {reason}."
 
 
 def _footer(

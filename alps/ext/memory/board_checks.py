@@ -218,12 +218,12 @@ def _check_admission(
         printed[when] = [check.model_dump() for check in checks]
     place = f"{where}.admission"
     for found, before, now in differences(printed, diary.admission, place):
-        what = f"printed {figure(before)}, but {memory_folder(memory)}/{FILE} has {figure(now)}"
+        what = f"the card has {figure(before)}, but {memory_folder(memory)}/{FILE}: {figure(now)}"
         findings.serious("admission", found, what, _MEND)
         break
     fault = first_fault(diary.admission)
     if fault != memory.withheld:
-        what = f"printed {figure(memory.withheld)}, but the checks give {figure(fault)}"
+        what = f"the card has {figure(memory.withheld)}, but the checks give {figure(fault)}"
         findings.serious("admission", f"{where}.withheld", what, _MEND)
     if fault is not None:
         what = f"not admitted, so the system has no scores: {shown(fault, 120)}"
@@ -247,7 +247,7 @@ def _check_complete(
         for name in CHECKS:
             otherwise = f"{name}{DECLARED}" in there and name in declared
             if name not in there and not otherwise:
-                what = f"the check «{name}» {when} the run is missing"
+                what = f"the check “{name}” {when} the run is missing"
                 findings.serious("admission", f"{where}.{when}", what, _MEND)
                 break
 
@@ -275,7 +275,7 @@ def _check_conditions(card: Submission, memory: MemoryCard, findings: Findings) 
             if isinstance(asked, list):
                 asked = max((size for size in asked if type(size) is int), default=usual)
             if printed != asked:
-                what = f"printed {figure(printed)}, but the run was asked for {figure(asked)}"
+                what = f"the card has {figure(printed)}, but the run's setting is {figure(asked)}"
                 where = f"tracks.{name}.conditions.{key}"
                 findings.serious("memory", where, what, PACK_AGAIN)
 
@@ -289,7 +289,7 @@ def _check_phases(where: str, folder: Path, memory: MemoryCard, findings: Findin
     printed["admission"] = None if used is None else used.row()
     again["admission"] = None if used_again is None else used_again.row()
     for place, before, now in differences(printed, again, f"{where}.phases"):
-        what = f"printed {figure(before)}, recomputed {figure(now)} from the diary and its ledger"
+        what = f"the card has {figure(before)}, but the diary and ledger give {figure(now)}"
         findings.serious("phases", place, what, _MEND)
 
 
@@ -303,12 +303,12 @@ def _check_beside(where: str, card: Submission, memory: MemoryCard, findings: Fi
     for row, other in memory.beside.items():
         place = f"{where}.beside.{row}"
         if other.run.settings.get("memory") == own:
-            findings.serious("beside", place, "has the same memory as the run", PACK_AGAIN)
+            findings.serious("beside", place, "the row has the same memory as the run", PACK_AGAIN)
         for name, track in other.tracks.items():
             mine = card.tracks.get(name)
             if mine is None or mine.run != memory.run or track.run:
                 findings.serious(
-                    "beside", f"{place}.{name}", "the run does not have it", PACK_AGAIN
+                    "beside", f"{place}.{name}", "the run does not have this task", PACK_AGAIN
                 )
                 continue
             expected = beside_of(card.runs[mine.run], mine)
@@ -394,7 +394,7 @@ def _check_made_again(
     """
     (run,) = card.runs
     model, memory = str(run.settings.get("model")), str(run.settings.get("memory", FULL))
-    unchecked = f"{name}: what {shown(model)} answers with memory={shown(memory, 40)}"
+    unchecked = f"{name}: the answers of {shown(model)} with memory={shown(memory, 40)}"
     # Users of a memory that keeps something, and those of a placebo, may come from other tracks.
     made = is_alone(memory) or (is_ours(memory) and len(card.tracks) == 1)
     if gold is None or not is_own(model) or not made:
@@ -408,7 +408,7 @@ def _check_made_again(
     if other:
         what = f"{len(other):,} answers differ from those of {shown(model)} with memory="
         what += f"{shown(memory, 40)} in this version: {some_of(other)}"
-        mend = "make the row again with alps memory compare, and pack the runs again"
+        mend = "repeat the row with alps memory compare, and pack the runs again"
         findings.serious("beside", f"{name}/predictions.jsonl", what, mend)
 
 
@@ -434,10 +434,10 @@ def check_hits(
             if fault := _fault_of_answer(task, gold.samples[key[0]], memory, system, row):
                 wrong.append(f"{named(key)} ({fault})")
     except AlpsError as error:
-        what = f"{task.track}: whether answers follow from the hits ({shown(str(error), 160)})"
+        what = f"{task.track}: whether the hits lead to the answers ({shown(str(error), 160)})"
         findings.unchecked.append(what)
     if wrong:
-        what = f"answers that do not follow from the hits in the memory diary ({len(wrong):,}): "
+        what = f"{len(wrong):,} answers do not agree with the hits in the memory diary: "
         what += some_of(wrong)
         findings.serious("hits", f"{task.track}/predictions.jsonl", what, _MEND)
     if reads and system is None:
@@ -461,7 +461,7 @@ def _fault_of_answer(
         return ""
     own = run_loop(system.answer(task, sample))
     same = (row["outcome"], row.get("prediction")) == (own.outcome, own.prediction)
-    return "" if same else "another answer"
+    return "" if same else "the reader gives another answer"
 
 
 def _noted(part: Context) -> ShownToReader:

@@ -81,14 +81,14 @@ def sections(board: Board, shown: Sequence[Metric], width: int) -> Iterator[Boar
         cells += [pair(row.score(metric.name)) for metric in shown]
         rows.append(filled(cells, {"search": visible(row.memory).lower()}, width))
     if rows:
-        note = "the same reader with other memories, from the submissions; baselines, never ranked"
-        yield BoardSection("floors", "Beside", note, rows)
+        note = "the same reader with other values of memory=, from submissions; never ranked"
+        yield BoardSection("floors", "For comparison", note, rows)
 
 
 def _shows(row: RowBeside) -> str:
     if row.memory.startswith(LAST):
         return "the last turns of the history"
-    return _BESIDE.get(row.memory, "a memory system in the package")
+    return _BESIDE.get(row.memory, "a memory system that is bundled with alps")
 
 
 def download(board: Board, row: RankedSystem) -> dict[str, Any]:

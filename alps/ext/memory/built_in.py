@@ -305,7 +305,7 @@ def check_boxed(name: str, options: Mapping[str, str]) -> None:
     takes = _TAKES.get(_kind(name), ())
     for key, value in options.items():
         if key not in takes:
-            known = f"it takes {', '.join(f'memory.{one}=' for one in takes) or 'none'}"
+            known = f"known: {', '.join(f'memory.{one}=' for one in takes) or 'none'}"
             raise UsageError(f"memory.{key}={value}: not an option of memory={name}; {known}")
     retriever = options.get("retriever", "bm25")
     if retriever not in RETRIEVERS:
@@ -322,8 +322,8 @@ def _check_files(name: str, options: Mapping[str, str]) -> None:
     if not typed_path(name.removeprefix(RECORDED)).exists():
         raise UsageError(f"memory={name}: no such file")
     if "dialogues" not in options:
-        wanted = "memory.dialogues=FILE, the model_input.jsonl of the recorded dialogues"
-        raise UsageError(f"memory={name}: give {wanted}, too")
+        wanted = "memory.dialogues=FILE (model_input.jsonl of the recorded dialogues)"
+        raise UsageError(f"memory={name}: also set {wanted}")
 
 
 def open_boxed(name: str, options: Mapping[str, str]) -> MemorySystem:

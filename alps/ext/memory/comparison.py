@@ -217,8 +217,8 @@ def print_beside(result: MemoryComparison, console: Console) -> None:
         *(f"{note}." for note in result.notes),
         f"Δ: paired difference from memory={NOTHING}; rows are sorted by Δ.",
         *([ties] if tied else []),
-        f"{REFUSAL}: score of a reader that declines to answer every question; not tested against "
-        "the other rows.",
+        f"{REFUSAL}: score of a reader that answers no question; alps does not test it against the "
+        "other rows.",
         "tokens: mean number of history tokens shown to the reader; – means the whole history.",
     ]
     parts: list[Part] = []
@@ -282,8 +282,8 @@ def run_beside(
             continue
         if done.budget_spent:
             raise BudgetError(
-                f"memory={memory}: stopped by the budget; the same command with a larger one "
-                "continues"
+                f"memory={memory}: the budget is spent; to resume, repeat the command with a "
+                "larger budget"
             )
         folders.append(out)
     return ComparedFolders(folders, tuple(left_out))

@@ -77,7 +77,7 @@ _MEANINGS: dict[Stage, str] = {
     "memory failed": "a call of the memory system failed",
     "not extracted": "no memory contains the evidence",
     "lost in update": "the memory with the evidence was replaced or removed",
-    "not indexed": "a memory contains the evidence, but searching for its words does not find it",
+    "not indexed": "a memory contains the evidence, but a search for the memory's words misses it",
     "ranked too low": "the search finds the evidence, but not among the first k",
     "cut by the budget": "the evidence is among the hits, but was not shown",
     "not used by the reader": "the evidence was shown, but the answer is wrong",
@@ -466,14 +466,15 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
         share, count = diagnosis.shares[stage], diagnosis.count(stage)
         cells = stage, thousands(count), *with_interval(share)
         rows.append(row_of(*cells, style="" if count else "dim"))
-    table = Table(title, [named("lost"), *figures("misses", "share", "95 % interval")], rows)
+    columns = [named("cause"), *figures("wrong answers", "share", "95 % interval")]
+    table = Table(title, columns, rows)
     notes = []
     located = [miss.facts.located for miss in diagnosis.misses]
     looked = [one for one in located if one is not None]
     if differing := sum(not one.same for one in looked):
         notes.append(
-            f"On replay, the system's hits differ for {differing:,} of {len(looked):,} answers, "
-            "so the cause of these errors is less certain"
+            f"After the second ingestion, the system's hits differ for {differing:,} of "
+            f"{len(looked):,} answers, so the cause of these errors is less certain"
         )
     shown = [stage for stage in STAGES if diagnosis.count(stage)]
     lines = [*(f"{note}." for note in notes), *(f"{stage}: {_MEANINGS[stage]}." for stage in shown)]
@@ -509,7 +510,7 @@ def _rows(miss: Miss) -> Iterator[tuple[str, str]]:
         yield name, "no" if found is None else f"{found.place}: {'same' if again else found.text}"
         said |= set() if found is None else {found.text}
     if facts.located is None:
-        yield "ingested again", "not checked, or the system failed"
+        yield "second ingestion", "not checked, or the system failed"
     elif facts.located.listed is None:
         yield "memories", "the system lists none"
     yield "with the evidence alone", _right(facts.with_evidence)

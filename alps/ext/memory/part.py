@@ -113,7 +113,7 @@ def require_memory_models(settings: MemoryModels, memory: str) -> None:
     """
     if lacking := [key for key in needed_models(memory) if getattr(settings, key) is None]:
         keyless = "; memory=notes keeps notes without a model" if memory == "files" else ""
-        raise UsageError(f"memory={memory}: give {'= and '.join(lacking)}={keyless}")
+        raise UsageError(f"memory={memory}: set {'= and '.join(lacking)}={keyless}")
 
 
 def check_memory_models(settings: MemoryModels, memory: str) -> None:
@@ -129,7 +129,7 @@ def check_memory_models(settings: MemoryModels, memory: str) -> None:
     for of in ("memory_llm", "memory_embedder"):
         name = getattr(settings, of)
         if getattr(settings, f"{of}_api_base") is not None and (name in (None, *IN_THE_BOX)):
-            why = f"{of}={redact(str(name))}" if name else f"there is no {of}="
+            why = f"{of}={redact(str(name))}" if name else f"{of}= is missing"
             raise UsageError(f"{of}_api_base= would change nothing: {why}; leave it out")
     embedder_versions(settings)
 
@@ -184,7 +184,7 @@ class Part(RunPart):
         """Refuse several sizes of answers that were given at one."""
         sizes = self.keys.max_context_tokens
         if isinstance(sizes, tuple) and self.settings.model.startswith(RECORDED):
-            why = "recorded answers were given at one size; name that"
+            why = "the recorded answers come from one size; name only this size"
             raise UsageError(f"max_context_tokens={as_typed(sizes)}: {why}")
 
     def uses(self, key: str) -> bool:
@@ -299,7 +299,7 @@ async def admitted(memory: EmbeddedMemory | None, when: Literal["before", "after
     try:
         checks = await memory.admit(when)
     except MemoryFailed as failure:
-        why = f"{failure}; the same command resumes the run"
+        why = f"{failure}; to resume the run, repeat the command"
         raise UsageError(f"memory={memory.name} was not checked {when} the run: {why}") from failure
     failed = [check for check in checks if not check.passed]
     if failed:

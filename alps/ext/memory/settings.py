@@ -56,8 +56,8 @@ class MemoryKeys(MemoryModels, RunKeys):
     reader: str | None = Field(None, description="reader of model=memory:NAME [rules]")
     max_context_tokens: ContextSizes = Field(
         None,
-        description="limit on tokens of history, oldest turns dropped; several values, such as "
-        "256,1k,4k, to compare context sizes (utilization, personamem)",
+        description="limit on history tokens; alps drops the oldest turns; several values, such as "
+        "256,1k,4k, compare context sizes (utilization, personamem)",
     )
     k: int = Field(5, ge=1, le=1_000, description="memories to retrieve")
 
@@ -76,7 +76,7 @@ class MemoryKeys(MemoryModels, RunKeys):
     @classmethod
     def _behind_a_memory(cls, reader: str | None) -> str | None:
         if reader is not None:
-            raise ValueError("it goes with model=memory:NAME; else the reader is model=")
+            raise ValueError("use it only with model=memory:NAME; otherwise, model= is the reader")
         return reader
 
     @property
@@ -94,7 +94,7 @@ class DoctorKeys(MemoryModels):
     timeout: float = Field(120.0, gt=0, description="seconds for one call of the memory system")
 
 
-_TYPED_AGAIN = "as in the run; repeat it if it names your code or server"
+_TYPED_AGAIN = "as in the run; needed only if it names your code or server"
 
 
 class BesideSettings(FrozenSettings):
@@ -102,7 +102,7 @@ class BesideSettings(FrozenSettings):
 
     model: str | None = Field(None, description=_TYPED_AGAIN)
     rows: str = Field(
-        "none,last:10,full,bm25,oracle,placebo", description="memories, as in alps run"
+        "none,last:10,full,bm25,oracle,placebo", description="values of memory= to compare"
     )
     max_cost: float | None = Field(None, ge=0, description="US dollars for each row")
     format: Format = Field("table", description="table or json")

@@ -71,7 +71,7 @@ def _phases(phases: Mapping[str, Phase]) -> Table:
         each = (Cell(f"{took:.4f}", took) for took in (phase.p50, phase.p95, phase.p99))
         total = Cell(f"{phase.seconds:.1f}", phase.seconds)
         rows.append(row_of(name, thousands(phase.calls), *each, total, *_used(phase.used)))
-    columns = [named(wraps="no"), *figures("calls", "p50", "p95", "p99", "in all", *used)]
+    columns = [named(wraps="no"), *figures("calls", "p50", "p95", "p99", "total", *used)]
     title = "Memory system: latency per call (s)"
     return Table(title, columns, rows, layout="roomy")
 

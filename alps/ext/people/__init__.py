@@ -1,11 +1,145 @@
 """Human labels: the page to give them, their export, and their agreement."""
 
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from alps.commands import command, console, print_as, say, stop_at_budget, with_commands
+from alps.completion import words_of
 from alps.extension import Extension
+
+if TYPE_CHECKING:
+    from alps.ext.calibration.settings import DrawSettings
+    from alps.ext.people.settings import AgreementSettings, LabelExportSettings
+
+
+@with_commands
+@command(
+    "[job=… from=RUN|DATA] [as=NAME]",
+    "alps.ext.people.settings:AnnotateSettings",
+    name="annotate",
+    quick=True,
+)
+@click.argument("folder", shell_complete=words_of(folders=True))
+def collect(folder: str, settings: Any) -> None:
+    """Collect human labels on a local web page.
+
+    alps creates the folder or continues in it, and serves the page until you press Ctrl-C. On the
+    page, annotators rate answers, relate memories, verify gold or write queries.
+
+    \b
+      alps annotate work job=rate from=runs/utilization-rules-samples as=anna
+      alps annotate work as=ben                (continues in the same folder)
+      alps annotate export work out=labels     (next: alps calibrate labels=labels)
+    """
+    _serve(Path(folder).expanduser(), settings)
+
+
+def _serve(folder: Path, parsed: Any) -> None:
+    from alps.ext.people.annotate.making import begin
+    from alps.ext.people.annotate.page import application
+    from alps.ext.people.annotate.seat import Seat, lines_at_start
+    from alps.ext.view.loopback import address_of, listen, new_token, require_packages, server_of
+
+    require_packages("alps annotate")
+    with listen(parsed.port) as bound:
+        begin(folder, parsed)
+        seat = Seat(folder, parsed.person, adjudicate=parsed.adjudicate)
+        try:
+            token = new_token()
+            lines = [] if parsed.adjudicate else lines_at_start(seat)
+            server = server_of(application(seat, token, lines))
+            click.echo(f"{folder}: {seat.done:,} of {len(seat.order):,} items finished")
+            for line in lines:
+                click.echo(line)
+            click.echo(f"{address_of(bound, token)} (Ctrl-C to stop)")
+            with suppress(KeyboardInterrupt):  # how the page is closed
+                server.run(sockets=[bound])
+        finally:
+            seat.close()
+
+
+@command(
+    "out=DIR [n=…] [seed=…]",
+    "alps.ext.calibration.settings:DrawSettings",
+    name="draw",
+    group=collect,
+    run=True,
+    quick=True,
+)
+def annotate_draw(run: Path, settings: "DrawSettings") -> None:
+    """Draw a random sample of judged answers to label.
+
+    The label folder has the questions to the judge, without its verdicts.
+
+    \b
+      alps annotate draw runs/utilization-rules-samples n=100 out=labels
+    """
+    from alps.ext.calibration.sample import draw_labels
+
+    drawn = draw_labels(run, n=settings.n, out=Path(settings.out), seed=settings.seed)
+    for rubric, counts in drawn.rubrics.items():
+        how = "at random" if counts.random else "half of them likely matches, so not at random"
+        say(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
+    say(f"{drawn.folder}: {drawn.items:,} items to label; see {drawn.folder}/README.md")
+
+
+@command(
+    "out=DIR [labels=first|revised]",
+    "alps.ext.people.settings:LabelExportSettings",
+    name="export",
+    group=collect,
+    quick=True,
+)
+@click.argument("folder", shell_complete=words_of(folders=True))
+def annotate_export(folder: str, settings: "LabelExportSettings") -> None:
+    """Export labels: a label folder, gold with a change log, or queries.
+
+    \b
+      alps annotate export work out=labels
+    """
+    from alps.ext.people.annotate.export import export, print_export
+
+    done = export(Path(folder).expanduser(), Path(settings.out), settings.labels)
+    print_export(done, console())
+
+
+@command(
+    "LABELS… [rule=…] [draft=…] [out=FILE] [format=json]",
+    "alps.ext.people.settings:AgreementSettings",
+    name="agreement",
+    group=collect,
+    folders=True,
+)
+def annotate_agreement(folders: list[str], settings: "AgreementSettings") -> None:
+    """Measure inter-annotator agreement, and agreement with the draft.
+
+    LABELS is one of three: a folder in the release layout with annotations of two people, the two
+    files of these people, or a label folder.
+
+    \b
+      alps annotate agreement annotations
+      alps annotate agreement annotations rule=lexical out=agreement.json
+      alps annotate agreement labels
+    """
+    from alps.ext.people.agreement.measure import measure, print_agreement
+
+    measured = measure(folders, settings)
+    print_as(measured, settings.format, print_agreement)
+    if settings.out is not None:
+        say(f"wrote {settings.out}", err=True)
+    stop_at_budget(measured)
+    if measured.too_many_unjudged:
+        sys.exit(1)
+
 
 EXTENSION = Extension(
     "people",
     needs=("audits", "calibration", "datasets", "view"),
-    commands={"annotate": "alps.ext.people.commands:annotate"},
+    commands={"annotate": "alps.ext.people:collect"},
     heading="Judge",
     moved={
         "agreement": "annotate agreement",

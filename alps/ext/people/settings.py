@@ -24,22 +24,22 @@ class Settings(FrozenSettings):
     """Settings of `alps annotate`, except the two that are Python keywords."""
 
     job: Job | None = Field(None, description="rate, match, gold or queries (new folder)")
-    split: str | None = Field(None, description="split of from=DATA, if there are several")
-    n: int = Field(100, ge=1, description="items of each rubric, or memories")
+    split: str | None = Field(None, description="split of from=DATA, if the data has several")
+    n: int = Field(100, ge=1, description="number of items per rubric, or of memories")
     seed: int = Field(0, ge=0, description="seed of the draw and of the assignment")
     annotators: int = Field(2, ge=1, le=10, description="annotators per item, out of people=")
     people: str | None = Field(
-        None, description="annotators, such as anna,ben,cleo; default: all label all items"
+        None, description="annotators, such as anna,ben,cleo [everyone labels every item]"
     )
     blind: bool = Field(True, description="show judge and draft only after the person's own label")
     target: float | None = Field(
         None, gt=0, lt=0.5, description="stop at this half-width of the interval, such as .05"
     )
     audit: Share | None = Field(
-        None, description="share of a run's sessions to label fully, for audit_labels=: 20%"
+        None, description="share of a run's sessions to label, such as 20% (for audit_labels=)"
     )
     audit_seed: int | None = Field(
-        None, ge=0, lt=2**36, description="seed of the audited sessions; default: from the answers"
+        None, ge=0, lt=2**36, description="seed that draws these sessions [from the answers]"
     )
     adjudicate: bool = Field(False, description="decide items on which two people differ")
     port: int = Field(0, ge=0, le=65_535, description="port; 0: any free port")

@@ -21,7 +21,7 @@ def data_personas(settings: "PersonaSettings") -> None:
     """Write invented users and questions about them in PersonaMem's files.
 
     The same seed gives the same bytes. A model can write the texts, and a filter can drop
-    questions that a model answers without the history. The same command resumes after a kill.
+    questions that a model answers without the history. To resume, repeat the same command.
 
     \b
       alps data personas out=personas n=30 size=32k

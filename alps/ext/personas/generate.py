@@ -277,10 +277,10 @@ async def _make(
             kept = await blind.kept(asked, about=f"persona {number}")
     except UnwrittenError as error:
         if error.outcome == "budget":
-            what = "stopped by the budget; the same command with a larger budget resumes it"
+            what = "the budget is spent; to resume, repeat the command with a larger budget"
             raise BudgetError(what) from error
         if error.outcome == "transport":
-            what = f"{error}; the same command resumes"
+            what = f"{error}; to resume, repeat the same command"
             raise TooManyFailuresError(what) from error
         return str(error)
     return _Made(persona, history, kept, len(asked) - len(kept), places)

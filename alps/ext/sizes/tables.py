@@ -49,8 +49,8 @@ from alps.tasks.registry import track_title
 
 AXES = {
     "tokens": ("context tokens shown", tokens),
-    "seconds": ("seconds a question", seconds),
-    "cost": ("US dollars a question", dollars),
+    "seconds": ("seconds per question", seconds),
+    "cost": ("US dollars per question", dollars),
 }
 """What a score is held against, with its title and how it is written."""
 
@@ -208,9 +208,9 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Curve]]") -> Chart:
         )
     title = metric.title.strip()
     about = (
-        f"{title} by the limit on history tokens that the reader sees; the x-axis is log₂ "
-        "of this limit. Bands are 95 % intervals. The area under a curve is the curve's mean "
-        "height along this axis."
+        f"The lines show {title} against the maximum number of history tokens given to the model; "
+        "the x-axis is log₂ of this number. Bands show 95 % intervals. The area under a curve is "
+        "the curve's mean height along this axis."
     )
     drawing = context_curve(lines, axis_of(metric), name=f"{title} over the size of the context")
     heading = f"Equal context sizes: {track_title(first.track)}"

@@ -90,7 +90,7 @@ def _show_sweep(plan: Any, *, only: Any) -> None:
     stop_at_budget(swept)
     if failed := swept.failed:
         of = f"{len(failed)} of {len(plan.cells)} runs"
-        again = "the same command retries missing responses"
+        again = "to retry missing responses, repeat the same command"
         raise TooManyFailuresError(f"{of} failed or lost records; {again}")
 
 

@@ -134,7 +134,7 @@ def report_sweep(runs: Sequence[SweptRun], *, left: int = 0) -> SweepReport:
             notes.append(f"No comparison of {task} under {judge}: {error}")
             tracks += chain(*map(_alone, scored))
     if left:
-        notes.append(f"Not repeated, without a failure: {counted(left, 'run')}")
+        notes.append(f"Not repeated, because they did not fail: {counted(left, 'run')}")
     for run in runs:
         if run.failure:
             notes.append(f"{run.task} {run.system}: {run.failure.rstrip('.')}")

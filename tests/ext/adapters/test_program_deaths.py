@@ -126,8 +126,8 @@ def test_a_single_row_on_which_it_dies_is_empty(make):
     [
         ("no-such-program-at-all --x", "no-such-program-at-all: command not found"),
         ("'unclosed", "no closing quotation"),
-        ("", "names no program"),
-        ("  ", "names no program"),
+        ("", "the command is empty; name a program"),
+        ("  ", "the command is empty; name a program"),
     ],
 )
 def test_a_command_that_is_none(command, complaint, tmp_path):

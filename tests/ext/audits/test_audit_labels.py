@@ -99,7 +99,7 @@ def test_a_finished_run_is_scored_with_the_labels_of_people(here, monkeypatch):
     assert re.search(r"^ corrected +\.\d{3} .* by 21 audits of people$", done.out, re.M)
     shown = alps_here("show", here / "run").out
     assert "Corrected by audits of people" in shown
-    assert "21 of 26 records audited by people. Method: PPI++ over sessions." in shown
+    assert "21 of 26 records audited by people. Method: PPI++ with sessions as units." in shown
 
 
 def test_people_audit_the_sessions_that_a_judge_of_the_same_share_and_seed_would(here, monkeypatch):
@@ -164,8 +164,11 @@ def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(he
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("audit_labels=labels", "audit=30%"), "audit_labels= selects records"),
-        (("audit_labels=labels", "audit_judge=openai/a"), "remove one of"),
+        (("audit_labels=labels", "audit=30%"), "the labels of audit_labels= determine the share"),
+        (
+            ("audit_labels=labels", "audit_judge=openai/a"),
+            "audit_labels= already names human audits; remove one",
+        ),
         (("audit_labels=nowhere",), "has no labels of whole sessions"),
         (("audit_labels=drawn",), "alps annotate FOLDER job=… from=RUN audit=20%"),
     ],

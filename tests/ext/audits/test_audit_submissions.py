@@ -118,7 +118,7 @@ def test_it_is_recomputed_from_the_verdicts_of_people(copy):
 AUDIT = "tracks.task1.audit"
 CARDS = [
     (f"{AUDIT}.scores.f1.value", 0.99, "corrected.f1.value: printed"),
-    (f"{AUDIT}.seed", 7, "records were drawn and are missing under seed 7"),
+    (f"{AUDIT}.seed", 7, "records are missing, although they were drawn under seed 7"),
     (AUDIT, None, "an audit without audit.jsonl, or the file without an audit"),
     (f"{AUDIT}.fingerprint.judge", "gpt-9", "the id does not match the other parts"),
 ]
@@ -163,7 +163,7 @@ CHOSEN = "which the submitter may have chosen: boards omit the audit"
 
 @pytest.mark.parametrize(
     ("seed", "said"),
-    [(1, CHOSEN), (None, "drawn from the answers, which the submitter could vary")],
+    [(1, CHOSEN), (None, "derived from the answers, which the submitter could vary")],
 )
 def test_an_audit_that_no_maintainer_drew_is_named_and_left_out_of_boards(
     shelf, tmp_path, monkeypatch, seed, said
@@ -205,7 +205,7 @@ def test_a_draw_for_other_answers_is_named_and_left_out_of_boards(copy):
     review["audit_draw"]["answers"] = "0" * 64
     (copy / REVIEW).write_text(json.dumps(review))
     (found,) = (one for one in verify(copy, Options(reviewed=True)).findings if one.code == "audit")
-    assert "but a maintainer drew that seed for other answers, verdicts or scores" in found.what
+    assert "which a maintainer drew for other answers, verdicts or scores" in found.what
     assert not load_one(copy).audit_is_drawn("task1")
 
 
@@ -222,7 +222,7 @@ def test_a_review_judged_again_keeps_the_draw(copy):
 @pytest.mark.release
 def test_labels_of_people_on_two_systems_go_together(shelf, tmp_path, monkeypatch):
     few = alps_here("compare", str(shelf / "others"), str(shelf / "rules"), "metrics=all")
-    assert "audit_seed=0 draws the same sessions in each run" in " ".join(few.out.split())
+    assert "audit each run with audit_seed=0 to draw the same sessions" in " ".join(few.out.split())
     monkeypatch.chdir(tmp_path)
     for name in ("others", "rules"):
         shutil.copytree(shelf / name, name)

@@ -151,7 +151,7 @@ def test_fewer_than_twenty_audits_are_refused_with_the_share_that_is_needed(here
     ("words", "said"),
     [
         (("audit=30%",), "no audit judge; add audit_judge="),
-        ((f"audit_judge={AUDITOR}",), "the share is missing; add one, such as audit=10%"),
+        ((f"audit_judge={AUDITOR}",), "audit= is missing; add a share, such as audit=10%"),
         (("audit_judge=lexical", "audit=90%"), "this is already the run's judge"),
         (("audit_judge=lexcal", "audit=90%"), "lexical"),
     ],

@@ -241,7 +241,7 @@ def test_results_in_any_order_there_twice_or_unknown_are_told_apart(server, shap
     assert [f"{number:04}" in text for number, text in enumerate(texts)] == [True] * 6
     assert len(server.bill) == len(desk.rows) == 6
     assert desk.totals.cost == bill(server, shape)
-    assert told[-1].endswith("6 results, 1 of ids that were not sent, 2 there twice")
+    assert told[-1].endswith("6 results, 1 with an unknown id, 2 duplicated")
 
 
 @pytest.mark.few(1)
@@ -299,7 +299,7 @@ def test_an_endpoint_without_batches_is_refused_before_anything_is_paid_for(
 
 def test_a_key_that_the_interface_refuses_is_told(server, shape, tmp_path):
     server.troubles.status = 401
-    with pytest.raises(AlpsError, match="its batches can't be listed"):
+    with pytest.raises(AlpsError, match="alps could not list its batches"):
         run_on(server, shape, tmp_path / "out", batch=True)
 
 

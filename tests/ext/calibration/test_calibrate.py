@@ -212,15 +212,16 @@ def test_a_judge_that_contradicts_itself_fails(tmp_path):
         ([("ei", {"anna": 3}, 3)] * 5, "every labelled item is 3: agreement beyond chance unknown"),
         (
             [("pa", {"anna": 1}, 1), ("pa", {"anna": 0}, 1)],
-            "human agreement unknown: only anna labelled these items",
+            "human agreement is unknown, because only anna labelled these items",
         ),
         (
             [("pa", {"anna": 1}, 1), ("pa", {"ben": 0}, 1)],
-            "human agreement unknown: no two people labelled the same item",
+            "human agreement is unknown, because no two people labelled the same item",
         ),
         (
             [binary(1, 1)] * 5,
-            "human agreement unknown: people gave one label to all items that they share",
+            "human agreement is unknown, because people gave one label to all items that they "
+            "share",
         ),
         ([("names", {"anna": "yes", "ben": "yes"}, "no")], "every labelled item is yes"),
     ],
@@ -309,7 +310,7 @@ def accounted(**found):
 def test_what_a_calibration_took_and_lacks_is_said_in_sentences():
     assert accounted() == []
     assert accounted(unheard=1, left_out=("pa", "pf"), calls=Calls(**CALLS)) == [
-        "org/[bold]judge cannot rate by pa, pf; alps ignores the labels of these rubrics.",
+        "org/[bold]judge cannot apply these rubrics, so alps ignores their labels: pa, pf.",
         "Left out: 1 item without a response from the judge.",
         "1 call (1,200 more from the cache), 3,000 tokens in, 40 out, cost –.",
     ]
@@ -324,7 +325,8 @@ def test_how_long_a_calibration_holds_is_said():
     assert accounted(row=row) == ["Valid for this judge with these settings until 9999-12-31."]
     (old,) = accounted(row={**row, "expires": "2026-02-01"})
     assert old.startswith(
-        "Expired on 2026-02-01: the oldest verdict is from 2026-01-01; calibrate again in"
+        "The calibration expired on 2026-02-01, as the oldest verdict is from 2026-01-01; "
+        "calibrate again in"
     )
     (unpinned,) = accounted(row={**row, "pinned": False})
     assert unpinned.endswith(

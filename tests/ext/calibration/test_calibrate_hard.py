@@ -24,7 +24,7 @@ from tests.label_folders import FIVE, binary, reports, write
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, met, payload_of
 
-CHOSEN = "pairs were chosen by a judge's verdicts and by similarity"
+CHOSEN = "a judge's verdicts and similarity determined the pairs"
 PAIR = {"gold": {"value": "Keeps bees"}, "predicted": {"value": "Keeps bees"}}
 
 
@@ -125,7 +125,7 @@ def test_items_that_people_do_not_settle_are_a_limit(tmp_path):
     some = reports(write(tmp_path / "one", {"pa": BINARY}, [*even, split]))["pa"]
     many = reports(write(tmp_path / "many", {"pa": BINARY}, [*even, split, split]))["pa"]
     assert not any("tie" in reason for reason in some.reasons)
-    assert "people tie on 2 of 22 items (9%), which are left out" in many.reasons
+    assert "people's labels are tied on 2 of 22 items (9%), which are left out" in many.reasons
     assert "2 on which people tie (9%)" in dict(lines_of(many))["items"]
 
 
@@ -188,7 +188,7 @@ def test_a_calibration_that_is_resumed_is_as_old_as_its_oldest_verdict(tmp_path,
     assert found(tmp_path)["made"] == old
     assert found(tmp_path)["expires"] < date.today().isoformat()
     assert [row["day"] for row in rows(journal)] == [old] * 6 + [date.today().isoformat()] * 6
-    assert "Expired on" in ran.out
+    assert "The calibration expired on" in ran.out
 
 
 def test_another_endpoint_is_refused_in_the_same_folder(tmp_path):

@@ -184,7 +184,7 @@ def test_a_budget_that_allows_no_question_at_all_ends_as_that_of_a_run_does(tmp_
             in ran.err
         )
         assert "another call may use 1,9" in ran.err
-        assert "; the same command with a larger budget continues" in ran.err
+        assert "; to resume, repeat the command with a larger budget" in ran.err
         assert len(ran.err.splitlines()) == 1
         assert calibrate(tmp_path, server.url, "judge_max_tokens=50").code == 0
 

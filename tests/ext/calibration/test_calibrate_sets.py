@@ -68,7 +68,7 @@ def test_a_judge_that_rates_nothing_says_what_it_left_out(stressed):
     assert stressed[0].keys() == {"matching"}
     left_out = " ".join(stressed[1].split())
     assert (
-        "lexical cannot rate by cf, "
+        "lexical cannot apply these rubrics, so alps ignores their labels: cf, "
         "ei_resonation, ei_expression, ei_reception, memory_used, pa" in left_out
     )
 

@@ -80,7 +80,7 @@ BINARY = {
         "injection": {"n": 9, "accepted": 1, "right": 8, "low": 0.02, "high": 0.435},
     },
     "verdict": "limits",
-    "reasons": ["sensitivity: interval from below 0.85"],
+    "reasons": ["sensitivity: the interval begins below 0.85"],
 }
 
 FIVE = {
@@ -211,7 +211,7 @@ def test_links_lead_to_the_rubrics(whole):
 def test_verdict_and_reasons_stand_with_a_rubric(tmp_path):
     page, text = page_of(only(BINARY), tmp_path)
     assert "passes with caveats" in page.text
-    assert "interval from below 0.85" in page.text
+    assert "the interval begins below 0.85" in page.text
     assert "verdict-limits" in text
     assert "the judge passes every gate" not in page.text
     assert (

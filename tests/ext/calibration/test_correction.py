@@ -271,7 +271,8 @@ def test_a_judge_that_nearly_guesses_is_not_correctable(run, tmp_path, server):
     found = corrected(tmp_path / "scored")
     assert (found["status"], found["value"]) == ("not_correctable", None)
     assert "not correctable" in ran.out
-    assert "is close to guessing" in alps_here("show", tmp_path / "scored").out
+    shown = " ".join(alps_here("show", tmp_path / "scored").out.split())
+    assert "so the judge hardly does better than guessing" in shown
 
 
 @pytest.mark.release
@@ -442,8 +443,7 @@ def test_labels_on_a_part_of_the_sample_carry_nothing(run, tmp_path, server):
 def test_fewer_than_ten_labels_carry_nothing(run, tmp_path, server):
     score(run, server, f"calibration={calibrated(run, server, n=9)}")
     assert (
-        "only 9 labelled answers (at least 10 are needed): label more"
-        in corrected(tmp_path / "scored")["reason"]
+        "only 9 answers are labelled; label at least 10" in corrected(tmp_path / "scored")["reason"]
     )
 
 
@@ -573,4 +573,4 @@ def test_nothing_is_corrected_by_items_made_wrong_on_purpose(once, calibration, 
     run, server, _ = once
     rewrite(calibration, only(lambda report: report.update(acceptance={"good": {"n": 1}})))
     refused = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
-    assert "error rates on known answers differ" in refused
+    assert "it was made on known answers, where error rates differ" in refused

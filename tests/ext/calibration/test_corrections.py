@@ -74,7 +74,7 @@ def test_what_is_impossible_is_shown_as_such():
             5,
             10,
             Confusion(500, 500, 450, 550),
-            r"is 0\.05, at most 0\.1: the judge is close to guessing",
+            r"is 0\.05, so the judge hardly does better than guessing \(limit: 0\.1\)",
         ),
         (5, 10, Confusion(10, 90, 90, 10), "the judge contradicts people"),
         (5, 10, Confusion(3, 1, 2, 2), r"may be 0 \(-0\.\d+ to 0\.\d+\): label more items"),

@@ -367,7 +367,7 @@ def test_the_hash_of_verdicts_is_of_their_file(folder: Path):
 
 
 CHANCE = ["probability", "from 0 to 1"]
-SEEN = '"gpt" has a verdict on item "q1" above'
+SEEN = 'an earlier line has a verdict by "gpt" on "q1"'
 BAD_VERDICTS: dict[str, tuple[Any, list[str]]] = {
     "off the scale": (verdict("w1", "new", 4), ["verdict", "4 is not on the scale"]),
     "true on a scale": (verdict("w1", "new", True), ["verdict", "true is not on the scale"]),
@@ -422,7 +422,7 @@ BAD_MEANS = [
     (mean("q2", 1.5), "mean: must be a number from 0 to 1, got 1.5"),
     (mean("q2", "1"), 'mean: must be a number from 0 to 1, got "1"'),
     (mean("t1", 0.5), NAMED),
-    (mean("w1", 2), 'annotator: "crowd" has a mean of item "w1" above'),
+    (mean("w1", 2), 'annotator: an earlier line has a mean by "crowd" for "w1"'),
     (mean("x", 2), 'item_id: unknown item "x"'),
 ]
 

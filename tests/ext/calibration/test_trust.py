@@ -85,7 +85,7 @@ def test_each_judge_gets_an_answer_and_what_to_do(here):
     (rubric,) = trust(find_calibrations([str(here / "known-few")]), today=TODAY)
     answers = {one.judge: one for one in rubric.judges}
     assert answers["good"].answer == "few"
-    assert "Label about 76 more items" in answers["good"].todo
+    assert "Have two people label about 76 more items" in answers["good"].todo
 
 
 def test_a_calibration_that_expired_is_not_trusted(here, tmp_path):

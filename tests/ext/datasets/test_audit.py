@@ -128,7 +128,7 @@ def test_what_gives_the_gold_of_a_pool_away_is_found(tmp_path, change, code, sev
         assert len(finding.examples) == 5
         assert finding.examples[0].benchmark_id == "r0"
     if change.get("change") is equal_others:
-        spare = f"1 of {SIZE} candidates are surplus; 2 times"
+        spare = f"1 of {SIZE} candidates are duplicates; 2 times"
         assert finding.examples[0].what.startswith(spare)
     assert [clue for clue in CLUES if clue != code and found(report, clue)] == []
 
@@ -194,7 +194,7 @@ def test_a_gold_memory_shown_in_the_input_is_serious(tmp_path):
     }  # fmt: skip
     assert (
         leaks["task4_ability1"].examples[0].what
-        == "input.model_input.selected_memory.value: «keeps bees on the ROOF»"
+        == "input.model_input.selected_memory.value: “keeps bees on the ROOF”"
     )
     assert (
         leaks["task2"].examples[0].what

@@ -132,8 +132,8 @@ def test_the_four_folders_are_told_apart(tmp_path, monkeypatch):
     assert found["alps/tasks: a link"].state == "ok"
     assert found["alps/judges: a folder"].state == "ok"
     assert found["alps/data: found through the repository root"].state == "ok"
-    assert found["alps/leaderboard leads nowhere"].state == "bad"
-    assert found["alps/leaderboard leads nowhere"].fix
+    assert found["the link alps/leaderboard is broken"].state == "bad"
+    assert found["the link alps/leaderboard is broken"].fix
 
 
 def test_unreadable_samples_are_bad(monkeypatch):

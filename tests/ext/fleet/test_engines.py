@@ -123,7 +123,7 @@ def test_what_a_killed_parent_leaves_goes_on_with_the_same_command(place):
 
 def test_ctrl_c_ends_the_workers(place):
     done = stopped(place, lambda process: process.send_signal(signal.SIGINT))
-    kept = "alps: interrupted; finished records are kept, and the same command resumes"
+    kept = "alps: interrupted; alps keeps finished records; to resume, repeat the same command"
     assert (done.returncode, done.stderr.split("\n")) == (130, ["", kept, ""])
 
 
@@ -231,11 +231,11 @@ def test_a_secret_in_the_settings_does_not_go_through_the_scheduler(dask):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("workers=2",), "workers=2 would change nothing: engine=asyncio is this process"),
+        (("workers=2",), "workers=2 would change nothing: engine=asyncio runs in this process"),
         (("scheduler=tcp://here:1",), "scheduler=tcp://here:1 would change nothing"),
         (("engine=dask",), "engine=dask needs an address"),
-        ((*TWO, "scheduler=tcp://here:1"), "engine=processes asks none"),
-        ((*TWO, "shard=1/2"), "shard=1/2: engine=processes makes the shards; leave it out"),
+        ((*TWO, "scheduler=tcp://here:1"), "engine=processes uses no scheduler"),
+        ((*TWO, "shard=1/2"), "engine=processes makes the shards itself; leave out shard="),
         ((*TWO, "audit_judge=openai/x", "audit=10%"), "engine=processes cannot audit"),
     ],
 )

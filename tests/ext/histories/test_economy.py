@@ -171,7 +171,7 @@ def test_prompts_that_cost_next_to_nothing_once_cached_make_no_memory_pay(runs):
     even = took(folder / "dear")["even"]
     assert (even["turn"], even["again"] < even["each"]) == (NEVER, True)
     shown = " ".join(alps_here("show", str(folder / "dear")).out.split())
-    assert "turn from which memory costs less than reading all never" in shown
+    assert "turn from which memory costs less than the whole history never" in shown
 
 
 def test_the_whole_prompt_is_what_a_run_with_the_whole_history_sends(runs):
@@ -189,12 +189,12 @@ def test_pages_draw_the_curve_and_comparisons_have_its_points(runs):
     folder, _ = runs
     page = write_report([folder / "kept", folder / "found"], folder / "page.html")
     text = page.read_text(encoding="utf-8")
-    assert "Memory against reading all" in text
+    assert "Cost of memory and of the whole history" in text
     assert "Cost over turns" in text
     assert text.count("costs less from turn") == 2
     compared = alps_here("compare", folder / "kept", folder / "found", "format=json")
     track = json.loads(compared.out)["tracks"]["histories"]
     assert track["economy"]["A"]["even"]["turn"] == took(folder / "kept")["even"]["turn"]
     table = alps_here("compare", folder / "kept", folder / "found", "metrics=all").out
-    assert "cost of a turn over the first turns" in table
-    assert "B reading" in table
+    assert "mean cost per turn over the first n turns" in table
+    assert "B history" in table

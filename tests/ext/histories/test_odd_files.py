@@ -79,7 +79,7 @@ WRONG = {
     "a question that is an object": ("locomo", (0, "qa", 0, "question"), {}, "question: expected"),
     "a null gold": ("locomo", (0, "qa", 0, "answer"), None, "answer: expected a text, got null"),
     "no name": ("locomo", (0, "sample_id"), None, "sample_id: expected a text"),
-    "no sessions": ("locomo", (0, "conversation"), {}, "conv-1 has questions and no sessions"),
+    "no sessions": ("locomo", (0, "conversation"), {}, "conv-1 has questions but no sessions"),
     "a null message": ("longmemeval", (0, "haystack_sessions", 0, 0, "content"), None, "content: "),
     "an unknown role": ("longmemeval", (0, "haystack_sessions", 0, 0, "role"), "bot", "role: "),
     "a null gold of a number": ("longmemeval", (0, "answer"), None, "answer: expected a text"),

@@ -265,9 +265,9 @@ def test_recorded_outcomes_give_halumems_three_rates(tmp_path):
 
 
 NOT_PUT = {
-    "no such folder": ("nowhere", (), "no answers.jsonl in it"),
-    "of another set": ("other", (), "no answer to a question of locomo"),
-    "of two systems": ("two", (), "set system= (a, b)"),
+    "no such folder": ("nowhere", (), "no answers.jsonl; create it with alps import"),
+    "of another set": ("other", (), "no answer is to a question of locomo"),
+    "of two systems": ("two", (), "several systems (a, b); set system="),
 }
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from alps.ext.importers.commands import FILE_FORMATS
+from alps.ext.importers import FILE_FORMATS
 from alps.ext.importers.figures import token_f1
 from alps.ext.importers.settings import FileFormat
 from tests.endtoend import one_line, rows, run
@@ -188,7 +188,7 @@ def test_halumem_has_three_parts_and_what_nobody_judged_is_unscored(tmp_path):
     recall = score_of(summary, part="memory extraction (recall)")
     assert (recall["value"], recall["n"]) == (0.5, 2)
     assert len(answers) == 7
-    assert "memos_eval_stat_result: 3 questions; HaluMem has 3,467" in summary["flags"]
+    assert "memos_eval_stat_result: 3 questions, but HaluMem has 3,467" in summary["flags"]
 
 
 def test_beam_finds_the_answers_beside_their_verdicts(tmp_path):
@@ -206,7 +206,7 @@ def test_beam_finds_the_answers_beside_their_verdicts(tmp_path):
     assert {answer["conversation"] for answer in answers} == {"100K/1", "100K/2"}
     assert {answer["system"] for answer in answers} == {"rag"}
     assert [answer["answer"] for answer in answers] == ["Shut"] * 4
-    assert summary["flags"] == ["rag: 2 chats without 20 questions: 100K/1, 100K/2"]
+    assert summary["flags"] == ["rag: 2 chats do not have 20 questions: 100K/1, 100K/2"]
 
 
 def test_omnimemeval_gives_the_share_of_the_judges_draws(tmp_path):
@@ -228,7 +228,7 @@ def test_amb_is_read_packed_and_its_own_accuracy_is_checked(tmp_path):
     assert {answer["conversation"] for answer in answers} == {"0", "1"}
     write(tmp_path / "wrong.json", amb(0.9))
     shown, _, _ = imported(tmp_path, "amb", "wrong.json", out="wrong")
-    assert "wrong.json: states an accuracy of 90.00%, and its rows give 75.00%" in shown
+    assert "wrong.json: the stated accuracy is 90.00%, but the rows give 75.00%" in shown
 
 
 def test_amb_and_locomo_call_a_category_by_one_name(tmp_path):
@@ -398,7 +398,7 @@ def test_a_file_that_is_no_log_of_inspect_is_one_line(tmp_path):
     [
         (("mem0", "missing.json", "out=out"), "missing.json: No such file or directory"),
         (("mem0", "out=out"), "name at least one file"),
-        (("mem0", "f.json", "data=f.json", "out=out"), "mem0 files need no other"),
+        (("mem0", "f.json", "data=f.json", "out=out"), "mem0 files need no data file"),
         (("mem0", "f.json", "reported=best", "out=out"), "reported=best: must be a share"),
         (("mem0", "f.json", "out=."), "already exists"),
         (("mem0", "f.json", "g.json", "reported=1", "out=out"), "needs exactly one file"),

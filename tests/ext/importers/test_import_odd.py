@@ -184,7 +184,7 @@ def test_halumem_has_the_precision_of_its_script_and_its_figures_are_checked(tmp
     assert overall(found, "memory extraction (precision)") == (0.75, 2, 1)
     assert overall(found, "question answering") == (0.0, 1, 2)
     (wrong,) = (flag for flag in found.flags if "memos.json" in flag)
-    assert "says 90.00% for memory_integrity, recall(valid), and its records give 50.00%" in wrong
+    assert "memory_integrity, recall(valid): stated 90.00%, but the records give 50.00%" in wrong
     content["memory_accuracy_records"][0]["memory_accuracy_score"] = 3
     with pytest.raises(DataError, match=r"memory_accuracy_records\.0\.memory_accuracy_score"):
         imported(tmp_path / "3", "halumem", write(tmp_path / "memos.json", content))
@@ -222,7 +222,7 @@ def test_answers_that_nobody_judged_can_be_judged_here(tmp_path):
     content["0"].append(trap)
     found = imported(tmp_path, "mem0", write(tmp_path / "results.json", content))
     assert overall(found) == (None, 0, 9)
-    assert "results: no verdicts on its 9 answers" in found.flags
+    assert "results: no verdict on any of 9 answers" in found.flags
     assert len(found.predictions) == 1
 
 
@@ -334,7 +334,8 @@ def test_values_of_inspect_are_read_as_its_metrics_read_them(tmp_path):
     # Of ratings from 1 to 5 the worst ones alone would be from 0 to 1, and right.
     rated, flags = scores("rated", 1, 5, 3, 1)
     assert rated == [None] * 4
-    assert "rated.json: no score is from 0 to 1 in all answers, so all are unscored" in flags
+    what = "no score lies between 0 and 1 in every answer"
+    assert f"rated.json: {what}, so alps leaves all answers unscored" in flags
 
 
 def test_epochs_of_inspect_are_no_questions_asked_twice(tmp_path):
@@ -350,9 +351,9 @@ def test_a_log_of_inspect_that_ended_early_is_in_doubt(tmp_path):
     found = imported(tmp_path, "inspect", path)
     assert overall(found) == (1.0, 1, 1)
     assert found.flags == [
-        "log.eval: its evaluation did not succeed (error)",
-        "log.eval: 2 of 5 planned answers",
-        "log.eval: 1 of 2 answers ended in an error, unscored",
+        "log.eval: the evaluation did not succeed (error)",
+        "log.eval: the log has 2 of 5 planned answers",
+        "log.eval: 1 of 2 answers ended in an error, so they are unscored",
     ]
 
 

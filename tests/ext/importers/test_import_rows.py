@@ -172,7 +172,7 @@ UNCLEAR = {
     "no rows": ({"memory": [{"text": "Ida rows"}]}, "no rows with a question and an answer"),
     "two verdicts that differ": (
         [row(n, response="a", gold="b", is_correct=n, grade=1 - n) for n in (0, 1)],
-        "is_correct, grade look like one",
+        "is_correct, grade look like a verdict",
     ),
     "a torn line": ('{"question": "a", "response": "b"}\n{"question"\n', "line 2"),
 }

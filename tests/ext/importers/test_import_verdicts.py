@@ -137,7 +137,7 @@ def test_answers_that_nobody_judged_are_imported_as_such(tmp_path, fields):
 def test_two_fields_are_both_named_and_one_of_them_or_none_is_taken(tmp_path):
     written(tmp_path, "mem0", *each(lambda right: {"grade": right, "passed": not right}))
     line = imported(tmp_path, "mem0").one_line
-    assert "the fields grade, passed look like one" in line
+    assert "the fields grade, passed look like a verdict" in line
     done = imported(tmp_path, "mem0", "verdict=none")
     assert (done.code, scores(tmp_path)) == (0, [None] * 4)
 
@@ -155,7 +155,7 @@ def test_shares_between_marks_are_verdicts_where_they_are_called_so(tmp_path):
     [
         (
             "verdict=grades",
-            "has no such field, or alps already reads it; these look like one: grade",
+            "has no such field, or alps already reads it; these fields look like verdicts: grade",
         ),
         ("verdict=note", 'answer 1: "fine by me" is no verdict'),
     ],
@@ -250,7 +250,7 @@ def test_a_verdict_of_another_kind_is_asked_about_and_then_read(
 ):
     written(tmp_path, "mem0", *fields)
     line = imported(tmp_path, "mem0").one_line
-    assert f"the field {name} looks like one; add verdict={name}, or verdict=none" in line
+    assert f"the field {name} looks like a verdict; add verdict={name}, or verdict=none" in line
     assert f"first values of {name}: " in line
     done = imported(tmp_path, "mem0", f"verdict={verdict}")
     assert done.code == 0, done.err
@@ -262,15 +262,23 @@ def test_a_verdict_of_another_kind_is_asked_about_and_then_read(
 @pytest.mark.parametrize(
     ("fields", "word", "told"),
     [
-        (of("rating", 1, 5, 3, 2), "rating", "(3 such: 5, 3, 2)"),
-        (of("rating", 1, 5, 3, 2), "rating", "verdict=rating:1..5 reads a scale by its ends"),
-        (of("score", 90, 0, 5, 7), "score", "verdict=score:0..90 reads a scale by its ends"),
-        (of("grade", "A", "D", "F", "A"), "grade", "verdict=grade:A=1,D=0,… says what they mean"),
+        (of("rating", 1, 5, 3, 2), "rating", "(3 such values: 5, 3, 2)"),
+        (of("rating", 1, 5, 3, 2), "rating", "write verdict=rating:1..5 (worst..best)"),
+        (of("score", 90, 0, 5, 7), "score", "write verdict=score:0..90 (worst..best)"),
+        (of("grade", "A", "D", "F", "A"), "grade", "the values, write verdict=grade:A=1,D=0,…"),
         (of("grade", "A", "D", "F", "A"), "grade:A=1,D=0", 'answer 3: "F" is no verdict'),
         (of("rating", 1, 5, 3, 2), "rating:1..4", "answer 2: 5 is no verdict"),
         (of("grade", "A", "B", "A", "B"), "grade:A=2,B=0", "'A=2' gives no score"),
-        (of("grade", "A", "B", "A", "B"), "grades:A=1,B=0", "these look like one: grade"),
-        (of("judge", *(f"So it is, {n}" for n in range(4))), "judge", "is no verdict (4 such:"),
+        (
+            of("grade", "A", "B", "A", "B"),
+            "grades:A=1,B=0",
+            "these fields look like verdicts: grade",
+        ),
+        (
+            of("judge", *(f"So it is, {n}" for n in range(4))),
+            "judge",
+            "is no verdict (4 such values:",
+        ),
     ],
 )
 def test_values_that_are_no_verdict_are_named_with_how_to_give_them_a_meaning(

@@ -95,8 +95,8 @@ def test_a_change_of_the_judge_is_found_and_told_from_that_of_the_system(here, j
 
 
 def test_anchors_that_say_nothing_of_today_are_refused(here, judge):
-    assert "a run with answers of its own" in here.drift("old", "new", "anchors=same").one_line
-    assert "a run with answers of its own" in here.drift("old", "new", "anchors=old").one_line
+    assert "a run with its own answers" in here.drift("old", "new", "anchors=same").one_line
+    assert "a run with its own answers" in here.drift("old", "new", "anchors=old").one_line
     assert "the answers differ from those of" in here.drift("old", "new", "anchors=calm").one_line
     asked = ("judge=openai/judge", here.base, "baseline_records=0", "out=kept")
     before = judge.asked
@@ -110,7 +110,7 @@ def test_a_folder_with_something_else_in_it_takes_no_anchors(here):
     (here.folder / "mine").mkdir()
     (here.folder / "mine" / "notes.txt").write_text("mine")
     refused = here.drift("old", "new", "anchors=mine").one_line
-    assert "anchors=mine: neither a finished run nor anchors; name a new folder" in refused
+    assert "anchors=mine: the folder holds something else; name a new folder" in refused
     assert sorted(path.name for path in (here.folder / "mine").iterdir()) == ["notes.txt"]
     refused = here.drift("old", "new", "anchors=now", "draws=2").one_line
     assert "draws=2 would change nothing" not in refused

@@ -197,7 +197,7 @@ def test_a_record_that_one_wording_leaves_unjudged_counts_under_none(here, serve
     ran = ask(server, "torn", "max_failures=0.5")
     assert ran.code == 0, ran.err
     assert "5 records from 3 sessions" in ran.out
-    assert "gave no score: 1 under harsh (1 unparsable)." in " ".join(ran.out.split())
+    assert "they have no score: 1 under harsh (1 unparsable)." in " ".join(ran.out.split())
     assert ask(server, "torn", "max_failures=0").code == 1
 
 

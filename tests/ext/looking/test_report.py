@@ -237,7 +237,7 @@ def test_evidence_is_marked_and_long_turns_are_folded_around_it(hard_page):
 def test_the_page_is_written_without_its_data(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = read(write_report([place / "hard-run"], tmp_path / "deep" / "out.html"))
-    assert "without the data, dialogues and gold are not shown" in page.text
+    assert "data not readable, so dialogues and gold are not shown" in page.text
     assert "Runs 10 km every Sunday" in page.text
 
 

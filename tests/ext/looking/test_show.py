@@ -159,7 +159,7 @@ def test_without_its_data_the_rest_is_shown(hard_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = shown(hard_run, "relations")
     assert (
-        "without the data, dialogues and gold are not shown: data=data: no such folder"
+        "data not readable, so dialogues and gold are not shown: data=data: no such folder"
         in folded(text)
     )
     assert "g1 Runs 10 km" in text
@@ -224,7 +224,7 @@ def test_a_row_of_another_shape_is_named(copied_run, broken):
     write_rows(path, (row | (broken if row is first else {}) for row in given))
     with pytest.raises(
         RunFolderError,
-        match=rf"{first['benchmark_id']}.*predictions\.jsonl.*run again with another out",
+        match=rf"{first['benchmark_id']}.*predictions\.jsonl.*repeat the run with another out",
     ):
         shown(copied_run, first["benchmark_id"])
 

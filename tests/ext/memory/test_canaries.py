@@ -179,5 +179,5 @@ def test_a_key_in_the_words_of_a_submission_is_refused_with_what_mends_it(told, 
     assert shown["submit"].code == 0, shown["submit"]
     said = shown["refused"].one_line
     assert "notes: contains a key" in said
-    assert said.rstrip().endswith("take it out of notes=")
+    assert said.rstrip().endswith("remove it from notes=")
     assert not Path(told[0], "never").exists()

@@ -127,7 +127,7 @@ def test_a_run_goes_on_once_its_models_are_heard_again(tmp_path, monkeypatch):
     with serve(script) as server:
         with pytest.raises(UsageError, match=r"not checked after the run: .*no response") as told:
             carried_out(tmp_path, server.url, memory="llm", patience=0.01)
-        assert "the same command resumes the run" in str(told.value)
+        assert "to resume the run, repeat the command" in str(told.value)
         working.append(True)
         done = carried_out(tmp_path, server.url, memory="llm", patience=0.01)
     track = done.summary.tracks[TRACK]

@@ -147,7 +147,7 @@ def first_hits(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 SCORES = "memory-0/beside/none/personamem/scores"
-TOO_FEW = "memory.0.phases.admission.requests: printed"
+TOO_FEW = "memory.0.phases.admission.requests: the card has"
 
 
 def halved(found: list[dict[str, Any]]) -> None:
@@ -162,7 +162,7 @@ def halved(found: list[dict[str, Any]]) -> None:
             DIARY,
             lambda found: first_hits(found)[0].update(text="?"),
             "hits",
-            "answers that do not follow from the hits in the memory diary (1)",
+            "1 answers do not agree with the hits in the memory diary: ",
         ),
         (DIARY, lambda found: first_hits(found).pop(), "hits", "shown something else"),
         (DIARY, lambda found: found.remove(of_phase(found, "search")), "hits", "(no hits)"),
@@ -171,7 +171,7 @@ def halved(found: list[dict[str, Any]]) -> None:
             LEDGER,
             lambda found: of_phase(found, "ingest").update(completion_tokens=500),
             "phases",
-            "memory.0.phases.ingest.used.completion_tokens: printed",
+            "memory.0.phases.ingest.used.completion_tokens: the card has",
         ),
         (LEDGER, lambda found: found.remove(of_phase(found, "admission")), "phases", TOO_FEW),
         (DIARY, lambda found: found[0]["checks"].pop(), "admission", "memory.0.admission.before"),
@@ -195,12 +195,17 @@ def test_a_changed_row_is_refused_though_all_hashes_fit(copy, data, name, change
 
 AHEAD, NONE = f"memory.0.ahead.{TRACK}", "memory.0.beside.none.run.settings"
 CARDS = [
-    ("memory.0.phases.search.p95", 0.0, "phases", "memory.0.phases.search.p95: printed"),
-    (f"tracks.{TRACK}.scores.accuracy.value", 0.9, "score", "scores.accuracy.value: printed 0.9"),
+    ("memory.0.phases.search.p95", 0.0, "phases", "memory.0.phases.search.p95: the card has"),
+    (
+        f"tracks.{TRACK}.scores.accuracy.value",
+        0.9,
+        "score",
+        "scores.accuracy.value: the card has 0.9",
+    ),
     (f"{AHEAD}.value", 0.9, "score", f"{AHEAD}.value: printed 0.9"),
     ("memory.0.admission.after.2.name", "another check", "admission", "memory.0.admission.after"),
     ("memory", DROPPED, "memory", "is a memory system, but the submission lacks its hits"),
-    (f"tracks.{TRACK}.conditions.k", 20, "memory", f"{TRACK}.conditions.k: printed 20"),
+    (f"tracks.{TRACK}.conditions.k", 20, "memory", f"{TRACK}.conditions.k: the card has 20"),
     (f"{NONE}.model", "floor/random", "beside", "beside.none.personamem: settings.model"),
     ("memory.0.beside.placebo", DROPPED, "stray", "placebo"),
     ("memory.0.withheld", "k is kept (before the run)", "admission", "memory.0.withheld"),
@@ -233,7 +238,7 @@ def test_a_failed_check_can_neither_be_taken_out_nor_be_scored(packed, data, tmp
 
     forge(folder, admitted)
     forge_rows(folder, DIARY, lambda found: drop(found[0]["checks"]))
-    refused(verify(folder, Options(data=str(data))), "admission", "the check «k is kept» before")
+    refused(verify(folder, Options(data=str(data))), "admission", "the check “k is kept” before")
 
     def scored(card):
         card["tracks"][TRACK]["scores"]["accuracy"].update(value=0.9, n=14)

@@ -256,7 +256,7 @@ def test_a_short_form_is_the_same_run():
     assert short == long
     assert short.experiment() == long.experiment()
     assert parse_words(["task=personamem", "model=memory:bm25"], RunSettings).model == "rules"
-    with pytest.raises(UsageError, match="reader=x: it goes with model=memory:NAME"):
+    with pytest.raises(UsageError, match="reader=x: use it only with model=memory:NAME"):
         parse_words(["task=personamem", "model=rules", "reader=x"], RunSettings)
 
 

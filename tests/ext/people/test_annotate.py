@@ -297,7 +297,7 @@ def test_a_job_that_a_run_has_not_leaves_no_folder_and_names_the_one_it_has(
     folder = tmp_path / "work"
     done = alps_here("annotate", folder, f"job={job}", f"from={runs[other]}")
     assert (done.code, len(done.err.splitlines())) == (2, 1)
-    assert f"take job={other}" in done.err
+    assert f"use job={other}" in done.err
     assert not folder.exists()
 
 
@@ -314,12 +314,12 @@ def test_the_folder_of_a_job_tells_of_that_job_alone(tmp_path):
 @pytest.mark.parametrize(
     ("word", "told"),
     [
-        ("job=match", "was made with job=rate; leave it out"),
-        ("from=samples", "was made with from="),
-        ("n=7", "was made with n=4; leave it out"),
-        ("target=.05", "was made without target=; leave it out"),
-        ("people=anna,ben", "was made without people=; leave it out"),
-        ("blind=no", "was made with blind=True; leave it out"),
+        ("job=match", "the folder was created with job=rate; leave job= out"),
+        ("from=samples", "the folder was created with from="),
+        ("n=7", "the folder was created with n=4; leave n= out"),
+        ("target=.05", "the folder was created without target=; leave target= out"),
+        ("people=anna,ben", "the folder was created without people=; leave people= out"),
+        ("blind=no", "the folder was created with blind=True; leave blind= out"),
     ],
 )
 def test_a_folder_is_not_gone_on_with_under_other_settings(work, word, told):
@@ -395,7 +395,7 @@ def test_a_label_has_a_gloss_and_the_rubric_is_unfolded_until_the_first_label(wo
             rubric = re.search(r"<small>(\w+)</small></h1>", desk.text)[1]
             assert ('<details class="rubric" open>' in desk.text) == (rubric not in seen)
             desk.say(label="1")
-            assert "second look, after seeing the judge's verdict" in html.unescape(desk.text)
+            assert "second label, after seeing the judge's verdict" in html.unescape(desk.text)
             assert '<details class="rubric">' in desk.text
             desk.say(label="1")
             seen.add(rubric)

@@ -190,7 +190,7 @@ def test_two_people_and_one_who_decides_between_them(browser, work):
             press(second, "7")
             press(second, "Enter")
         second.reload()
-        assert "human agreement .000" in second.locator(".far").inner_text()
+        assert "agreement between people .000" in second.locator(".far").inner_text()
         assert "Annotators differ on" in second.locator("main").inner_text()
     with opened(folder, "cleo", adjudicate=True) as address, tab(browser, address) as page:
         others = page.locator(".other").all_inner_texts()

@@ -117,7 +117,7 @@ def test_what_was_adjudicated_is_the_truth_and_no_further_vote(tmp_path):
     assert labels.annotators["adjudicated"].derived
     assert labels.annotators_of("pa") == ("anna", "ben")
     with pytest.raises(
-        UsageError, match="as=anna: has labelled here; another person must adjudicate"
+        UsageError, match="as=anna: anna has labelled items here; another person must adjudicate"
     ):
         Seat(folder, "anna", adjudicate=True)
 
@@ -134,7 +134,7 @@ def test_the_page_says_stop_when_the_interval_is_as_narrow_as_asked(tmp_path):
     seat.close()
     assert standing.half <= 0.1
     assert standing.reached
-    assert standing.what == "how often judge and people agree"
+    assert standing.what == "agreement of judge and people"
 
 
 def test_named_people_share_the_sessions_two_a_session_and_about_as_many_each(tmp_path):

@@ -116,7 +116,7 @@ def test_a_draft_may_be_named_or_left_out(folder, tmp_path):
     others = [row | {"session_id": f"t{n}"} for n, row in enumerate(first)]
     write_rows(tmp_path / "other.jsonl", others)
     said = agreement(folder, f"draft={tmp_path / 'other.jsonl'}").out
-    assert "other.jsonl, which has none of these sessions" in said
+    assert "other.jsonl; it has none of these sessions" in said
     without = measured(folder, "draft=off")
     assert without["draft"] is None
     assert without["parts"]["task1"]["drafts"] == {}
@@ -144,11 +144,12 @@ def test_two_files_may_be_named_and_sessions_of_one_person_are_left_out(folder, 
     row = measured(folder / "annotator_1.jsonl", other)
     assert (row["sessions"], row["alone"]) == (6, 4)
     assert row["annotators"] == ["annotator_1", "second"]
-    assert "4 that only one of them has" in agreement(folder / "annotator_1.jsonl", other).out
+    said = agreement(folder / "annotator_1.jsonl", other).out
+    assert "sessions of only one of them, left out: 4" in " ".join(said.split())
 
 
 def test_without_a_draft_the_table_says_how_to_name_one(folder):
-    assert "name it with draft=" in " ".join(agreement(folder, "draft=off").out.split())
+    assert "to name it, set draft=" in " ".join(agreement(folder, "draft=off").out.split())
 
 
 def test_the_result_can_be_kept(folder, tmp_path, row):

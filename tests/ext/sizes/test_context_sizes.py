@@ -226,7 +226,7 @@ def test_what_is_no_size_is_refused(typed):
 
 def test_recorded_answers_are_of_one_size(ran):
     words = {"model": f"predictions:{ran}", "memory": "full"}
-    with pytest.raises(UsageError, match="recorded answers were given at one size"):
+    with pytest.raises(UsageError, match="the recorded answers come from one size; name only"):
         run(ran.parent / "recorded", **words)
 
 

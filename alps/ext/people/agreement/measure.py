@@ -86,18 +86,18 @@ PAIRS = 15
 # Titles of figures; one that is indented says more of the figure above it.
 _TITLES = {
     "set_f1": "set F1 (mean over sessions)",
-    "set_f1_micro": "  of all items at once",
-    "identical": "  by the same text alone",
+    "set_f1_micro": "  pooled over all items",
+    "identical": "  if only identical texts match",
     "same_memory": "the same memory",
     "query_f1": "F1 of queries (mean over sessions)",
-    "query_f1_micro": "  of all queries at once",
+    "query_f1_micro": "  pooled over all queries",
     "spearman_confidence": "Spearman of confidence",
     "mae_confidence": "mean difference of confidence",
 }
 _WITHOUT = {
     "set_f1_micro": "set F1 of items not in the draft",
-    "set_f1": "  in sessions where both left some",
-    "same_memory_micro": "the same memory, not the draft's",
+    "set_f1": "  in sessions where both have such items",
+    "same_memory_micro": "the same memory, if it is not in the draft",
     "query_f1_micro": "F1 of queries not in the draft",
 }
 _LABELS = {"type": "type", "label": "label", "time_scope": "time scope", **SAID}
@@ -301,14 +301,14 @@ def print_agreement(measured: Measured, console: Console) -> None:
 
 def _head(row: GoldAgreement) -> Iterator[str]:
     names = " and ".join(row.annotators)
-    alone = f"; left out: {row.alone:,} that only one of them has" if row.alone else ""
+    alone = f"; sessions of only one of them, left out: {row.alone:,}" if row.alone else ""
     yield f"{names} on {counted(row.sessions, 'session')}{alone}"
     yield f"Matching: {row.matching}"
     if row.draft is None:
-        yield "Draft: unknown, so kept parts of a draft count as agreement (name it with draft=)"
+        yield "Draft: unknown, so kept parts of a draft count as agreement (to name it, set draft=)"
     else:
         drafted = any(part.drafts for part in row.parts.values())
-        none = "" if drafted else ", which has none of these sessions"
+        none = "" if drafted else "; it has none of these sessions"
         yield f"Draft that both started from: {row.draft}{none}"
 
 

@@ -397,14 +397,14 @@ def print_export(done: Exported, console: Any) -> None:
             rows.append(row_of(name, *cells))
         console.print(*printed([Table("", list(map(named, titles)), rows, layout="plain")]))
         console.print(
-            "towards it: share of first labels that people changed towards the label shown, among "
-            "first labels that differed from the label shown; away: share of first labels that "
-            "people changed, among first labels that equalled the label shown."
+            "towards it: of the first labels that differed from the judge or draft, the share that "
+            "people changed to agree with it. away: of the first labels that agreed with the judge "
+            "or draft, the share that people changed."
         )
     if done.differing:
         what = counted(done.differing, "item")
         console.print(
-            f"Annotators differ on {what}: a third person decides with adjudicate=yes",
+            f"Annotators differ on {what}; to let a third person decide, add adjudicate=yes",
             soft_wrap=True,
         )
     if done.next:

@@ -318,8 +318,8 @@ def _of_a_memory(item: LabelItem) -> list[LabelQuestion]:
     """Return the questions about a memory that is kept, edited or added."""
     named: list[tuple[str, str, Sequence[Any]]] = [
         ("type", "How does the user express this memory?", TYPES),
-        ("time_scope", "When is the memory true?", TIME_SCOPES),
-        ("confidence", "How certain is the memory?", CONFIDENCES),
+        ("time_scope", "Which period does this memory describe?", TIME_SCOPES),
+        ("confidence", "How certain is it that this memory is true?", CONFIDENCES),
     ]
     questions = []
     for name, text, values in named:

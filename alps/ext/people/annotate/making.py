@@ -130,9 +130,9 @@ def _of_memories(folder: Path, plan: LabelPlan) -> None:
             if draft is not None:
                 shown.append({"item_id": row["item_id"], "by": _DRAFT, "answer": draft})
     if not rows:
-        raise UsageError(f"from={plan.source}: holds no memories; name data with gold, or a run")
+        raise UsageError(f"from={plan.source}: no memories found; name data with gold, or a run")
     if folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder}: is not empty; name a new folder")
+        raise UsageError(f"{folder}: the folder is not empty; name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / ITEMS, b"".join(map(dump, rows)))
     write_whole(folder / SHOWN, b"".join(map(dump, shown)))
@@ -183,7 +183,7 @@ def begin(folder: Path, settings: Settings) -> None:
         there = getattr(plan, "source" if name == "from" else name)
         if asked.get(name, getattr(settings, name)) not in (None, there):
             made = f"without {name}=" if there in (None, ()) else f"with {name}={there}"
-            raise UsageError(f"{folder}: was made {made}; leave it out")
+            raise UsageError(f"{folder}: the folder was created {made}; leave {name}= out")
 
 
 # What each person may set anew; all else belongs to the folder.

@@ -49,7 +49,7 @@ _WORDS = {
     "gold": "Verify memories",
     "queries": "Write queries",
 }
-_STAGES = {"first": "", "revised": "second look, after {}", "adjudicated": "decide between labels"}
+_STAGES = {"first": "", "revised": "second label, after {}", "adjudicated": "decide between labels"}
 
 # Under this many labels an interval may be narrow by chance: nobody is told to stop.
 FEWEST = 30
@@ -270,12 +270,12 @@ def standing_of(seat: Seat) -> WorkProgress:
         decided.update(one.item_id for one in rows if one.stage == "adjudicated")
     waiting = [one for one in differing(seat.work, said) if one.item.item_id not in decided]
     judged = any(item.shown is not None for item in seat.work.items.values())
-    what = "how often judge and people agree" if judged else "how many are accepted"
+    what = "agreement of judge and people" if judged else "share of accepted items"
     return WorkProgress(
         agreement=_agreement(seat.work.items, labels),
         half=_half_width(seat, labels),
         target=seat.work.plan.target,
-        what="how many memories are kept" if seat.work.plan.job == "gold" else what,
+        what="share of kept memories" if seat.work.plan.job == "gold" else what,
         differing=len(waiting),
     )
 

@@ -88,7 +88,8 @@ class Seat:
         if plan.people and person not in plan.people and not adjudicate:
             raise UsageError(f"as={person}: not one of the annotators ({', '.join(plan.people)})")
         if adjudicate and person in people_in(folder) and by_item(people_in(folder)[person]):
-            raise UsageError(f"as={person}: has labelled here; another person must adjudicate")
+            fault = f"{person} has labelled items here; another person must adjudicate"
+            raise UsageError(f"as={person}: {fault}")
         self._journal = LabelJournal(folder, person)
         self._since: tuple[str, float] = ("", 0.0)
         rulings = [one for one in self._journal.said if one.stage == "adjudicated"]

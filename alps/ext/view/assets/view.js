@@ -174,7 +174,7 @@ async function choose(place, { focus = true, own = true } = {}) {
   try {
     await part(number);
   } catch {
-    panel.replaceChildren(element("p", `The file records/${number}.js is missing: write the page again.`, "note"));
+    panel.replaceChildren(element("p", `The file records/${number}.js is missing. To create it, repeat alps view.`, "note"));
     return;
   }
   if (chosen !== place) return;
