@@ -11,8 +11,6 @@ see `AGREEMENT`. The constant judges show what an agreement or a score owes to n
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from alps.errors import AlpsError, UsageError, closest
 from alps.extension import brought_judges, load
 from alps.folders import typed_path
@@ -122,6 +120,9 @@ class MiniLMJudge(EmbeddedJudge):
         """Name every pair whose cosine reaches the threshold."""
         if not isinstance(question, MatchQuestion):
             return question.refused()
+        # Here, as whoever asks for a judge by its name need not load numpy.
+        import numpy as np
+
         from alps.embeddings import DECIMALS, MINILM
 
         gold = MINILM.embed([item.value for item in question.gold])

@@ -70,7 +70,7 @@ def check_sampling(
     for name in guilty or named:
         (value,) = named[name].values()
         shown.append(name if isinstance(value, Mapping) else f"{name}={value}")
-    raise UsageError(f"{' and '.join(shown)}: {model} does not take it ({problem}); leave it out")
+    raise UsageError(f"{' and '.join(shown)}: {model} does not accept it ({problem}); leave it out")
 
 
 def unlisted_answer(model: str, sampling: Mapping[str, Any]) -> int | None:

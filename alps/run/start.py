@@ -64,8 +64,8 @@ def score_again(
     settings, data = resolve_again(source, judging, baselines=asked_as is None)
     predictions = predictions_of(source)
     session = session_beside(source, settings, data, predictions.sha256)
-    told = [f"This judge judged the predictions of {source}."]
-    other = ["This file does not repeat it: no setting names the prompt that `alps judges` used."]
+    told = [f"The judge named below scored the predictions of {source}."]
+    other = ["These settings do not repeat the scoring: none names the prompt of `alps judges`."]
     told += other if asked_as is not None else repeating(session.folder)
     return _carry_out(session, predictions=predictions, asked_as=asked_as or AS_EVER, told=told)
 

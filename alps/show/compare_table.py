@@ -389,7 +389,7 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
             yield f"No interval: {reason}."
     if whole:
         if any(contrast.difference.estimate.method for contrast in contrasts):
-            yield f"With few, large sessions, the intervals come from this method: {RESAMPLED}."
+            yield f"For few large sessions, this method computes the intervals: {RESAMPLED}."
         more = [one.explanation for track in comparison.tracks for one in track.more]
         yield from dict.fromkeys(filter(None, more))
         if comparison.diagnostics:
@@ -397,7 +397,7 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
             yield f"Holm's method treats the {many} of other metrics as one family."
     metrics = [metric.metric for track in comparison.tracks for metric in track.metrics]
     if any(metric.judged for metric in metrics) and _by_lexical(comparison):
-        yield "Judge lexical: for debugging; style alone can make a difference (docs/judges.md)"
+        yield "Judge lexical: for debugging; style alone can change its scores (docs/judges.md)"
     if any(metric.lower_is_better for metric in metrics if whole or metric.headline):
         yield f"{_LOWER.strip()}: lower is better."
     if any(track.lead is not None and track.lead.ranked for track in comparison.tracks):

@@ -493,8 +493,8 @@ def method_lines(tracks: Iterable[TrackSummary]) -> Iterator[str]:
     for track in tracks:
         methods |= dict.fromkeys(score.method for score in all_scores(track) if score.method)
     for method in methods:
-        what = "means over question types, and of scores from a small number of large sessions"
-        yield f"Method of the intervals of {what}: {method}."
+        what = "means over question types and for scores from few large sessions"
+        yield f"Intervals for {what} are computed with this method: {method}."
 
 
 def all_scores(track: TrackSummary) -> Iterator[Score]:
@@ -512,7 +512,7 @@ def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
         yield "– means that there are too few sessions or records for an interval."
     if not (stratum := breakdown.standardised):
         return
-    yield f"The standardised score weights the {stratum}s in every row as in the whole run."
+    yield f"The standardised score gives each {stratum} its share of the whole run in every row."
     lacking = []
     for group in breakdown.groups:
         if group.lacking:

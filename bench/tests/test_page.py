@@ -4,7 +4,6 @@ here.
 
 import importlib
 import importlib.util
-import json
 import subprocess
 import sys
 
@@ -18,9 +17,8 @@ BENCH = ROOT / "bench"
 @pytest.fixture
 def page(tmp_path, monkeypatch):
     """The module that writes the page, which is another file here."""
-    monkeypatch.setattr(
-        sys, "path", [*sys.path, str(BENCH)]
-    )  # last: a benchmark may be called as a package is
+    # Last: a benchmark may be called as a package is.
+    monkeypatch.setattr(sys, "path", [*sys.path, str(BENCH)])
     document = importlib.import_module("document")
     monkeypatch.setattr(document, "DOCUMENT", tmp_path / "page.md")
     return document
@@ -162,10 +160,7 @@ def test_a_word_that_can_not_be_heeded_ends_all_in_a_line(everything, monkeypatc
 
 def test_short_samples_are_those_of_the_release_layout(page, tmp_path):
     track = importlib.import_module("short_samples").write_samples(tmp_path, 3, 2)
-    rows = [
-        json.loads(line)
-        for line in (track / "model_input.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
+    rows = importlib.import_module("words").rows(track / "model_input.jsonl")
     assert [(row["benchmark_id"], len(row["input"]["dialogue"])) for row in rows] == [
         (f"short_{n}", 2) for n in range(3)
     ]

@@ -506,7 +506,7 @@ def test_a_p_is_bold_only_under_a_judge_that_passed_its_calibration(
     text = " ".join(out.getvalue().split())
     assert ("p <.001, but the judge is not calibrated" in text) is not bold
     assert ("significant (p <.001)" in text) is bold
-    assert "Judge lexical: for debugging; style alone can make a difference" in text
+    assert "Judge lexical: for debugging; style alone can change its scores" in text
 
 
 def test_metrics_without_a_judge_are_never_doubted(runs: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_run_that_was_judged_again_says_whose_predictions_it_has(made, monkeyp
     given = {**SAID, "scoring": "authors-v1", "out": "again"}
     del given["max_failures"]  # how a run is carried out is no part of what it measured
     assert settings_in(made / "again") == given
-    assert "judged the predictions of first" in (made / "again" / "config.toml").read_text()
+    assert "scored the predictions of first" in (made / "again" / "config.toml").read_text()
 
 
 @pytest.mark.release

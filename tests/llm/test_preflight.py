@@ -84,7 +84,7 @@ def test_a_setting_that_the_model_does_not_take_is_named(model, sampling, named)
     with pytest.raises(UsageError) as caught:
         check_sampling(model, sampling, {})
     error = str(caught.value)
-    assert error.startswith(f"{named}{model} does not take it (")
+    assert error.startswith(f"{named}{model} does not accept it (")
     assert error.endswith("); leave it out")
     assert "drop_params" not in error
     assert len(error.splitlines()) == 1
@@ -464,7 +464,7 @@ def replacing(words: tuple[str, ...], *more: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["model=openai/o3", "temperature=0"], "temperature=0.0: openai/o3 does not take it"),
+        (["model=openai/o3", "temperature=0"], "temperature=0.0: openai/o3 does not accept it"),
         (["judge=openai/o3", "judge_temperature=0"], "judge_temperature=0.0: openai/o3 does not"),
         (["judge=openai/a,openai/b"], "judge=openai/a,openai/b: a run has one model"),
         (["request.headers.X-Key=env:NOBODY_SET_IT"], "NOBODY_SET_IT is not set in the env"),

@@ -208,9 +208,9 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Curve]]") -> Chart:
         )
     title = metric.title.strip()
     about = (
-        f"The lines show {title} by the limit on the history tokens that the reader sees; the "
-        "x-axis is log₂ of this limit. Bands show 95 % intervals. The area under a curve is the "
-        "curve's mean height along this axis."
+        f"The lines show {title} against the maximum number of history tokens given to the model; "
+        "the x-axis is log₂ of this number. Bands show 95 % intervals. The area under a curve is "
+        "the curve's mean height along this axis."
     )
     drawing = context_curve(lines, axis_of(metric), name=f"{title} over the size of the context")
     heading = f"Equal context sizes: {track_title(first.track)}"

@@ -397,9 +397,9 @@ def print_export(done: Exported, console: Any) -> None:
             rows.append(row_of(name, *cells))
         console.print(*printed([Table("", list(map(named, titles)), rows, layout="plain")]))
         console.print(
-            "towards it: of the first labels that differed from the label shown, the share that "
-            "people changed towards it. away: of the first labels that equalled the label shown, "
-            "the share that people changed."
+            "towards it: of the first labels that differed from the judge or draft, the share that "
+            "people changed to agree with it. away: of the first labels that agreed with the judge "
+            "or draft, the share that people changed."
         )
     if done.differing:
         what = counted(done.differing, "item")
