@@ -381,7 +381,7 @@ def test_conditions_that_differ_are_said() -> None:
     )
     for whole in (True, False):
         said = folded(shown(compared("aware", "told"), whole=whole))
-        assert "Different conditions: A as usual, B memory=oracle" in said
+        assert "Different conditions: A default settings, B memory=oracle" in said
 
 
 def remove_summary(run: str) -> None:

@@ -104,7 +104,7 @@ def test_the_prompt_stands_wherever_scores_are_shown(asked):
     assert "prompt recall" in alps_here("ls", folder).out
     compared = alps_here("compare", folder / "recall", folder / "precision")
     said = " ".join(compared.out.split())
-    assert "Different conditions: A prompt=recall, B as usual" in said
+    assert "Different conditions: A prompt=recall, B default settings" in said
 
 
 def test_a_run_judged_again_keeps_its_condition(asked, tmp_path):

@@ -100,7 +100,7 @@ def test_settings_that_the_model_takes_pass_and_an_option_is_named_as_it_was_wri
     }.items():
         check_sampling(model, sampling, {})
         check_sampling(model, sampling, {"user": "me", "extra_body": {"top_k": 2}})
-    refused = rf"^judge_request\.logprobs=True: {SONNET} does not take"
+    refused = rf"^judge_request\.logprobs=True: {SONNET} does not accept"
     with pytest.raises(UsageError, match=refused):
         check_sampling(SONNET, {}, {"logprobs": True}, prefix="judge_")
 
