@@ -352,7 +352,7 @@ def test_whoever_is_told_to_stop_may_go_on(tmp_path):
     label_all(folder, "anna", lambda step: {"label": "1"}, most=160)
     with Desk(folder) as desk:
         assert "The interval has reached its target width" in desk.text
-        assert "target ± .300" in " ".join(Page(desk.text).text.split())
+        assert "(target: ± .300)" in " ".join(Page(desk.text).text.split())
         assert "item" not in desk.hidden
         desk.text = desk.client.get("/?on=yes").text
         assert desk.hidden["item"].startswith("task4_ability1/")
