@@ -275,7 +275,7 @@ class PublicAnswers:
             the answer where left out.
         paired: How many gold and how many predicted memories the pairs of a verdict may name, for a
             task whose verdicts must have pairs; None for others.
-        unit: How the compared values are counted, as in `9 of 10 predicted values are the gold's`.
+        unit: How the compared values are counted, as in `9 of 10 predicted values are the gold`.
         is_mark: Tells whether a verdict may give a mark of that name and value, for a task whose
             rubrics are its own; None where they are those of `alps.judges`.
     """

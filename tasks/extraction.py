@@ -486,7 +486,7 @@ TASK = Task(
         texts=values_of,
         overlap=_overlap,
         gold=gold_lines,
-        unit="predicted values are the gold's",
+        unit="predicted values",
     ),
     systems={
         "rules": "rules:extract",

@@ -436,7 +436,7 @@ TASK = Task(
         texts=values_of,
         overlap=_overlap,
         gold=gold_lines,
-        unit="changed values are the gold's",
+        unit="changed values",
     ),
     systems={
         "rules": "rules:update",

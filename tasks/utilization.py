@@ -412,7 +412,7 @@ PUBLIC = PublicAnswers(
     texts=lambda answer: (answer["answer"],),
     overlap=_overlap,
     gold=lambda sample: (("memory", sample.gold.memory, f"rubric {sample.gold.rubric}"),),
-    unit="answers are the gold memory",
+    unit="answers",
 )
 
 

@@ -209,9 +209,9 @@ def test_a_run_shows_its_headline_on_one_line_and_is_asked_by_the_names_people_r
     assert list(run.scores) == ["task1"]
     assert repr(run) == "<Run extraction: rules, F1 .069 [.015, .201], n 26, lexical>"
     assert repr(next(run.records())).startswith("<Record extraction/")
-    with pytest.raises(KeyError, match="no task 'updat'; there is: extraction"):
+    with pytest.raises(KeyError, match="no task 'updat'; known: extraction"):
         run.scores["updat"]
-    with pytest.raises(KeyError, match=r"no metric 'f2' — did you mean 'f1'.; there is: f1, "):
+    with pytest.raises(KeyError, match=r"no metric 'f2' — did you mean 'f1'\?; known: f1, "):
         run.scores["extraction"]["f2"]
 
 

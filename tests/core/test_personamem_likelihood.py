@@ -166,12 +166,18 @@ def test_a_record_whose_tokens_are_not_told_is_unscored(alps, tmp_path):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("model=floor/longest",), "answer=logprob: model=floor/longest: it returns no log-prob"),
+        (
+            ("model=floor/longest",),
+            "model=floor/longest: this system returns no log-probabilities",
+        ),
         (("model=openai/gpt-4.1",), "model 'openai/gpt-4.1': it has only a chat endpoint"),
         (("model=anthropic/claude-sonnet-4-5",), "it has only a chat endpoint"),
         (("model=openai/davinci-002", "temperature=0"), "temperature=0.0 would change nothing"),
         (("model=openai/davinci-002", "orders=4"), "orders=4 would change nothing"),
-        (("model=openai/davinci-002", "task=extraction"), "answer=logprob: only personamem uses"),
+        (
+            ("model=openai/davinci-002", "task=extraction"),
+            "logprob: only task personamem uses",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(alps, monkeypatch, words, why):

@@ -121,7 +121,7 @@ def test_a_floor_is_known_by_its_answers(shelf, tmp_path):
     pretended = shelf.copy(tmp_path)
     forge(pretended, lambda card: card["system"].update(kind="floor", model="floor/content-free"))
     assert (
-        "12 answers differ from those of floor/content-free"
+        "12 answers unlike those of floor/content-free"
         in said(shelf.verify(pretended), "baseline").what
     )
     forge(pretended, lambda card: card["system"].update(model="floor/of-mine"))

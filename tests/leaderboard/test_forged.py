@@ -162,7 +162,7 @@ def test_a_forged_card_is_refused(shelf, folder, path, value, code, words):
 
 
 WARNED = [
-    ("name", "ОpenAI GРТ", "look_alike", "name: ОpenAI mixes letters"),
+    ("name", "ОpenAI GРТ", "look_alike", "name: ОpenAI mixes similar letters"),
     ("name", "Mem0", "name", "is the name of a reference row, but the model is rules"),
     ("system.settings", {"weights": f"{HOME}/w"}, "leak", "system.settings.weights: holds an abso"),
     ("system.settings", {"at": "gpu.local"}, "leak", "system.settings.at: holds the address"),

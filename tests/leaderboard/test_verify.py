@@ -114,7 +114,7 @@ def test_the_oracle_is_flagged_as_a_copy_of_the_gold_and_only_flagged(
     run = make_run(tmp_path / "oracle", "task=extraction", "model=oracle", f"data={shelf.data}")
     packed = pack([run], WHO, out=tmp_path / SLUG)
     assert packed.card.system.kind == "floor"
-    assert "the gold's verbatim" in said(packed.verification, "near_gold").what
+    assert "are the gold, verbatim" in said(packed.verification, "near_gold").what
     assert not packed.verification.serious
 
 
@@ -201,7 +201,7 @@ SUSPICIOUS = [
     (TEXT, "0.prediction.answer", "word " * 3_000, "length", "15,000 characters, more than"),
     (TEXT, "0.prediction.answer", "word " * 3_000, "constant", "11 of 12 answers are the same"),
     (TEXT, "0.prediction.answer", f"Hi {SCRIPT}\u200b", "hidden", "invisible characters"),
-    ("task1/predictions", "0.prediction.memory_items", [], "baseline", "1 answers differ"),
+    ("task1/predictions", "0.prediction.memory_items", [], "baseline", "1 answer unlike those"),
 ]
 
 
@@ -224,7 +224,7 @@ def test_endless_answers_are_found_though_all_are_endless(shelf, folder):
     endless = changed("answer", "I will tell you all about it. " * 500)
     forge_rows(folder, TEXT, lambda found: [endless(row["prediction"]) for row in found])
     what = said(shelf.verify(folder), "length").what
-    assert what.startswith("12 answers of up to 15,000 characters")
+    assert what.startswith("12 answers with up to 15,000 characters")
 
 
 def test_a_review_is_for_maintainers_alone(

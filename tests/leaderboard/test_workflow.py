@@ -263,7 +263,7 @@ def test_a_newcomer_takes_nobodys_name(desk: Desk, name: str) -> None:
     done = desk.verify()
     assert done.returncode == 1
     told = " ".join(done.stdout.split())
-    assert f"which is {SLUG}" in told or "invisible character" in told
+    assert f"(submission {SLUG})" in told or "invisible character" in told
 
 
 @needs_bash

@@ -48,11 +48,10 @@ def _one_value(matrix: LabelMatrix) -> Iterator[Reason]:
     # With labels of one value a judge that always says the same is never wrong.
     if len(values) == 1:
         (only,) = values
-        untold = "agreement beyond chance"
+        untold = "agreement beyond chance is unknown"
         if matrix.binary:
             rate = "specificity" if only == matrix.scale.values[-1] else "sensitivity"
-            untold = f"{rate} and kappa"
-        untold += " are unknown" if matrix.binary else " is unknown"
+            untold = f"{rate} and kappa are unknown"
         yield False, f"every labelled item is {only}, so {untold}"
 
 

@@ -105,7 +105,7 @@ def test_few_items_are_a_limit_and_wrong_verdicts_a_failure(tmp_path):
         write(tmp_path / "few", {"pa": BINARY}, [binary(n % 2, n % 2) for n in range(40)])
     )["pa"]
     assert few.verdict == LIMITS
-    assert "sensitivity: 20 items, 50 needed" in few.reasons
+    assert "sensitivity: 20 items, but 50 are needed" in few.reasons
     wrong = reports(
         write(tmp_path / "wrong", {"pa": BINARY}, [binary(n % 2, n % 3 == 0) for n in range(240)])
     )["pa"]
@@ -207,9 +207,18 @@ def test_a_judge_that_contradicts_itself_fails(tmp_path):
     [
         ([("pa", {"anna": 1}, None)], "no item has both a label and a verdict"),
         ([("pa", {"anna": 1, "ben": 0}, 1)], "no item has both a label and a verdict"),
-        ([("pa", {"anna": 1}, 1)] * 5, "every labelled item is 1: specificity and kappa unknown"),
-        ([binary(0, 1), binary(0, 0)], "every labelled item is 0: sensitivity and kappa unknown"),
-        ([("ei", {"anna": 3}, 3)] * 5, "every labelled item is 3: agreement beyond chance unknown"),
+        (
+            [("pa", {"anna": 1}, 1)] * 5,
+            "every labelled item is 1, so specificity and kappa are unknown",
+        ),
+        (
+            [binary(0, 1), binary(0, 0)],
+            "every labelled item is 0, so sensitivity and kappa are unknown",
+        ),
+        (
+            [("ei", {"anna": 3}, 3)] * 5,
+            "every labelled item is 3, so agreement beyond chance is unknown",
+        ),
         (
             [("pa", {"anna": 1}, 1), ("pa", {"anna": 0}, 1)],
             "human agreement is unknown, because only anna labelled these items",

@@ -168,7 +168,7 @@ def test_items_that_could_not_be_asked_about_stand_in_the_calibration_and_limit_
     assert "no response for 2 items" in row["rubrics"]["pa"]["reasons"]
     assert found(tmp_path)["unheard"] == 2
     assert "no response for 2 items" not in found(tmp_path)["rubrics"]["pa"]["reasons"]
-    assert "2 without a response" in words(
+    assert "items without a response from the judge: 2" in words(
         (tmp_path / "out" / "calibration.html").read_text()
     ).replace('<data value="2">2</data>', "2")
 

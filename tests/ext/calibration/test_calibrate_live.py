@@ -300,4 +300,4 @@ def test_a_budget_stops_it_with_its_own_exit_code(tmp_path):
             tmp_path, server.url, "max_total_tokens=9000", "judge_max_tokens=100", "concurrency=1"
         )
     assert ran.code == 3, ran
-    assert "stopped by the budget" in ran.err
+    assert "the budget is spent" in ran.err

@@ -134,6 +134,6 @@ def test_a_judge_that_has_no_recorded_verdicts_is_told_apart_from_an_llm(empathy
     labels, _, _ = empathy
     ran = alps_here("calibrate", f"labels={labels}", "judge=gemni")
     assert (
-        "judge=gemni: unknown — did you mean 'gemini'? (recorded: gemini, gpt, claude; embedded"
+        "judge=gemni: unknown — did you mean 'gemini'? (recorded: gemini, gpt, claude; built-in"
         in ran.one_line
     )

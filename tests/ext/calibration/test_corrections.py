@@ -95,7 +95,7 @@ def test_a_judge_that_is_just_at_the_minimum_is_not_corrected_by(monkeypatch):
     monkeypatch.setattr("alps.ext.audits.corrections.YOUDEN", 0.5)
     found = rogan_gladen(5, 10, exact)
     assert (found.status, found.value) == ("not_correctable", None)
-    assert "is 0.50, at most 0.5" in found.reason
+    assert "is 0.50, so the judge hardly does better than guessing (limit: 0.5)" in found.reason
     monkeypatch.setattr("alps.ext.audits.corrections.YOUDEN", 0.49)
     assert rogan_gladen(5, 10, exact).status == "corrected"
 

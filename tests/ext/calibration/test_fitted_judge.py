@@ -167,7 +167,7 @@ def test_too_few_verdicts_are_refused_with_what_is_needed(here):
     assert alps_here(*run, "judge=recorded:records.jsonl", "out=few").code == 0
     done = alps_here("calibrate", "fit=yes", "labels=few", "out=x.json")
     assert done.code == 2
-    assert "12 matches, of 12 sessions; 20 of 10 are needed" in done.err
+    assert "12 matches, in 12 sessions; at least 20 in 10 sessions are needed" in done.err
 
 
 @pytest.mark.parametrize("text", ["{}", "no JSON", '{"judge": "fitted", "version": 99}'])

@@ -223,7 +223,7 @@ WRONG = {
         "haystack_session_ids is missing",
     ),
     "no JSON": ("locomo", "[{x}]", "not JSON"),
-    "an empty list": ("locomo", "[]", "no questions of LoCoMo in it"),
+    "an empty list": ("locomo", "[]", "the data has no questions of LoCoMo"),
     "another set": ("halumem", '{"id": 1}\n', "uuid is missing"),
 }
 

@@ -495,7 +495,7 @@ def test_every_format_leaves_judgements_that_are_errors_unscored(tmp_path, case)
     done = imported(tmp_path, case.partition(",")[0])
     assert done.code == 0, done.err
     assert set(scores(tmp_path)) == {None}
-    assert "no verdicts on" in " ".join(done.out.split())
+    assert "no verdict on any of" in " ".join(done.out.split())
 
 
 def test_a_label_that_is_an_error_is_unscored_where_it_is_named(tmp_path):

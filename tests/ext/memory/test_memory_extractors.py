@@ -105,9 +105,9 @@ def test_rows_that_are_no_json_are_named(files, tmp_path):
         (
             "rules",
             {"size": "7"},
-            "memory.size=7: not an option of memory=rules; it takes memory.ret",
+            "memory.size=7: not an option of memory=rules; known: memory.ret",
         ),
-        ("bm25", {"size": "7"}, "memory.size=7: not an option of memory=bm25; it takes none"),
+        ("bm25", {"size": "7"}, "memory.size=7: not an option of memory=bm25; known: none"),
         ("rules", {"retriever": "bm"}, "memory.retriever=bm: unknown"),
     ],
 )
@@ -119,7 +119,7 @@ def test_what_a_system_in_the_box_does_not_take_is_refused(name, options, said):
 
 def test_recorded_extractions_need_the_dialogues_that_they_are_of(files, tmp_path):
     records, _ = files
-    with pytest.raises(UsageError, match=r"give memory.dialogues=FILE"):
+    with pytest.raises(UsageError, match=r"also set memory.dialogues=FILE"):
         check_boxed(f"recorded:{records}", {})
     others = written(tmp_path / "others.jsonl", {"benchmark_id": "z", "input": {"dialogue": []}})
     with pytest.raises(UsageError, match="none of the records in"):

@@ -82,8 +82,8 @@ def test_a_dry_run_asks_nobody_for_the_notes(alps, monkeypatch):
 @pytest.mark.parametrize(
     ("memory", "told"),
     [
-        ("files", "memory=files: give memory_llm=; memory=notes keeps notes without a model"),
-        ("llm", "memory=llm: give memory_llm= and memory_embedder="),
+        ("files", "memory=files: set memory_llm=; memory=notes keeps notes without a model"),
+        ("llm", "memory=llm: set memory_llm= and memory_embedder="),
     ],
 )
 def test_without_a_model_a_line_says_what_to_give(memory, told, tmp_path):
