@@ -528,7 +528,7 @@ def of_audit(**checks):
 AUDITS = {
     "none": (of_audit(), "warning", "audit judge openai/x was not checked on known items"),
     "another rubric": (of_audit(pa={"right": 12, "n": 12}), "serious", "too few known items"),
-    "too many": (of_audit(matching={"right": 13, "n": 12}), "serious", "13 right of 12"),
+    "too many": (of_audit(matching={"right": 13, "n": 12}), "serious", "13 of 12 right"),
 }
 
 

@@ -104,7 +104,7 @@ def test_a_failed_order_is_wrong_and_the_others_count(alps, tmp_path):
     found = summary(tmp_path / "run")
     assert found["n"] == found["scored"] == QUESTIONS
     assert found["counts"]["invalid_two_answers"] == QUESTIONS
-    assert f"Invalid responses by kind: {QUESTIONS} two answers." in alps("show", "run").stdout
+    assert f"Invalid responses by kind: two answers ({QUESTIONS})." in alps("show", "run").stdout
     assert set(found["scores"]) > {"consistency"}
     assert found["scores"]["consistency"]["value"] == 0.0
     credits = {row["scores"]["accuracy"] for row in rows(tmp_path / "run", "scores")}
