@@ -261,7 +261,7 @@ def test_answers_that_are_the_memory_itself_follow_from_the_hits(tmp_path):
         row["hits"][0]["text"] = "Owns a lighthouse"
 
     forge_rows(folder.folder, DIARY, other)
-    refused(verify(folder.folder), "hits", "(another answer)")
+    refused(verify(folder.folder), "hits", "(the reader gives another answer)")
 
 
 def test_a_system_of_a_host_is_published_without_its_address(made, tmp_path):
