@@ -101,8 +101,8 @@ _RETRIEVED = _set(
     "citation citations haystack usage config metadata_filter"
 )
 _FIGURE = re.compile(
-    r"f1|bleu|rouge|meteor|bert|similar|cosine|precision|recall|duration|ndcg|mrr|token|latency|time"
-    r"|perplex|logprob|distance|edit_dist|embedding",
+    r"f1|bleu|rouge|meteor|bert|similar|cosine|precision|recall|duration|ndcg|mrr|token|latency"
+    r"|time|perplex|logprob|distance|edit_dist|embedding",
     re.I,
 )
 _VERDICT = re.compile(r"(llm_|judge_)?(score|grade|verdict|rating|mark|judge?ment)", re.I)
