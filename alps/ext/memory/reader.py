@@ -1,4 +1,4 @@
-"""What a reader is shown: memories that are no system, and a system behind a memory, its reader.
+"""Readers: memories that are no system, and a system behind a memory, each with its reader.
 
 The first are the history or the end of it, nothing, and what the data name. Of a task whose answer
 is the memory itself, the memory system is the system.
