@@ -287,9 +287,11 @@ def _with_task(words: tuple[str, ...]) -> tuple[str, ...]:
     """Read a first word without `=` as the task; one that is a key lacks its value."""
     from alps.settings import RunSettings
 
-    bare = words and "=" not in words[0] and words[0] not in RunSettings.model_fields
-    if not bare or any(word.startswith("task=") for word in words):
+    bare = [word for word in words[:2] if "=" not in word and word not in RunSettings.model_fields]
+    if not bare or bare[0] != words[0] or any(word.startswith("task=") for word in words):
         return words
+    if len(bare) > 1:
+        raise click.UsageError(f"'{bare[1]}': expected key=value, such as model={bare[1]}")
     return (f"task={words[0]}", *words[1:])
 
 

@@ -63,6 +63,8 @@ def test_a_word_alone_is_the_task():
         alps_here("run", "extractoin", "model=rules", "dry_run=yes").one_line
     )
     assert "'limit': expected key=value" in alps_here("run", "limit", "model=rules").one_line
+    second = alps_here("run", "extraction", "rules")
+    assert "'rules': expected key=value, such as model=rules" in second.one_line
     told = alps_here("run", "extraction", "model=rules", "dry_run=yes", "limit=2")
     assert (told.code, told.out) == (
         0,
