@@ -43,7 +43,8 @@ def instantiate(path: str, key: str, methods: tuple[str, ...]) -> Any:
         raise UsageError(f"{key}: no class '{class_name}' in {module_name}{hint}")
     instance, error = end_of(made)
     if error is not None:
-        raise UsageError(f"{key}: {class_name}() raised {described(error)}") from error
+        hint = "; alps calls it without arguments" if isinstance(error, TypeError) else ""
+        raise UsageError(f"{key}: {class_name}() raised {described(error)}{hint}") from error
     for method in methods:
         if not callable(attribute(instance, method, key)):
             hint = closest(method, _public(instance))

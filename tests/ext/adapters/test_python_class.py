@@ -429,6 +429,11 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_library(module)
         ("{module}:Predicts", "Predicts has no method 'predict' — did you mean 'predicts'?"),
         ("{module}:Raises", "Raises() raised ValueError: no model"),
         (
+            "{module}:predict",
+            "predict() raised TypeError: predict() missing 1 required positional argument: "
+            "'sample'; alps calls it without arguments",
+        ),
+        (
             "{module}_broken:Mine",
             "importing {module}_broken raised ModuleNotFoundError: No module named "
             "'no_such_dependency'",
@@ -444,6 +449,7 @@ def test_what_is_missing_is_named_in_one_line(module, path, complaint):
         "class Mine:\n    def predict(self, sample): return []\n"
         "class Predicts:\n    def predicts(self, sample): return []\n"
         "class Raises:\n    def __init__(self): raise ValueError('no\\nmodel')\n"
+        "def predict(sample): return []\n"
     )
     Path(f"{module}_broken.py").write_text("import no_such_dependency")
     Path(f"{module}_exits.py").write_text("raise SystemExit(2)")
