@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from alps.extension import keys_of, operational_keys
-from alps.keys import Format, FrozenSettings, HomePath, JudgingKeys, RunKeys
+from alps.keys import Format, FrozenSettings, JudgingKeys, RunKeys
 from alps.llm.secrets import redact
 
 # Every manifest says these, given or not: older versions of the package read them so.
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     class _RunKeys(RunKeys, JudgeSettings):
         pass
 
-    class DoctorSettings(FrozenSettings):
-        """Settings of `alps doctor` from extensions."""
-
 else:
 
     class JudgeSettings(*keys_of("judging", JudgingKeys), JudgingKeys):
@@ -50,9 +47,6 @@ else:
 
     class _RunKeys(*keys_of("settings", JudgeSettings, RunKeys), RunKeys, JudgeSettings):
         pass
-
-    class DoctorSettings(*keys_of("doctor"), FrozenSettings):
-        """Settings of `alps doctor`."""
 
 
 class RunSettings(_RunKeys):
@@ -106,12 +100,6 @@ def in_current_words(settings: Mapping[str, Any]) -> dict[str, Any]:
     if (window := current.pop("window", None)) is not None:
         current["max_context_tokens"] = window
     return current
-
-
-class ReportSettings(FrozenSettings):
-    """Settings of `alps report`."""
-
-    out: HomePath | None = Field(None, description="file for the page")
 
 
 class CompareSettings(FrozenSettings):

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from alps.errors import UsageError
+from alps.ext.doctor.settings import DoctorSettings
 from alps.ext.memory.connection import ClassConnection, MemoryFailed
 from alps.ext.memory.line_protocol import JsonLines, McpTools, SpokenConnection
 from alps.ext.memory.part import checks_of, memory_options
@@ -21,7 +22,7 @@ from alps.parsing import parse_words
 from alps.run.source import open_data
 from alps.run.start import run as carry_out
 from alps.schema import Turn
-from alps.settings import DoctorSettings, RunSettings
+from alps.settings import RunSettings
 from tests import memory_served
 from tests.conftest import ROOT
 from tests.endtoend import finish, run, start, wait_until
