@@ -116,7 +116,7 @@ def claim(
         return False
     # Versions of libraries may differ: a run that took days is not lost to an update of one.
     there = manifest_row(folder)
-    if difference := difference_between(there, _as_json(manifest)):
+    if difference := difference_between(there, json.loads(json.dumps(manifest))):
         raise RunFolderError(
             f"{shown or folder} holds another run: {difference}; choose another out="
         )
@@ -260,10 +260,6 @@ def _as_toml(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_as_toml, value))}]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value))
 
 
 def _difference(there: Any, here: Any, name: str) -> str:

@@ -396,7 +396,8 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
             many = counted(comparison.diagnostics, "test")
             yield f"Holm's method treats the {many} of other metrics as one family."
     metrics = [metric.metric for track in comparison.tracks for metric in track.metrics]
-    if any(metric.judged for metric in metrics) and _by_lexical(comparison):
+    by_lexical = any(side.judge == LexicalJudge.name for side in comparison.sides)
+    if by_lexical and any(metric.judged for metric in metrics):
         yield "Judge lexical: for debugging; style alone can change its scores (docs/judges.md)"
     if any(metric.lower_is_better for metric in metrics if whole or metric.headline):
         yield f"{_LOWER.strip()}: lower is better."
@@ -404,10 +405,6 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
         yield "ties: runs that share a letter are not significantly different (p > .05, Holm)."
     if comparison.family:
         yield "p, MDE, bold: explained in docs/calibration.md#comparing-runs"
-
-
-def _by_lexical(comparison: Comparison) -> bool:
-    return any(side.judge == LexicalJudge.name for side in comparison.sides)
 
 
 def _title(metric: Metric) -> str:

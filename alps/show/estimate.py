@@ -20,7 +20,9 @@ def show_estimate(
 ) -> None:
     """Print what a run would ask, and what it would cost."""
     console = terminal()
-    rows = [row_of(_named(stage), *_cells(stage)) for stage in stages]
+    rows = []
+    for stage in stages:
+        rows.append(row_of(f"{stage.model}, {_STAGES.get(stage.name, stage.name)}", *_cells(stage)))
     if len(stages) > 1:
         rows[-1] = rows[-1]._replace(ends=True)
         rows.append(row_of("total", *_cells(total_of(stages)), style="bold"))
@@ -41,10 +43,6 @@ def _answer(total: Stage) -> str:
         return "Cost unknown"
     most = _dollars(total.most_cost)
     return f"Likely cost {_dollars(total.likely_cost)}{more}, at most {most}{more}"
-
-
-def _named(stage: Stage) -> str:
-    return f"{stage.model}, {_STAGES.get(stage.name, stage.name)}"
 
 
 def total_of(stages: Sequence[Stage]) -> Stage:

@@ -128,14 +128,10 @@ def sessions_of(
         if (data := run.manifest.settings.get("data")) in tried:
             continue
         tried.append(data)
-        sessions = read_wanted(run, track, set(ids), of=_session_of).by_id
-        if sessions.keys() >= set(ids):
-            return {name: sessions[name] for name in ids}
+        found = read_wanted(run, track, set(ids), of=lambda sample: str(sample.session_id))
+        if found.by_id.keys() >= set(ids):
+            return {name: found.by_id[name] for name in ids}
     return None
-
-
-def _session_of(sample: Any) -> str:
-    return str(sample.session_id)
 
 
 def open_finished(folders: Sequence[Path]) -> list[RunFolder]:

@@ -277,7 +277,8 @@ def on_page(part: Part) -> Markup:
         return (
             Markup('<p class="note">{}</p>').format(visible(part.text)) if part.text else Markup()
         )
-    caption = ". ".join(filter(None, (part.title.strip(), _sentences(part.notes))))
+    notes = " ".join(line.text for line in part.notes if line.text)
+    caption = ". ".join(filter(None, (part.title.strip(), notes)))
     heads = Markup()
     if any(column.title for column in part.columns):
         heads = Markup("<thead><tr>{}</tr></thead>\n").format(_headings(part.columns))
@@ -285,10 +286,6 @@ def on_page(part: Part) -> Markup:
     return Markup(
         '<table class="stackable">\n<caption>{}</caption>\n{}<tbody>\n{}\n</tbody>\n</table>'
     ).format(visible(caption), heads, rows)
-
-
-def _sentences(lines: Iterable[Line]) -> str:
-    return " ".join(line.text for line in lines if line.text)
 
 
 def _headings(columns: Iterable[Column]) -> Markup:
