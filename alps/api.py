@@ -77,7 +77,7 @@ class Named(dict[str, T]):
         raise KeyError(self._lacks(name, list(self)))
 
     def _lacks(self, name: object, names: Sequence[str]) -> str:
-        known = f"known: {', '.join(names)}" if names else "there is none yet"
+        known = f"known: {', '.join(names)}" if names else "there are none yet"
         return f"no {self._kind} {name!r}{closest(str(name), names)}; {known}"
 
 

@@ -61,7 +61,9 @@ class _Takes:
 
             given["settings"] = parse_words(words, load(self.settings))
         elif words:
-            raise click.UsageError(f"'{words[0]}': expected no more than {self.shown.strip('[]')}")
+            raise click.UsageError(
+                f"'{words[0]}': unexpected; allowed here: {self.shown.strip('[]')}"
+            )
         if self.folders:
             given["folders"] = named
         return given | self._found(named, given)

@@ -42,8 +42,8 @@ class CodeNotImportedError(UsageError):
     def __init__(self, name: str) -> None:
         # The name is a stranger's: it must not steer the terminal that it is printed in.
         task = "task=" + "".join(sign if sign.isprintable() else "?" for sign in name[:100])
-        why = "alps does not import code that only a file names"
-        super().__init__(f"{task}: {why}; if you trust it, type {task}")
+        why = "alps does not import code that is named only in a file"
+        super().__init__(f"{task}: {why}; if you trust the code, add {task} to the command")
 
 
 class DataError(AlpsError):

@@ -343,7 +343,7 @@ def _as_setting(
 
     name = error.option_name.lstrip("-").replace("-", "_")
     if is_secret(name):
-        return "keys come from the environment: export OPENAI_API_KEY=…, or your provider's key"
+        return "set API keys in the environment: export OPENAI_API_KEY=…, or your provider's key"
     begun = [key for key in keys if key.startswith(name)]
     needed = [key for key in begun if keys[key].needed]
     close = get_close_matches(name, keys, n=1, cutoff=0.6) if len(name) > 1 else []

@@ -146,7 +146,7 @@ def _constant(name: str) -> NoReturn:
 def _float(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise NoNumberError(f"the number {text[:20]} is beyond the range of numbers")
+        raise NoNumberError(f"the number {text[:20]} is too large")
     return value
 
 

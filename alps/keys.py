@@ -48,8 +48,8 @@ def _context_sizes(value: object) -> object:
     if not isinstance(value, list | tuple):
         return value
     if not all(isinstance(size, int) and size >= _LEAST_CONTEXT for size in value):
-        example = "such as 4000, or 256,1k,4k,16k"
-        raise ValueError(f"numbers of tokens from {_LEAST_CONTEXT} on, {example}")
+        example = "such as 4000, or several sizes, such as 256,1k,4k,16k"
+        raise ValueError(f"must be {_LEAST_CONTEXT} tokens or more, {example}")
     sizes = tuple(sorted(set(value)))
     return sizes if len(sizes) > 1 else sizes[0]
 
@@ -75,7 +75,7 @@ def shard_of(text: str) -> tuple[int, int]:
     """
     match = re.fullmatch("([1-9][0-9]{0,4})/([1-9][0-9]{0,4})", text)
     if match is None or int(match[1]) > int(match[2]):
-        raise ValueError("expected NUMBER/COUNT, as 3/8")
+        raise ValueError("expected NUMBER/COUNT, such as 3/8")
     return int(match[1]), int(match[2])
 
 
@@ -260,10 +260,10 @@ class JudgingKeys(AskSettings):
         description="records per task on which an LLM judge rates each trivial baseline",
     )
     scoring: Literal["alps", "authors-v1"] = Field(
-        "alps", description="authors-v1: the published v1 score"
+        "alps", description="authors-v1: the AlpsBench authors' v1 score"
     )
     judge_check: bool = Field(
-        True, description="no: do not check an LLM judge on known items; alps marks the scores"
+        True, description="no: do not check an LLM judge on known items; the scores are marked"
     )
 
 

@@ -116,7 +116,7 @@ def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
     try:
         values = read_toml(path.expanduser())
     except OSError as error:
-        raise UsageError(f"config={path}: {error.strerror or 'can not be read'}") from error
+        raise UsageError(f"config={path}: {error.strerror or 'unreadable'}") from error
     for key in values:
         if key not in model.model_fields:
             raise DataError(f"unknown key{unlike_any(key, model)}", path=path, field=key)
@@ -198,7 +198,7 @@ def _names_a_secret(key: str, model: type[BaseModel]) -> bool:
 def unlike_any(key: str, model: type[BaseModel], *, beside: Iterable[str] = ()) -> str:
     """Say what to do instead of giving a `key` that is not known, `beside` what else is taken."""
     if _names_a_secret(key, model):
-        return "; keys come from the environment: export OPENAI_API_KEY=…, or your provider's key"
+        return "; set API keys in the environment: export OPENAI_API_KEY=…, or your provider's key"
     if key in _NOW and model is RunSettings:
         return f"; write {_NOW[key]}"
     return closest(key, [*model.model_fields, *beside])

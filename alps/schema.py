@@ -503,7 +503,7 @@ def _text(given: object, field: str, notes: Counter[str]) -> str | None:
         kind = "an object" if isinstance(given, dict) else type(given).__name__
         notes[f"{field} is {kind}, read as text"] += 1
     if _LONE_SURROGATE.search(text):
-        notes[f"{field} has half a character, read as \ufffd"] += 1
+        notes[f"{field} has an incomplete character, read as \ufffd"] += 1
         text = _LONE_SURROGATE.sub("\ufffd", text)
     return text.strip() or None
 

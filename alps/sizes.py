@@ -116,7 +116,7 @@ def read_packed(path: Path) -> bytes:
         raise UsageError(f"{path}: {error.strerror or error}") from error
     except TooLarge as error:
         unpacked = " unpacked" if packed else ""
-        raise DataError(f"{error}{unpacked}; give its rows in several files", path=path) from error
+        raise DataError(f"{error}{unpacked}; split it into several files", path=path) from error
     except Unreadable as error:
         raise DataError(_DAMAGED, path=path) from error
     if not body.is_whole:

@@ -31,7 +31,7 @@ from alps.run.start import run
 from alps.settings import RunSettings
 
 ROWS = Path(server.__file__).with_name("local.json")
-NOTE = "This smallest real model is for trying the whole path; do not rank it."
+NOTE = "This very small model is for trying out alps; do not rank it."
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class LocalRun:
 RUNS = (
     LocalRun(
         "local-retrieval-100",
-        "the local model",
+        "The local model",
         "task=retrieval@100 model=local max_tokens=120 limit=24",
         ("recall_at_1",),
         {},
     ),
     LocalRun(
         "local-personamem",
-        "the local model with BM25 as its memory",
+        "The local model with BM25 memory",
         "task=personamem model=local memory=bm25 limit=105",
         ("accuracy",),
         {"size": "32k"},

@@ -207,7 +207,7 @@ ID_RULES: dict[str, Callable[[Sequence[str], Sequence[str], str], str | None]] =
     "the lowest id": lambda ids, _, __: min(set(ids), key=natural),
     "the highest id": lambda ids, _, __: max(set(ids), key=natural),
     "the only id of its form": _own_form,
-    "the only id with the session in it": _own_session,
+    "the only id that contains the session id": _own_session,
 }
 SAME_ID = "always the same id"
 

@@ -157,11 +157,11 @@ class HubSplit:
         inside = f"{self.name}/{track}"
         folder = self._fetch(inside, _INPUT)
         if folder is None:
-            what = f"no {inside}/{_INPUT} in it{self._other_splits()}"
+            what = f"the data set has no {inside}/{_INPUT}{self._other_splits()}"
             raise UsageError(f"data={self.data}: {what}")
         public = self.repository == RELEASE and self.name != HIDDEN_SPLIT
         if public and not (folder / _GOLD).is_file():
-            what = f"no {inside}/{_GOLD} in it; name another commit"
+            what = f"the data set has no {inside}/{_GOLD}; name another commit: {HUB}@COMMIT"
             raise HubError(f"data={self.data}: {what}")
         return folder
 
@@ -217,12 +217,12 @@ def open_hub(data: str, split: str | None) -> HubSplit:
     """
     name = hub_name(data)
     if name is None:
-        raise UsageError(f"data={data}: not a data set of the hub")
+        raise UsageError(f"data={data}: not a data set on the hub")
     if split is None:
         known = f" ({', '.join(SPLITS)})" if name.repository == RELEASE else ""
         raise UsageError(f"data={data}: name a split with split={known}")
     if not _is_folder_name(split):
-        raise UsageError(f"split={split}: not a folder name")
+        raise UsageError(f"split={split}: must be the name of one folder")
     commit = name.commit or _resolved(name.repository, name.branch)
     return HubSplit(split, name.repository, commit)
 
@@ -236,7 +236,7 @@ def fetch_files(data: str, patterns: Sequence[str]) -> Path:
     """
     name = hub_name(data)
     if name is None:
-        raise UsageError(f"data={data}: not a data set of the hub")
+        raise UsageError(f"data={data}: not a data set on the hub")
     commit = name.commit or _resolved(name.repository, name.branch)
     return _snapshot(name, commit, data, patterns)
 
@@ -269,7 +269,7 @@ def _resolved(repository: str, revision: str) -> str:
     commit = str(answer.resolved)
     if not _is_commit(commit):
         raise HubError(
-            f"data={data}: the hub returned '{commit[:60]}', not a commit; name a commit: @COMMIT"
+            f"data={data}: the hub returned '{commit[:60]}', not a commit; name one after @"
         )
     return commit
 
@@ -319,8 +319,7 @@ def reason_of(error: Exception, repository: str) -> str:
         errors.DisabledRepoError: f"the hub has disabled this data set; see {page}",
         errors.RevisionNotFoundError: f"{repository} has no such revision; see {page}",
         errors.RepositoryNotFoundError: f"the data set does not exist or is private: {_LOG_IN}",
-        errors.OfflineModeIsEnabled: "not in the cache, and HF_HUB_OFFLINE prevents fetching it; "
-        "not in the cache, and HF_HUB_OFFLINE prevents the download; "
+        errors.OfflineModeIsEnabled: "not in the cache, and HF_HUB_OFFLINE prevents the download; "
         "unset HF_HUB_OFFLINE, or give a local copy with data=FOLDER",
     }
     for kind, reason in telling.items():

@@ -100,7 +100,7 @@ class PoolSource:
         place = next(filter(self._split.has, places), None)
         if place is None:
             raise UsageError(
-                f"{self._split.folder}: no {QUERIES}/{INPUT} here: retrieval needs queries"
+                f"{self._split.folder}: retrieval needs queries, but there is no {QUERIES}/{INPUT}"
             )
         folder = self._split.folder / place
         return [_query(pair, folder) for pair in read_track(folder)]
@@ -178,7 +178,7 @@ class PoolSource:
         if len(drawn) < size:
             have = f"{self._split.folder} has {len(drawn)} memories"
             most = f"{have} that fit into the pool of '{query.benchmark_id}'"
-            instead = f"choose fewer, or give pools as task3/d{size}"
+            instead = f"choose fewer distractors, or add pools to the data as task3/d{size}"
             raise UsageError(f"distractors={size}: {most}; {instead}")
         return drawn[:size]
 
@@ -226,7 +226,7 @@ def write_pools(
             continue
         n, share = write_track(folder, pairs), source.generated_share(size)
         made = f", {share:.0%} of the distractors generated" if share else ""
-        yield f"{folder}: {n} pools of {size} distractors{made}"
+        yield f"{folder}: {n} {'pool' if n == 1 else 'pools'} of {size} distractors{made}"
 
 
 class _Comparable:
@@ -319,14 +319,14 @@ def _is_memory(node: Any) -> bool:
 def _query(pair: RowPair, folder: Path) -> Query:
     row, name = pair.input, str(pair.input["benchmark_id"])
     if not isinstance(row.get("input"), dict) or not isinstance(row["input"].get("query"), str):
-        message = f"must be a text, for '{name}'"
+        message = f"must be a text (record '{name}')"
         raise DataError(message, path=folder / INPUT, line=pair.line, field="input.query")
     memory = None
     if pair.gold is not None:
         held = pair.gold.get("gold")
         memory = held.get("selected_memory") if isinstance(held, dict) else None
         if not _is_memory(memory):
-            message = f"must be a memory with a value, for '{name}'"
+            message = f"must be a memory with a value (record '{name}')"
             raise DataError(
                 message, path=folder / GOLD, line=pair.gold_line, field="gold.selected_memory"
             )

@@ -108,7 +108,9 @@ def open_split(data: str, split: str | None) -> Split | HubSplit:
     splits = sorted(path.name for path in root.iterdir() if _is_split(path))
     if not splits and _is_split(root):
         if split not in (None, root.name):
-            raise UsageError(f"split={split}: {root} is itself one split, '{root.name}'")
+            raise UsageError(
+                f"split={split}: {root} is itself the split '{root.name}'; leave out split="
+            )
         return Split(root.name, root)
     if not splits:
         raise UsageError(

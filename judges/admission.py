@@ -248,8 +248,8 @@ def _is_open(share: Share) -> bool:
 def _why(judge: str, rubric: str, share: Share) -> str:
     if _is_open(share):
         return (
-            f"judge {judge} answered {share.n} of {DRAWN} known items of the rubric {rubric}, so "
-            "alps withholds its scores; to retry the rest, repeat the same command"
+            f"judge {judge} answered only {share.n} of {DRAWN} known items of the rubric {rubric}, "
+            "so alps withholds its scores; to retry the other items, repeat the same command"
         )
     return (
         f"judge {judge} got {share.right} of {DRAWN} known items of the rubric {rubric} right, "

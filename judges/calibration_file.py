@@ -236,13 +236,15 @@ def read_calibration_row(path: Path) -> CalibrationRow:
             names the field.
     """
     if not path.is_file():
-        raise UsageError(f"calibration={path}: no calibration; create one with alps calibrate")
+        raise UsageError(
+            f"calibration={path}: no calibration at this path; create one with alps calibrate"
+        )
     try:
         row = parse_json(path.read_bytes())
     except (ValueError, RecursionError, OSError) as error:
         raise DataError("not valid JSON; calibrate again", path=path) from error
     if not isinstance(row, dict) or "rubrics" not in row:
-        raise DataError("no rubrics in it: not a calibration; calibrate again", path=path)
+        raise DataError("not a calibration, because it has no rubrics; calibrate again", path=path)
     try:
         return CalibrationRow.model_validate(row)
     except ValidationError as error:
@@ -367,12 +369,9 @@ def rubric_of(name: str, own: Iterable[Rubric] = ()) -> Rubric:
     if (known := labelled_as(name, own)) is not None:
         return known
     if name in _NO_RUBRICS or not _FILE_NAME.fullmatch(name):
-        message = "is taken" if name in _NO_RUBRICS else "is not a valid file name"
-        raise UsageError(
-            f"rubric {shown(name)}: {message}, so it has no instructions for a judge; "
-            "choose another name"
-        )
+        fault = "this name is taken" if name in _NO_RUBRICS else "not a valid file name"
+        raise UsageError(f"rubric {shown(name)}: {fault}; choose another name")
     raise UsageError(
         f"rubric {name}: no instructions for a judge; "
-        f"put them into rubrics/{name}.md of the label folder"
+        f"write them to rubrics/{name}.md in the label folder"
     )

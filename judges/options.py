@@ -108,7 +108,9 @@ def lexical_verdict(question: OptionQuestion) -> OptionVerdict:
     best = max(shares)
     if best < AGREES or shares.count(best) > 1:
         return OptionVerdict("ok", reason=f"no option is closest (largest share {best:.2f})")
-    return OptionVerdict("ok", shares.index(best), f"{best:.2f} of the option's own words")
+    return OptionVerdict(
+        "ok", shares.index(best), f"{best:.2f} of the option's own words are in the answer"
+    )
 
 
 def _share(own: Mapping[str, float], known: Mapping[str, float]) -> float:
@@ -128,5 +130,5 @@ def majority(verdicts: Sequence[OptionVerdict]) -> OptionVerdict:
     agreement = sum(pairs) / len(pairs) if pairs else 1.0
     # The reason that is kept is of a draw that says the same, if there is one.
     said = [verdict for verdict in verdicts if verdict.option == chosen]
-    nearest = said[0] if said else OptionVerdict("ok", reason="the draws disagree")
+    nearest = said[0] if said else OptionVerdict("ok", reason="the judge's repeated calls disagree")
     return replace(nearest, raw=raw, agreement=agreement)

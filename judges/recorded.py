@@ -83,7 +83,7 @@ class RecordedJudge(EmbeddedJudge):
         judged = self._judged(about) or {}
         for item in question.predicted:
             if judged.get(item.memory_id) != fold(item.value):
-                return Judgement("invalid", error="the recorded verdict is on another prediction")
+                return Judgement("invalid", error="the recorded verdict is for another prediction")
         return Judgement("ok", _pairs(question, reviews))
 
     def _rate(self, question: RubricQuestion, about: str) -> Rating:
@@ -93,7 +93,7 @@ class RecordedJudge(EmbeddedJudge):
             return Rating("empty", error="no recorded verdict for this record")
         marks = scores.get(fold(question.response))
         if marks is None:
-            return Rating("invalid", error="the recorded verdict is on another response")
+            return Rating("invalid", error="the recorded verdict is for another response")
         if marks and marks.keys() != set(question.rubric.marks):
             return Rating("invalid", error="the recorded verdict used another rubric")
         if not marks:
@@ -239,7 +239,7 @@ def _fault_of_verdict(output: object) -> tuple[str, str] | None:
     except (ValueError, RecursionError):
         return (
             "judge_output",
-            "contains a number beyond the range of numbers, or is nested too deeply",
+            "contains a number that is too large, or is nested too deeply",
         )
     if not isinstance(output, dict):
         return None if _are_objects(output) else ("judge_output", "must be a list of objects")

@@ -147,7 +147,7 @@ def _most_said(opinions: Sequence[tuple[Support, str]]) -> tuple[Support, str]:
     (chosen, most), *others = counts.most_common()
     if others and others[0][1] == most:
         chosen = "unsupported"
-    return chosen, dict(reversed(opinions)).get(chosen, "the draws disagree")
+    return chosen, dict(reversed(opinions)).get(chosen, "the judge's repeated calls disagree")
 
 
 def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float:

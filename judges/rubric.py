@@ -433,7 +433,8 @@ def read_rubric(path: Path) -> Rubric:
     for file in ours.iterdir():
         if read_prompt(file.read_text(encoding="utf-8"), file.name).id == prompt.id:
             raise ValueError(
-                f"{path}: the built-in rubric {file.name} has this id ({prompt.id}); choose another"
+                f"{path}: the built-in rubric {file.name} has this id ({prompt.id}); "
+                "choose another id"
             )
     return Rubric(**vars(prompt), name=path.stem, rules=_RULES)
 

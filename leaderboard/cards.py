@@ -77,8 +77,8 @@ def system_card(run: RunFolder, details: SubmitterDetails) -> dict[str, Any]:
     model = model_of(run)
     kinds = kinds_of(model)
     if details.kind is not None and details.kind not in kinds:
-        known = " or ".join(kinds)
-        raise UsageError(f"kind={details.kind}: {model} can be submitted as {known}")
+        known = " or kind=".join(kinds)
+        raise UsageError(f"kind={details.kind}: {model} can only be submitted with kind={known}")
     # A memory system has a card of its own, since its runs may differ in it.
     settings = without(run.manifest.system, "name", "memory", *LEFT_OUT)
     # The folder that a program lies in is nobody's business.
@@ -238,7 +238,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return file_card(path).model_dump()
     except ValueError as error:
         where = f"{path.parent.name}/{path.name}"
-        raise RunFolderError(f"{where}: {error}; such a number can't be published") from error
+        raise RunFolderError(f"{where}: alps cannot publish this file ({error})") from error
 
 
 def _published(stage: str, row: Mapping[str, Any], calls: bool) -> dict[str, Any]:
@@ -270,6 +270,6 @@ def check_publishable(rows: Sequence[Mapping[str, Any]], where: str, run: RunFol
         leak = leak_in_answer(all_text(row), secret=passed) or (leak_in(ours) if ours else None)
         if leak:
             record = shown(str(row.get("benchmark_id") or row.get("sample")), 40)
-            other = ", or unset the variable if it is not a key" if ": the value of" in leak else ""
-            mend = f"take it out before it is published{other}"
-            raise UsageError(f"{where}, {record}: holds {leak}; {mend}")
+            other = ", or unset the variable if it holds no key" if ": the value of" in leak else ""
+            mend = f"remove it from the file before you publish the run{other}"
+            raise UsageError(f"{where}, {record}: contains {leak}; {mend}")

@@ -158,7 +158,7 @@ def _record(folder: Path, settings: VerifySettings, recomputed: Sequence[str]) -
         joined |= part.review(entry)
     draw = joined.get("audit_draw")
     if draw is not None and settings.format != "json":
-        line = f"boards show audits of these answers only with audit_seed={draw.seed}"
+        line = f"boards show an audit of these answers only if it uses audit_seed={draw.seed}"
         terminal().print(line, markup=False)
     if there is not None and draw == there.audit_draw:
         joined.pop("audit_draw", None)
@@ -297,7 +297,7 @@ def _no_submission(word: str, folder: Path) -> str:
         names = sorted(path.name for path in folder.iterdir() if (path / CARD).is_file())
     if names:
         first = shown(str(folder / names[0]), 200)
-        return f"{named}: holds {len(names):,} submissions; name one of them, as {first}"
+        return f"{named}: contains {_many(len(names), 'submission')}; name one, such as {first}"
     return f"{named}: no {CARD} there; name the folder of a submission"
 
 
@@ -306,7 +306,9 @@ def _lines(path: Path) -> tuple[str, ...]:
         return tuple(filter(None, path.read_text(encoding="utf-8").splitlines()))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise UsageError(f"changed={path}: can't be read ({reason})") from error
+        raise UsageError(
+            f"changed={path}: can't be read ({reason}); name a text file with one path per line"
+        ) from error
 
 
 def print_verification(verification: Verification, console: Console) -> None:
@@ -366,15 +368,15 @@ def _verdict(verification: Verification) -> Text:
     words = []
     for severity in SEVERITIES:
         if count := counts[severity]:
-            words.append(f"{count} {severity}{'s' if count > 1 and severity != 'serious' else ''}")
+            words.append(_many(count, "serious problem" if severity == "serious" else severity))
     counted = ", ".join(words)
     if verification.serious:
         return Text(f"Refused ({counted}).", style="bold red")
-    how = "not every score was recomputed"
+    how = "alps could not recompute every score"
     if verification.consistent:
-        how = "its scores follow from its predictions and verdicts"
+        how = "the scores follow from the predictions and verdicts"
     ending = f" ({counted})" if counted else ""
-    return Text(f"{verification.status}; {how}{ending}.", style="bold green")
+    return Text(f"{verification.status}: {how}{ending}.", style="bold green")
 
 
 def _card(card: Submission) -> Table:
@@ -408,7 +410,7 @@ def _calls(run: RunCard) -> str:
         return "none"
     parts = [f"{calls.http:,} sent, {calls.cached:,} from the cache"]
     parts.append(f"{calls.prompt_tokens + calls.completion_tokens:,} tokens")
-    parts.append("cost not known" if calls.cost is None else f"cost ${calls.cost:,.2f}")
+    parts.append("cost unknown" if calls.cost is None else f"cost ${calls.cost:,.2f}")
     parts += [] if run.seconds is None else [f"{run.seconds:,.0f} s"]
     return ", ".join(parts)
 

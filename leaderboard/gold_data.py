@@ -150,7 +150,7 @@ def _settings_of(
     known = {field.name for field in fields(TaskOptions)} - set(task.selects)
     known |= {key for key in keys_by_task()[task.name] if key not in task.selects}
     if unknown := set(conditions) - known:
-        raise AlpsError(f"conditions: unknown ones: {', '.join(sorted(unknown))}")
+        raise AlpsError(f"unknown conditions: {', '.join(sorted(unknown))}")
     # Settings need a model; none is asked here.
     values: dict[str, Any] = {"task": task.name, "model": "rules", "data": data}
     values |= {"split": split, "seed": seed, **task.selects}

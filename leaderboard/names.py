@@ -153,9 +153,9 @@ def fault_of_name(name: str) -> str | None:
     for word in words:
         sides = {unicodedata.bidirectional(character) for character in word}
         if sides & _FROM_RIGHT and sides & _FROM_LEFT:
-            return f"mixes letters from the left and from the right in one word ({shown(word)})"
+            return f"mixes left-to-right and right-to-left letters in one word ({shown(word)})"
     if claim := _claim(name, words):
-        return f"says “{shown(claim)}”, which boards show in their own columns"
+        return f"contains “{shown(claim)}”, which is reserved for boards"
     return None
 
 

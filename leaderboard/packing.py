@@ -205,7 +205,7 @@ def make_card(
         return Submission.model_validate({**row, "checksum": checksum_of(row)})
     except ValidationError as error:
         field, fault = faults_of(error)[0]
-        raise UsageError(f"{field}: {fault}; it can't be published") from error
+        raise UsageError(f"{field}: {fault}; alps cannot publish this value") from error
 
 
 def _stopped(run: RunFolder) -> RunFolder | None:
@@ -220,9 +220,13 @@ def _finished(folder: Path, run: RunFolder) -> RunFolder:
     if run.summary is None:
         fault = "not finished; to finish the run, repeat the same alps run"
     elif settings.get("limit") is not None:
-        fault = f"limit={settings['limit']}: only a part of the split; repeat it without limit="
+        fault = (
+            f"limit={settings['limit']}: only a part of the split; repeat the run without limit="
+        )
     elif settings.get("shard") is not None:
-        fault = f"shard={settings['shard']}: only a part of the split; alps merge joins the shards"
+        fault = (
+            f"shard={settings['shard']}: only a part of the split; join the shards with alps merge"
+        )
     # By rubrics in other words a judge is another one, with a board of its own.
     elif "wording" in run.manifest.judge:
         fault = "judged with other rubric prompts; submit a run with the bundled prompts"
@@ -242,12 +246,14 @@ def _check_together(runs: Sequence[RunFolder]) -> None:
     for run in runs:
         for part, value in system_of(run).items():
             if value != first[part]:
-                fault = f"several systems (the {part} differs); submit them separately"
+                fault = (
+                    f"different systems, because the runs differ in {part}; submit them separately"
+                )
                 raise UsageError(f"{runs[0].folder} and {run.folder}: {fault}")
         for name in run.tracks:
             if name in seen:
                 both = f"{seen[name].folder} and {run.folder}"
-                raise UsageError(f"{both}: both have {name}; leave one of them out")
+                raise UsageError(f"{both}: both have {name}; leave out one of the runs")
             seen[name] = run
 
 
@@ -268,7 +274,7 @@ def system_of(run: RunFolder) -> dict[str, Any]:
 
 def _check_leaks(card: Submission) -> None:
     for path, leak in leaks_of(card.model_dump()):
-        mend = "use a relative path"
+        mend = "repeat the run without it; for a file, give a relative path"
         if path in WORDS_OF_PEOPLE:
             mend = f"remove it from {path}="
         elif "key" in leak:
@@ -294,7 +300,7 @@ def _verified(folder: Path, runs: Sequence[RunFolder], data: str | None) -> Veri
             fault = f"{finding.where}: {finding.what}"
             # A run is mended by running it again, a card by packing it with other words.
             if finding.code in (*_STALE, "unscorable"):
-                mend = "the files have changed since the summary; repeat the same alps run"
+                mend = "the files have changed since the run's summary; repeat the same alps run"
                 folders = ", ".join(str(run.folder) for run in runs)
                 raise RunFolderError(f"{folders}: {fault}; {mend}")
             raise UsageError(f"{fault}; {finding.mend}")
@@ -310,7 +316,7 @@ def _check_target(target: Path, slug: str) -> None:
         raise UsageError(f"{target}: already exists; choose another out=") from error
     # A maintainer's review is of what lies there, and must not lie beside other answers.
     if there != slug or (target / REVIEW).exists():
-        fault = "another submission, or one that was reviewed; choose another out="
+        fault = "contains another submission or a reviewed one; choose another out="
         raise UsageError(f"{target}: {fault}")
     findings = Findings()
     check_folder(target, findings)
@@ -424,4 +430,6 @@ def write_request(packed: Packed, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(request_text(packed), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"request={path}: {error.strerror or error}; choose another") from error
+        raise UsageError(
+            f"request={path}: {error.strerror or error}; choose another path"
+        ) from error

@@ -47,6 +47,7 @@ from alps.run.opened import MANIFEST, read_manifest
 from alps.run.source import open_data
 from alps.run.start import score_again
 from alps.settings import JudgeSettings, RunSettings
+from alps.show.formatting import counted
 
 # Settings of a run that say which records it is about, how often each is answered, how it is
 # scored.
@@ -107,7 +108,9 @@ def rescore(
     """
     _check_in_order(folder)
     if settings.model_fields_set & {"audit_judge", "audit", "audit_labels"}:
-        raise UsageError("audit_judge=: a review judges every record; alps score audits a run")
+        raise UsageError(
+            "audit_judge=: rescore judges every record; to audit a run, use alps score"
+        )
     entry = read_entry(folder)
     work = Path(settings.out) if settings.out else Path("runs") / f"rescore-{entry.card.slug}"
     if settings.dry_run or not is_embedded_judge(settings.judge):
@@ -262,7 +265,7 @@ def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
     if calls := sum(stage.calls for stage in stages):
         most = "" if all(stage.exact for stage in stages) else "up to "
         tokens = sum(stage.least_tokens for stage in stages)
-        what = f"judge={settings.judge}: {most}{calls:,} calls, at least {tokens:,} tokens"
+        what = f"judge={settings.judge}: {most}{counted(calls, 'call')}, at least {tokens:,} tokens"
         mend = "allow and limit these requests with max_cost= or max_total_tokens="
         raise UsageError(f"{what}; {mend}")
 
@@ -310,9 +313,9 @@ def _check_ids(
 ) -> None:
     submitted = {row["benchmark_id"] for row in rows}
     if known is not None and submitted != known:
-        lacking = f"{name} lacks {len(known - submitted):,} records of the data"
-        extra = f"has {len(submitted - known):,} others"
-        raise UsageError(f"data={data}: not the records of the submission: {lacking} and {extra}")
+        lacking = f"{name} lacks {counted(len(known - submitted), 'record')} of the data"
+        extra = f"has {counted(len(submitted - known), 'record')} outside the data"
+        raise UsageError(f"data={data}: not the data of the submission: {lacking} and {extra}")
 
 
 def _recomputed(folder: Path, settings: RescoreSettings) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ class SubmitSettings(BaseModel):
         None, description="how the answers were generated (at most 2,000 characters)"
     )
     kind: Kind | None = Field(
-        None, description="kind of system, if the name does not show it: memory, …"
+        None, description="memory or retriever, if the system contains such a component"
     )
     snapshot: str | None = Field(None, description="dated version of the model")
     open_weights: bool | None = Field(None, description="yes or no: are the weights public?")
@@ -50,7 +50,7 @@ class VerifySettings(BaseModel):
     data: str | None = Field(None, description="local folder of the data, if not the samples")
     split: str | None = Field(None, description="split, if not the one on the card")
     base: str | None = Field(
-        None, description="git reference, or another copy of the submissions' folder"
+        None, description="git reference or folder to compare the submissions with"
     )
     changed: str | None = Field(None, description="file with the changed paths, one per line")
     reviewed: bool = Field(False, description="yes: allow a maintainer's review.json")
@@ -58,7 +58,7 @@ class VerifySettings(BaseModel):
         False, description="maintainers: yes records the status format-checked in review.json"
     )
     continues: Slug | None = Field(
-        None, description="maintainers: earlier submission of the same submitter"
+        None, description="maintainers: earlier submission by the same submitter"
     )
     format: Literal["table", "json"] = Field("table", description="table or json")
 

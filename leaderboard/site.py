@@ -120,14 +120,14 @@ def _check_out(out: Path) -> dict[str, str]:
     if not out.exists() and not out.is_symlink():
         return {}
     if not out.is_dir():
-        raise UsageError(f"out={out}: holds something else; choose another folder")
+        raise UsageError(f"out={out}: not a folder; choose another path")
     if (out / LIST).is_file():
         return _read_list(out)
     names = {path.name for path in out.iterdir()}
     visible = [name for name in names - {"CNAME"} if not name.startswith(".")]
     # A checkout that a site is published from may hold a README; nothing of it is touched.
     if visible and ".git" not in names:
-        fault = f"the folder holds something else, or an older site without {LIST}"
+        fault = f"the folder has files, but no {LIST} of a site build"
         raise UsageError(f"out={out}: {fault}; choose another folder, or empty this one")
     return {}
 

@@ -216,7 +216,7 @@ def load_one(folder: Path) -> SiteSystem:
     """
     entry = read_entry(folder)
     if entry.card.slug != folder.name:
-        fault = f"is '{entry.card.slug}', but its folder has another name"
+        fault = f"is '{entry.card.slug}', but its folder has another name; rename the folder"
         raise DataError(fault, path=folder / CARD, field="slug")
     return SiteSystem(entry, _root(folder, CARD), _root(folder, REVIEW))
 

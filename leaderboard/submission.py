@@ -61,9 +61,9 @@ def _run_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Accept the settings of a run whose few that scores depend on are what they must be."""
     seed, repeats = settings.get("seed", 0), settings.get("repeats", 1)
     if type(seed) is not int or not 0 <= seed < 2**53:
-        raise ValueError("seed must be a number from 0")
+        raise ValueError("seed must be an integer from 0 to 2^53 - 1")
     if type(repeats) is not int or not 1 <= repeats <= 100:
-        raise ValueError("repeats must be a number from 1 to 100")
+        raise ValueError("repeats must be an integer from 1 to 100")
     if settings.get("extras", "none") not in ("none", "judge"):
         raise ValueError("extras must be none or judge")
     return settings
@@ -475,7 +475,9 @@ class SubmissionEntry:
                     fault = "not JSON; alps leaderboard verify shows all problems"
                     raise DataError(fault, path=path, line=number) from error
                 if not isinstance(row, dict) or not isinstance(row.get(key), str):
-                    fault = f"no row with a {key}; alps leaderboard verify shows all problems"
+                    fault = (
+                        f"no text `{key}` in the row; alps leaderboard verify shows all problems"
+                    )
                     raise DataError(fault, path=path, line=number)
                 yield row
 

@@ -97,7 +97,7 @@ def open_plain(path: Path, most: int) -> BinaryIO:
     status = os.fstat(handle)
     fault = "" if stat.S_ISREG(status.st_mode) else "not a plain file"
     if not fault and status.st_size > most:
-        fault = f"{status.st_size:,} bytes; at most {most:,} are read"
+        fault = f"{status.st_size:,} bytes; the limit is {most:,} bytes"
     if fault:
         os.close(handle)
         raise ValueError(fault)
@@ -165,7 +165,7 @@ def _row(line: bytes) -> dict[str, Any]:
     if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
         raise ValueError(f"longer than {LONGEST_LINE:,} bytes")
     if not line.endswith(b"\n"):
-        raise ValueError("torn: no end of line")
+        raise ValueError("cut off: no line break at the end")
     row = parse(line)
     if not isinstance(row, dict):
         raise ValueError(f"expected an object, got {type(row).__name__}")
@@ -185,13 +185,13 @@ def fault_of(text: str, *, lines: bool = False) -> str | None:
         lines: Whether it may have several lines.
     """
     if hidden := _UNDISPLAYABLE.search(text.replace("\n", "") if lines else text):
-        return f"holds the invisible character U+{ord(hidden[0]):04X}"
+        return f"contains the invisible character U+{ord(hidden[0]):04X}"
     if text != unicodedata.normalize("NFC", text):
         return "is not in Unicode's composed form (NFC)"
     if _STACKED_MARKS.search(text):
         return "stacks combining marks"
     if markup := _MARKUP.search(text):
-        return f"holds markup or script ({markup[0].strip()!r})"
+        return f"contains markup or script ({markup[0].strip()!r})"
     if text != text.strip() or not text:
         return "is empty, or begins or ends with white space"
     return None
@@ -250,7 +250,7 @@ def leak_in(text: str, *, hosts: bool = True) -> str | None:
         hosts: Whether addresses of hosts are a leak; in what people write for readers they are not.
     """
     if redact(text) != text:
-        return "a key, or something with the shape of one"
+        return "a key, or text that looks like a key"
     if name := secret_in(text):
         return f"a key: the value of {name}"
     if path := _HOMES.search(text) or _ABSOLUTE.search(text):
@@ -274,7 +274,7 @@ def leak_in_answer(text: str, *, secret: Collection[str] = ()) -> str | None:
     if redact(text) != text:
         for word in re.split(r"[\s\"',;:(){}\[\]<>]+", text):
             if _LIKE_A_KEY.match(word) and redact(word) != word:
-                return "something with the shape of a key"
+                return "text that looks like a key"
     if name := secret_in(text, also=secret):
         return f"a key: the value of {name}"
     own = {os.path.expanduser("~"), os.environ.get("HOME", ""), str(Path.cwd())}
@@ -326,13 +326,13 @@ def _address(url: str) -> str:
     # It is shown as a link: it must lead nobody into a network of their own, nor look like another
     # address, as one with somebody's name before an @ does.
     if parts.scheme != "https" or parts.username is not None or parts.password is not None:
-        raise ValueError("must begin with https:// and contain neither user nor password")
+        raise ValueError("must begin with https:// and contain neither a user name nor a password")
     if "." not in name or not name.replace(".", "").replace("-", "").isalnum() or not url.isascii():
         raise ValueError("must name a public host in ASCII")
     if name.replace(".", "").isdigit() or name.endswith(_PRIVATE):
         raise ValueError("must name a public host")
     if set(url) & set("\"'`\\^|[]() "):
-        raise ValueError("has a character that no address needs")
+        raise ValueError("contains a character that is not allowed in an address")
     return url
 
 
@@ -362,7 +362,9 @@ def _plain(value: Any) -> Any:
         node, level = waiting.pop()
         nodes += 1
         if nodes > _MOST_NODES or level > _DEEPEST:
-            raise ValueError(f"too much: at most {_MOST_NODES} values, {_DEEPEST} deep")
+            raise ValueError(
+                f"too large: at most {_MOST_NODES} values, nested at most {_DEEPEST} deep"
+            )
         if isinstance(node, dict):
             waiting += zip(node, repeat(level))
             node = [*node.values()]
@@ -370,7 +372,7 @@ def _plain(value: Any) -> Any:
             waiting += zip(node, repeat(level + 1))
         elif isinstance(node, str) and node:
             if len(node) > _LONGEST_SETTING:
-                raise ValueError(f"a text in it is longer than {_LONGEST_SETTING} characters")
+                raise ValueError(f"contains a text longer than {_LONGEST_SETTING} characters")
             _displayable_lines(node)
     return value
 

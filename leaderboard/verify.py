@@ -150,7 +150,12 @@ def _check_tracks(
     for name in fields_of(card):
         if part_of(name) is None:
             what = "the extension for this field is not installed, so alps can't check it"
-            findings.serious("extension", name, what, "verify it with all extensions")
+            findings.serious(
+                "extension",
+                name,
+                what,
+                "verify the submission with an installation that has all extensions",
+            )
     recomputed = []
     notes = {part: part.check_card(folder, card, findings) for part in parts_of(card)}
     for name in card.tracks:
@@ -166,7 +171,7 @@ def _check_tracks(
 def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
     total = len(card.tracks)
     if not recomputed:
-        return f"alps could recompute the scores of none of the {total} tasks"
+        return "alps could not recompute the scores of any task"
     numbers = sum(len(track.scores) for track in card.tracks.values())
     consistent = findings.codes.isdisjoint(("score", "row_score", "verdict"))
     how = "consistent" if consistent else "with differences"
@@ -301,7 +306,7 @@ class TrackCheck:
         if unjudged == known:
             return True
         what = "the judge's verdicts" if unjudged else "the scores"
-        self.findings.unchecked.append(f"{self.name}: {what}, without verdicts.jsonl")
+        self.findings.unchecked.append(f"{self.name}: {what}, because verdicts.jsonl is missing")
         return False
 
     def _recompute(self, gold: GoldTrack, rows: TrackRows) -> bool:
@@ -311,7 +316,7 @@ class TrackCheck:
             return True
         for record, fault in again.broken[:MOST_EXAMPLES]:
             where = f"{self.name}: {shown(record, 40)}"
-            what = f"can't be scored ({shown(fault, 100)})"
+            what = f"alps cannot score this answer ({shown(fault, 100)})"
             self.findings.serious("unscorable", where, what, "pack the runs again")
         compare.compare_summary(self.name, self.printed, again, self.findings)
         compare.compare_rows(self.name, rows.scores, again.scores, self.findings)
@@ -360,7 +365,7 @@ class TrackCheck:
         """Return records by whose hash the track is about them; None where it is about others."""
         run, name, split = self.run, self.name, gold.data.description["split"]
         if data == SAMPLES and split and run.data.split != split:
-            what = f"{shown(run.data.split)}, but the samples are {split}"
+            what = f"{shown(run.data.split)}, but the split of the samples is {split}"
             where = f"runs.{self.track.run}.data.split"
             self.findings.serious("data", where, what, "pack the runs again")
         # Scores on other records can't be recomputed from these, and would only look forged.

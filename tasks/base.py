@@ -289,7 +289,7 @@ class PublicAnswers:
     gold: Callable[[Any], Sequence[tuple[str, str, str]]] = gold_as_text
     schema: type[BaseModel] | None = None
     paired: Callable[[Any, Prediction], tuple[int, int]] | None = None
-    unit: str = "answers are the gold"
+    unit: str = "answers"
     is_mark: Callable[[str, int], bool] | None = None
 
 

@@ -162,7 +162,7 @@ METRICS = (
     ),
     Metric(
         "precision_supported",
-        "precision, supported extras count",
+        "precision, supported extras counted as correct",
         MicroRatio({"checked": 1, "unsupported": -1, "not_about_user": -1}, {"checked": 1}),
         **_UNANNOTATED,
     ),
@@ -458,7 +458,7 @@ def _best(answer: ScoredAnswer) -> Rank:
 HIGHLIGHTS = (
     FAILED,
     JUDGEMENT_FAILED,
-    Highlight("most gold memories, none found", 5, _none_matched),
+    Highlight("none of many gold memories found", 5, _none_matched),
     Highlight("most extra predictions", 3, _extras),
     REPAIRED,
     Highlight("best answers", 2, _best),

@@ -127,10 +127,10 @@ Part = Dialogue | Listed | Paired | Passage | Facts
 _RELATED_GOLD = {
     "same": "{other} says the same",
     "narrower": "{other} says the same and adds detail",
-    "bundle": "{other} states several facts (a bundle matches nothing)",
-    "broader": "{other} is broader: too general to match",
-    "conflicting": "{other} conflicts",
-    "related": "{other} is only related",
+    "bundle": "{other} states several facts, so it matches nothing",
+    "broader": "{other} is too general to match",
+    "conflicting": "{other} conflicts with it",
+    "related": "{other} is only related to it",
 }
 _RELATED_PREDICTION = {
     "same": "says the same as {other}",
@@ -145,7 +145,7 @@ _SUPPORT = {
     "unsupported": "not supported by the dialogue",
     "not_about_user": "not about the user",
 }
-_NOT_RATED = "none: the judge cannot rate answers"
+_NOT_RATED = "not rated: the judge cannot rate answers"
 _Sides = Mapping[str, Side]
 
 
@@ -329,7 +329,7 @@ def rating_rows(title: str, verdict: Row) -> Iterator[tuple[str, str]]:
         yield title, "met" if marks["met"] else "not met"
     else:
         dimensions = (f"{name} {mark}" for name, mark in marks.items())
-        yield title, f"{', '.join(dimensions)}, each of 1–5"
+        yield title, f"{', '.join(dimensions)}, each from 1 to 5"
     if verdict.get("enforced"):
         rule = f"a hard rule of the rubric applies: {verdict['enforced']}"
         yield "overruled", f"the judge decided otherwise, but {rule}"
@@ -395,7 +395,7 @@ def _repaired(answer: ScoredAnswer) -> Rank:
 
 FAILED = Highlight("invalid responses", 5, _failed)
 JUDGEMENT_FAILED = Highlight("judging failed", 2, _judgement_failed)
-REPAIRED = Highlight("repaired before they could be read", 3, _repaired)
+REPAIRED = Highlight("repaired responses", 3, _repaired)
 OF_ANY_TASK = (
     Highlight(FAILED.title, 10, _failed),
     Highlight(JUDGEMENT_FAILED.title, 5, _judgement_failed),

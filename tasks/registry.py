@@ -88,7 +88,7 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
     """
     wanted = TASKS if names == ALL else tuple(dict.fromkeys(names.split(",")))
     if ALL in wanted:
-        raise UsageError(f"task={names}: '{ALL}' means every task; name no other")
+        raise UsageError(f"task={names}: '{ALL}' means every task; name no other task")
     found = tuple(track for name in wanted for track in _tracks_of(name, options))
     if options.scoring == "alps":
         return found
@@ -188,7 +188,7 @@ def with_choices(task: str) -> dict[str, str]:
         if one is not None:
             for key, value in one.selects.items():
                 if chosen.setdefault(key, value) != value or one.name in names:
-                    several = f"several tasks of {one.name}; name one, or give {key}={ALL}"
+                    several = f"names several tasks of {one.name}; name one, or give {key}={ALL}"
                     raise UsageError(f"task={task}: {several}")
         names.append(word if one is None else one.name)
     return {"task": ",".join(names), **chosen}
@@ -235,15 +235,15 @@ def _fault_of(tracks: Sequence[object]) -> str | None:
     names = set()
     for task in tracks:
         if not isinstance(task, Task):
-            return "tracks(options) must return one or more alps.tasks.Task"
+            return "tracks(options) must return one or more alps.tasks.Task objects"
         if not task.metrics:
-            return f"track {task.track} has no metrics; give it one Metric or more"
+            return f"track {task.track} has no metrics; give it at least one Metric"
         names.add(task.track)
     if not tracks:
-        return "tracks(options) must return one or more alps.tasks.Task"
+        return "tracks(options) must return one or more alps.tasks.Task objects"
     # Journals and summaries know a track by its name: of two alike one would overwrite the other.
     if len(names) < len(tracks):
-        return "two of its tasks have the same track; give each its own"
+        return "two of its tasks have the same track; give each task its own track"
     return None
 
 

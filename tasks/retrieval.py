@@ -123,7 +123,7 @@ def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
         value = _said(item, "input.candidate_memories")
         values.setdefault(fold_value(value), value)
     if not values:
-        raise ValueError("input.candidate_memories: there are none")
+        raise ValueError("input.candidate_memories: the list is empty")
     # Published ids are per user, repeat themselves, and give the gold away: the lowest one that
     # occurs once was the answer in 140 of 140 pools.
     ids = _ids(len(values))
@@ -338,7 +338,7 @@ def _gold_and_choice(
 ) -> tuple[Side, ...]:
     sides = [Side(gold, values.get(gold), "the gold")] if gold else []
     if chosen:
-        right = ": the right one" if chosen == gold else ": not the gold"
+        right = ": correct" if chosen == gold else ": not the gold"
         sides.append(_side(chosen, values, f"chosen{right if gold else ''}"))
     return tuple(sides)
 
@@ -374,7 +374,7 @@ def _facts(
 
 def _rank(gold: str, ranking: Sequence[str]) -> str:
     if gold not in ranking:
-        return f"not among {len(ranking)}"
+        return f"not among the {len(ranking)} ranked memories"
     return f"{ranking.index(gold) + 1} of {len(ranking)}"
 
 
@@ -396,9 +396,9 @@ def _right_choice(answer: ScoredAnswer) -> Rank:
 HIGHLIGHTS = (
     FAILED,
     JUDGEMENT_FAILED,
-    Highlight("the wrong memory, the gold lowest in the ranking", 7, _wrong_choice),
+    Highlight("wrong memory, gold ranked lowest", 7, _wrong_choice),
     Highlight("right memory, not used in the answer", 4, _unused),
-    Highlight("the right memory", 2, _right_choice),
+    Highlight("right memory", 2, _right_choice),
 )
 
 

@@ -406,10 +406,10 @@ def _best(answer: ScoredAnswer) -> Rank:
 HIGHLIGHTS = (
     FAILED,
     JUDGEMENT_FAILED,
-    Highlight("most old memories kept that should be gone", 4, _kept),
-    Highlight("most changes, none found", 4, _no_change_found),
+    Highlight("most outdated memories kept", 4, _kept),
+    Highlight("none of many changes found", 4, _no_change_found),
     Highlight("most retained memories lost or rewritten", 3, _damaged),
-    Highlight("best answers, by changes", 2, _best),
+    Highlight("best F1 of changes", 2, _best),
 )
 
 

@@ -490,7 +490,9 @@ HIGHLIGHTS = (
     FAILED,
     JUDGEMENT_FAILED,
     Highlight("overruled by a hard rule", 3, _overruled),
-    Highlight("worst rating, although the answer has the memory's words", 3, _grounded_and_low),
+    Highlight(
+        "worst rating, although the answer contains the memory's words", 3, _grounded_and_low
+    ),
     Highlight("lowest ratings", 3, _low),
     Highlight("best answers", 2, _high),
     Highlight("not rated", 2, _unrated),

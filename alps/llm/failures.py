@@ -95,8 +95,10 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
 
 def redirected(exchange: Exchange) -> TransportError:
     """Return the error for an endpoint that answers with a redirect."""
-    where = redact(exchange.redirect or "")[:200] or "an address that the response does not name"
+    where = redact(exchange.redirect or "")[:200]
     what = f"the endpoint redirects to {where}; use that address"
+    if not where:
+        what = "the endpoint redirects without naming an address; correct the base URL"
     message = f"HTTP {exchange.status}: {what}"
     return TransportError(message, transient=False, status=exchange.status)
 
@@ -153,7 +155,7 @@ def _of_quota(
         what = "the account has no credit or quota left"
     else:
         return None
-    return QuotaError(f"{who}: {what} ({message}); afterwards, run the same command again")
+    return QuotaError(f"{who}: {what} ({message}); after that, run the same command again")
 
 
 def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:

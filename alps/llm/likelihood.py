@@ -100,7 +100,7 @@ def check_completions(model: str, *, api_base: str | None) -> None:
     mode = "completion" if own_server else (entry_of(model) or {}).get("mode", "completion")
     if not known or mode != "completion":
         what = "it has only a chat endpoint, which returns no log-probabilities of a given text"
-        instead = "use a model with completions that echo, such as openai/NAME with api_base="
+        instead = "use an endpoint whose completions support echo: openai/NAME with api_base="
         raise UsageError(f"answer=logprob: model '{model}': {what}; {instead}")
 
 

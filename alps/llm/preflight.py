@@ -70,7 +70,9 @@ def check_sampling(
     for name in guilty or named:
         (value,) = named[name].values()
         shown.append(name if isinstance(value, Mapping) else f"{name}={value}")
-    raise UsageError(f"{' and '.join(shown)}: {model} does not accept it ({problem}); leave it out")
+    it = "it" if len(shown) == 1 else "them"
+    refused = f"{model} does not accept {it} ({problem}); leave {it} out"
+    raise UsageError(f"{' and '.join(shown)}: {refused}")
 
 
 def unlisted_answer(model: str, sampling: Mapping[str, Any]) -> int | None:
@@ -94,7 +96,7 @@ def _refusal(model: str, options: Mapping[str, Any]) -> str | None:
     mapped, problem = _mapped(model, options)
     warm = "claude" in model and options.get("temperature", 1) != 1
     if problem is None and warm and _thinks(mapped):
-        return "with reasoning, it takes only temperature=1"
+        return "with reasoning, the model accepts only temperature=1"
     return problem
 
 
@@ -182,8 +184,8 @@ def check_model(
         what = f"set {names} in the environment (the key of {provider})"
         raise CredentialError(f"model '{model}': {what}")
     if names and warn is not None:
-        hint = f"the first call shows whether {provider} accepts the key"
-        warn(f"{model}: {names} not in the environment; {hint}")
+        hint = f"the first call shows whether litellm finds credentials for {provider} elsewhere"
+        warn(f"{model}: {names} not set in the environment; {hint}")
 
 
 def check_options(

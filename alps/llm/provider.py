@@ -120,7 +120,9 @@ async def draft(request: Request[Any], messages: list[dict[str, str]]) -> DraftR
     with suppress(_Drafted):
         await send(request, messages, stand_in=keep)
     if not drafts:
-        raise TransportError("its client sends no request", transient=False, unsent=True)
+        raise TransportError(
+            "litellm sends no HTTP request for this model", transient=False, unsent=True
+        )
     return drafts[0]
 
 

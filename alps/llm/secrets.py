@@ -211,7 +211,7 @@ def check_address(url: str) -> None:
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("an address starts with http:// or https://")
+        raise ValueError("an address must start with http:// or https://")
     instead = "put the key in the environment"
     if parts.username or parts.password or parts.query:
         raise ValueError(f"an address must not contain a user, password or query; {instead}")

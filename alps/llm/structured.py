@@ -154,8 +154,8 @@ class Ladder:
         asked = request.model, request.api_base
         if asked not in self._thinking:
             self._thinking.add(asked)
-            why = "reasoning used up the output budget"
-            self._tell(f"alps now sends {request.model} no output budget, because {why}")
+            why = "reasoning used up the previous limit"
+            self._tell(f"alps now asks {request.model} without an output limit, because {why}")
         return replace(request, longest=None)
 
     def _step_to(self, mode: Structured, model: str, api_base: str | None, why: str) -> None:

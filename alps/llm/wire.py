@@ -160,8 +160,7 @@ def check_answers(data: bytes | bytearray) -> None:
     for name in _ANSWERS if isinstance(row, dict) else ():
         answers = row.get(name)
         if isinstance(answers, list) and len(answers) > MOST_ANSWERS:
-            most = f"and may have {MOST_ANSWERS:,}"
-            raise Unreadable(f"it has {len(answers):,} {name}, {most}")
+            raise Unreadable(f"it has {len(answers):,} {name}, more than {MOST_ANSWERS:,}")
 
 
 def _whole(response: Any, data: bytes, exchange: Exchange) -> Any:

@@ -139,7 +139,7 @@ def _complaint(
     if failed + unscored <= most * n:
         return None
     counts = [f"{failed} of {n} predictions failed"] if failed else []
-    counts += [f"{unscored} of {n} are unscored"] if unscored else []
+    counts += [f"{unscored} of {n} {'is' if unscored == 1 else 'are'} unscored"] if unscored else []
     account = f"{', '.join(counts)}: more than max_failures={100 * most:g}%"
     logs = [folder / name for name in (TRACEBACKS, STDERR) if (folder / name).is_file()]
     more = f" (more in {logs[0]})" if logs else ""

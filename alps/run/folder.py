@@ -220,7 +220,7 @@ def repeating(folder: Path) -> list[str]:
     return [
         f"alps run config={folder / CONFIG} out=ELSEWHERE repeats this run; settings on "
         "the command line take precedence.",
-        "Paths are relative to the folder in which the run started, and keys come from the "
+        "Paths are relative to the folder in which the run started, and API keys come from the "
         "environment.",
     ]
 

@@ -73,7 +73,9 @@ class RunFolder:
             fault = f"'{name}'{inside}: {first['msg']}"
             if first["type"] == "missing":
                 fault = f"{SUMMARY} lacks '{name}'; to write it, repeat the same alps run"
-            raise RunFolderError(f"{self.folder}: not a run of this alps: {fault}") from error
+            raise RunFolderError(
+                f"{self.folder}: not a run of this alps version: {fault}"
+            ) from error
 
     @property
     def finished(self) -> Summary:
@@ -167,7 +169,7 @@ class RunFolder:
                 tasks[track] = stand_in(",".join(closed), track, recorded.get(track))
             else:
                 where = self.folder / MANIFEST
-                raise RunFolderError(f"{where}: its settings name no task '{track}'")
+                raise RunFolderError(f"{where}: its settings do not include the task '{track}'")
         return tasks
 
     @property
@@ -430,7 +432,7 @@ def _track_data(run: RunFolder, track: str) -> TrackData:
         return TrackData(task, split.track(task.place), limit)
     if not isinstance(split, Split):
         raise UsageError(
-            f"{run.folder}: alps builds pools only from a data folder, but this run names the hub"
+            f"{run.folder}: alps builds pools only from a data folder, but this run used data=hub"
         )
     return TrackData(task, PoolSource(split, seed=pools.seed), limit)
 

@@ -109,7 +109,8 @@ class Progress:
         silent, under_way = self.totals.silent_for(), self.totals.under_way
         if silent is None or silent < min(_A_WHILE, period() or _A_WHILE):
             return ""
-        asked = f"{under_way:,} under way" if under_way else "trying again"
+        requests = "request" if under_way == 1 else "requests"
+        asked = f"{under_way:,} {requests} pending" if under_way else "retrying"
         return f"no answer for {in_words(silent)}, {asked}"
 
 

@@ -202,7 +202,8 @@ class RecordScores:
             metric: What the curve is of; what is no mean has no area.
         """
         if not metric.is_mean:
-            return Estimate(None, None, None, self.scored, "only a mean over records has an area")
+            reason = "the area is defined only for a mean over records"
+            return Estimate(None, None, None, self.scored, reason)
         places, _, clusters = self._by_place(metric.name)
         rows = [board._by_place(metric.name)[:2] for board in (self, *others)]
         shared = reduce(np.intersect1d, [at for at, _ in rows])

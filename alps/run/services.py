@@ -369,10 +369,10 @@ def check_names(
         _check_compares(settings, tasks)
     if generate and settings.scoring != "alps" and settings.extras != "none":
         raise UsageError(
-            f"extras={settings.extras}: scoring={settings.scoring} uses no judge; leave it out"
+            f"extras={settings.extras}: scoring={settings.scoring} uses no judge; leave out extras="
         )
     if settings.scoring != "alps" and not is_embedded_judge(settings.judge):
-        why = f"scoring={settings.scoring} uses no judge; leave it out, or give recorded:FILE"
+        why = f"scoring={settings.scoring} uses no judge; leave out judge=, or set recorded:FILE"
         raise UsageError(f"judge={settings.judge}: {why}")
     check_judge(settings, keys=keys)
 

@@ -222,7 +222,7 @@ def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
         forgotten = "judge" not in settings.model_fields_set
         why = f"judge={settings.judge} is not a litellm model"
         if forgotten:
-            why = f"judge= is missing, so {settings.judge} judges"
+            why = f"judge= is missing, so the judge is {settings.judge}"
         _refuse(settings, OF_THE_JUDGE, why)
         if isinstance(settings, JudgeSettings) and _is_unchecked_in_vain(settings, parts):
             raise UsageError(f"judge_check=no would change nothing: {why}; leave it out")
@@ -369,7 +369,7 @@ def _added(settings: AskSettings, who: str, prefix: str) -> dict[str, Any]:
     ):
         variable, address = elsewhere
         added[f"{prefix}api_base"] = address
-        say_once(f"requests to {model} go to {urlsplit(address).netloc} ({variable})")
+        say_once(f"requests to {model} go to {urlsplit(address).netloc} (set by {variable})")
     extra = getattr(settings, f"{prefix}request") or {}
     if "api_version" not in extra and (version := version_from_environment(model)) is not None:
         added[f"{prefix}request"] = {**extra, "api_version": version}
@@ -440,7 +440,9 @@ def _check_ids(path: Path, tracks: Sequence[TrackData]) -> None:
         others.append(name)
     if others:
         theirs = dict.fromkeys(name for names in known.values() for name in names)
-        what = f"the data has none of these {len(others):,} ids; in the file: {_some(others)}; "
+        what = (
+            f"the data has none of the file's ids ({len(others):,}); in the file: {_some(others)}; "
+        )
         file = path / "predictions.jsonl" if path.is_dir() else path
         what += f"in the data: {_some(list(theirs))}"
         raise DataError(what, path=file, field="benchmark_id")

@@ -234,7 +234,7 @@ class RunData:
         records = self._records_of_sessions()
         if len(records) < count:
             raise UsageError(
-                f"shard={number}/{count}: the data has {len(records)} sessions; use fewer shards"
+                f"shard={number}/{count}: more shards than sessions ({len(records)}); use fewer"
             )
         dealt = sorted(records, key=lambda name: hashlib.sha256(name.encode()).digest())
         own = dealt[number - 1 :: count]
@@ -368,9 +368,7 @@ def _find_track(
     """Find the records of a track; pools are built where the data hold none of this size."""
     limit = settings.limit
     if task.by_memory.required and not keeps_memories(options_of(settings).memory):
-        raise UsageError(
-            f"task={task.name}: only for memory systems; name one, such as model=memory:bm25"
-        )
+        raise UsageError(f"task={task.name}: needs a memory system, such as model=memory:bm25")
     if task.data.open_records is not None:
         records = task.data.open_records(settings.data, options_of(settings))
         return TrackData(task.under(records.conditions), records, limit)
@@ -426,5 +424,5 @@ def _changed(folder: Path, manifest: Manifest, settings: RunSettings) -> RunFold
     seed = manifest.settings.get("seed")
     drawn = " (the run drew its pools with another seed=)" if settings.seed != seed else ""
     return RunFolderError(
-        f"data={settings.data}: not the data of {folder}, because the hash differs{drawn}"
+        f"data={settings.data}: not the data of {folder}; the hashes differ{drawn}"
     )

@@ -65,7 +65,7 @@ def score_again(
     predictions = predictions_of(source)
     session = session_beside(source, settings, data, predictions.sha256)
     told = [f"The judge named below scored the predictions of {source}."]
-    other = ["These settings do not repeat the scoring: none names the prompt of `alps judges`."]
+    other = ["These settings do not repeat the scoring: no setting holds the judge prompt used."]
     told += other if asked_as is not None else repeating(session.folder)
     return _carry_out(session, predictions=predictions, asked_as=asked_as or AS_EVER, told=told)
 

@@ -221,7 +221,7 @@ def _floor(plan: RunPlan, task: Task, outcome: Outcome, name: str) -> Floor:
     lead = leading_metric(task, judge, shown)
     if lead is None:
         headline = task.headline
-        reason = _beyond(headline, judge, task) or f"{name} ranks nothing"
+        reason = _beyond(headline, judge, task) or f"{name} returns no ranking"
         scores = {headline.name: _unscored(reason)}
         return Floor(judge=judge.name, lead=headline.name, scores=scores)
     scores = {metric.name: Score(**floor.estimate(metric).row) for metric in shown}
@@ -393,6 +393,6 @@ def standardise(
 
     estimate = resampled_statistic(np.stack(columns, axis=1), clusters, statistic)
     if estimate.n < FEWEST and estimate.low is not None:
-        reason = f"{estimate.n} records are too few for a standardised interval"
+        reason = f"too few records for a standardised interval ({estimate.n})"
         return Estimate(estimate.value, None, None, estimate.n, reason)
     return estimate

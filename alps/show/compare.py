@@ -378,7 +378,7 @@ def _notes(
         versions[letter] = run.manifest.alps
         alone = [name for name in run.scored_tracks if name not in {*shared, *left_out}]
         if alone:
-            yield f"Left out of {letter}, because other runs lack them: {names(alone)}"
+            yield f"Left out of {letter} (not in all runs): {names(alone)}"
     # A note and no refusal: a new version may be the very thing that is compared.
     if len(set(versions.values())) > 1:
         each = ", ".join(f"{letter} {version}" for letter, version in versions.items())
@@ -387,7 +387,7 @@ def _notes(
     for track, reason in left_out.items():
         reasons.setdefault(reason if named else f"{track} {reason}", []).append(track)
     for tracks in reasons.values():
-        yield f"Left out, {names(tracks)}: {left_out[tracks[0]]}"
+        yield f"Left out: {names(tracks)} ({left_out[tracks[0]]})"
 
 
 def _known(run: RunFolder) -> Iterator[str]:
@@ -426,7 +426,7 @@ def _compare_track(
     for part in parts:
         withheld |= part.withheld(runs, track)
     for pair, reason in withheld.items():
-        notes.append(f"No difference between {' and '.join(pair)}: {reason}")
+        notes.append(f"{' and '.join(pair)} are not compared: {reason}")
     metrics = []
     for metric in chosen:
         columns = {letter: metric_values(rows, metric) for letter, rows in records.items()}

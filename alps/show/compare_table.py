@@ -88,7 +88,7 @@ def _of_two(track: TrackComparison, lead: MetricComparison, names: Mapping[str, 
     contrast, title = lead.contrasts[0], metric_title(lead.metric)
     difference = contrast.difference.estimate
     if difference.value is None:
-        return f"no difference in {title}: {difference.reason or 'no record has both scores'}"
+        return f"{title} not compared: {difference.reason or 'no record has both scores'}"
     shown = signed(abs(difference.value))
     if not shown.startswith("+"):
         return f"{' and '.join(names.values())} score the same ({title})"
@@ -113,7 +113,7 @@ def _of_many(tracks: Sequence[TrackComparison], names: Mapping[str, str]) -> str
             doubted = doubted or contrast.doubted
     said = [f"{names[letter]} on {count}" for letter, count in better.items()]
     doubt = ", but the judge is not calibrated" if doubted else ""
-    return f"Significantly better of {len(tracks)} tasks: {', '.join(said)}{doubt}"
+    return f"Significantly better: {', '.join(said)} of {len(tracks)} tasks{doubt}"
 
 
 def _certainty(contrast: Contrast) -> str:
@@ -309,8 +309,8 @@ def _discordant(track: TrackComparison) -> Iterator[Line]:
         contrast = metric.contrasts[0]
         if (test := contrast.mcnemar) is None or not (test.first_only or test.second_only):
             continue
-        counts = f"{test.first_only} only in {contrast.first}"
-        counts += f", {test.second_only} only in {contrast.second}"
+        counts = counted(test.first_only, "record scores", "records score")
+        counts += f" 1 only in {contrast.first}, {test.second_only:,} only in {contrast.second}"
         # Of records that belong together its p is none.
         exact = f"; exact McNemar p {p_value(test.p)}" if contrast.exact else ""
         if metric.metric.inference.sign_test and not contrast.exact:
@@ -371,9 +371,9 @@ def _account(sides: Sequence[ComparedRun], track: TrackComparison) -> str:
         return _ALL_SHARED
     parts = []
     for side, count in zip(sides, track.counts, strict=True):
-        part = f"{count.left_out:,} of {side.letter}'s {count.scored:,} scored"
+        part = f"{count.left_out:,} of {side.letter}'s {counted(count.scored, 'scored record')}"
         if count.asked > count.scored:
-            part += f", {count.asked - count.scored:,} unscored"
+            part += f" and {counted(count.asked - count.scored, 'unscored record')}"
         parts.append(part)
     return f"Left out: {'; '.join(parts)}."
 
@@ -389,7 +389,7 @@ def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
             yield f"No interval: {reason}."
     if whole:
         if any(contrast.difference.estimate.method for contrast in contrasts):
-            yield f"For few large sessions, this method computes the intervals: {RESAMPLED}."
+            yield f"Intervals from few large sessions use this method: {RESAMPLED}."
         more = [one.explanation for track in comparison.tracks for one in track.more]
         yield from dict.fromkeys(filter(None, more))
         if comparison.diagnostics:

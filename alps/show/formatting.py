@@ -112,7 +112,7 @@ def spent(calls: Calls) -> str:
     # Providers bill these lower: without them the cost does not follow from the tokens.
     if calls.cached_tokens:
         share = calls.cached_tokens / calls.prompt_tokens
-        kept = f" ({share:.0%} of the prompts from the provider's cache)"
+        kept = f" ({share:.0%} from the provider's cache)"
     tokens = f"{calls.prompt_tokens:,} tokens in{kept}, {calls.completion_tokens:,} out"
     asked = f"{counted(calls.http, 'call')} ({calls.cached:,} more from the cache)"
     return f"{asked}, {tokens}, cost {cost}."
@@ -188,7 +188,7 @@ def _served_lines(role: str, rows: Sequence[ServedBy]) -> Iterator[str]:
         yield f"{MORE_THAN_ONE}{role} come from more than one model: {_listed(models)}."
     elif models:
         build = f", build {builds[0]}" if len(builds) == 1 else ""
-        yield f"Served model of {role}: {models[0]}{build}."
+        yield f"Model that served {role}: {models[0]}{build}."
     if len(builds) > 1:
         yield f"{MORE_THAN_ONE}{role} come from {len(builds)} model builds: {_listed(builds)}."
 

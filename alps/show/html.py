@@ -102,7 +102,7 @@ def refuse_other_file(path: Path) -> None:
     except OSError as error:
         raise UsageError(f"out={path}: {error.strerror or error}; name another file") from error
     if beginning and not all(mark in beginning for mark in _MARKS):
-        raise UsageError(f"out={path}: this file is not a report; choose another name")
+        raise UsageError(f"out={path}: this file exists and is not a report; choose another name")
 
 
 def write_page(page: str, path: Path) -> Path:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from alps.errors import UsageError, closest
 from alps.run.opened import AnswerKey
+from alps.show.formatting import counted
 from alps.tasks.registry import track_named, track_title
 from alps.text import whole_number
 
@@ -82,9 +83,13 @@ def _refusal(
         return UsageError(f"'{word}' begins an id in {tasks}; write {_either(begun)}")
     if begun:
         few = f"{', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
-        return UsageError(f"'{word}' begins {len(names)} ids of {where} ({few}); type more letters")
+        return UsageError(
+            f"'{word}' begins {len(names)} ids of {where} ({few}); type more of the id"
+        )
     if word.isdecimal():
-        return UsageError(f"{where} has {len(keys)} records; no record has number {word[:40]}")
+        return UsageError(
+            f"{where} has {counted(len(keys), 'record')}; no record has number {word[:40]}"
+        )
     ids = [key.id for key in keys]
     return UsageError(f"'{word[:200]}': no such record in {where}{closest(word, ids)}")
 

@@ -154,7 +154,9 @@ def open_finished(folders: Sequence[Path]) -> list[RunFolder]:
         for track in run.finished.tracks:
             if track not in run.tasks or run.tracks[track].sha256 is None:
                 lacking = f"no data of {track_title(track)}"
-                raise RunFolderError(f"{folder}: not a run of this alps ({lacking})")
+                raise RunFolderError(
+                    f"{folder}: not a run of this alps version ({lacking}); repeat the run"
+                )
         runs.append(run)
         seen.add(run.folder.resolve())
     return runs
@@ -291,7 +293,10 @@ def refuse_other_scoring(runs: Mapping[str, RunFolder], track: str) -> None:
         there = other.tasks[track].conditions.get("scoring", "alps")
         if here != there:
             ways = f"scoring={here} in {first.folder}, {there} in {other.folder}"
-            raise UsageError(f"scored differently: {track_title(track)} has {ways}")
+            raise UsageError(
+                f"scored differently: {track_title(track)} has {ways}; compare runs with the "
+                "same scoring="
+            )
     # A run whose scores no judge has a part in stands beside those of any judge.
     judged = [run for run in runs.values() if run.tasks[track].judged]
     for other in judged[1:]:
@@ -309,7 +314,8 @@ def _refuse_other_judge(first: RunFolder, other: RunFolder, track: str) -> None:
     judges = f"{own} ({first.folder}) and {others_own} ({other.folder})"
     raise UsageError(
         f"different judges: {track_title(track)} has fingerprint {judges}; "
-        f"{'; '.join(parts[:3]) or 'the rubrics differ'}; to judge one again, run alps score"
+        f"{'; '.join(parts[:3]) or 'the rubrics differ'}; to judge one of the runs again, "
+        "use alps score"
     )
 
 

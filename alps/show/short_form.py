@@ -405,7 +405,7 @@ def _no_scores(summary: Summary, metrics: Metrics, leads: Sequence[Headline]) ->
     if unrated:
         yield "Utilization needs an LLM judge: alps score RUN judge=PROVIDER/MODEL"
     for line, tasks in lacking.items():
-        yield line.format(f" of {', '.join(tasks)}" if len(leads) > 1 else "")
+        yield line.format(f" for {', '.join(tasks)}" if len(leads) > 1 else "")
     left_out: dict[str, list[str]] = {}
     for name, reason in summary.left_out.items():
         left_out.setdefault(reason, []).append(track_title(name))
@@ -494,7 +494,7 @@ def method_lines(tracks: Iterable[TrackSummary]) -> Iterator[str]:
         methods |= dict.fromkeys(score.method for score in all_scores(track) if score.method)
     for method in methods:
         what = "means over question types and for scores from few large sessions"
-        yield f"Intervals for {what} are computed with this method: {method}."
+        yield f"Intervals for {what} use this method: {method}."
 
 
 def all_scores(track: TrackSummary) -> Iterator[Score]:
@@ -512,7 +512,7 @@ def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
         yield "– means that there are too few sessions or records for an interval."
     if not (stratum := breakdown.standardised):
         return
-    yield f"The standardised score gives each {stratum} its share of the whole run in every row."
+    yield f"The standardised score of each row weights {stratum}s by their shares of the whole run."
     lacking = []
     for group in breakdown.groups:
         if group.lacking:

@@ -44,7 +44,7 @@ def mcnemar(first_only: int, second_only: int) -> McNemar:
         ValueError: If a count is negative.
     """
     if min(first_only, second_only) < 0:
-        raise ValueError(f"counts are not negative, got {first_only} and {second_only}")
+        raise ValueError(f"counts must not be negative, got {first_only} and {second_only}")
     discordant = first_only + second_only
     if not discordant:
         return McNemar(0, 0, None, 1.0)
@@ -192,7 +192,7 @@ def holm(ps: Sequence[float]) -> tuple[float, ...]:
         ValueError: If a p is not in [0, 1].
     """
     if any(not 0 <= p <= 1 for p in ps):
-        raise ValueError(f"p-values are in [0, 1], got {list(ps)}")
+        raise ValueError(f"p-values must be in [0, 1], got {list(ps)}")
     return tuple(holm_all(np.array(ps, dtype=np.float64)).tolist())
 
 

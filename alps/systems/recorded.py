@@ -47,7 +47,7 @@ class RecordedPredictions:
         """Return the recorded answer to `sample`; the file was read for its task."""
         name = sample.benchmark_id
         if name not in self._lines:
-            error = f"no row for it in {self._path.name}"
+            error = f"no row for this record in {self._path.name}"
             outcome: Outcome = "transport" if self._is_table else "empty"
             return Prediction(benchmark_id=name, track=task.track, outcome=outcome, error=error)
         return self._read(name, *self._lines[name])

@@ -94,8 +94,8 @@ def _refuse_variants(model: str, task: Task) -> None:
     if task.asking.variants is not None:
         ways = ", ".join(f"{name}={value}" for name, value in task.conditions.items())
         raise UsageError(
-            f"model={model}: the file has one answer per record, but the run asks several variants "
-            f"of each record ({ways}); leave out the setting that asks them"
+            f"model={model}: the file has one answer per record, but this run needs answers to "
+            f"several variants of each record ({ways}); leave out the setting that adds them"
         )
 
 

@@ -49,7 +49,7 @@ from alps.text import fold_loosely, letters
 # Fields that people write for readers, each by a word of `alps leaderboard submit`.
 WORDS_OF_PEOPLE = ("notes", "name", "org")
 _OTHER_NAME = "choose another name"
-RENAME = "submit it under the name of your system, as alps leaderboard submit does"
+RENAME = "use the name of your own system"
 _RESCORE = "write the review again with alps leaderboard rescore"
 _FLOOR = "floor/"
 _BASELINES = {"baseline", "baselines", "floor", "floors", "oracle", "ceiling"}
@@ -75,16 +75,16 @@ def read_card(folder: Path, findings: Findings) -> Submission | None:
     findings.checked["schema"] = f"{CARD}: format {card.format}; {size}"
     # Seconds, costs and tokens are what nothing recomputes; only the checksum guards them.
     if row.get("checksum") != checksum_of(row):
-        what = f"does not match: {CARD} was changed after packing, perhaps in seconds, costs or "
-        what += "tokens, which alps cannot recompute"
+        what = f"does not match the rest of {CARD}, so the file was changed after packing; times, "
+        what += "costs and token counts may be wrong, and alps cannot recompute them"
         findings.serious("checksum", "checksum", what, PACK_AGAIN)
     _check_about(folder, card, findings)
     for where, leak in leaks_of(row):
         if "key" in leak:
             way = "revoke the key, remove it from the run, and pack the run again"
-            findings.serious("leak", where, f"holds {leak}", way)
+            findings.serious("leak", where, f"contains {leak}", way)
         else:
-            findings.warn("leak", where, f"holds {leak}", "remove it and pack again")
+            findings.warn("leak", where, f"contains {leak}", "remove it and pack again")
     _check_runs(card, findings)
     return card
 
@@ -93,7 +93,10 @@ def _check_about(folder: Path, card: Submission, findings: Findings) -> None:
     own = folder.resolve().name
     if own != card.slug:
         findings.serious(
-            "slug", "slug", f"{card.slug}, but the folder is {shown(own)}", "rename the folder"
+            "slug",
+            "slug",
+            f"{card.slug}, but the folder is named {shown(own)}",
+            "rename the folder",
         )
     if card.submitted > date.today().isoformat():
         findings.warn("date", "submitted", f"{card.submitted} is in the future")
@@ -131,7 +134,7 @@ def _check_runs(card: Submission, findings: Findings) -> None:
     for name, track in card.tracks.items():
         idle.discard(track.run)
         if track.run >= len(card.runs):
-            what = f"{track.run}, but there are {len(card.runs)} runs"
+            what = f"{track.run}, but the last run on the card is runs.{len(card.runs) - 1}"
             findings.serious("run", f"tracks.{name}.run", what, "pack again")
     # A run without a track would add calls and costs that belong to nothing.
     if idle:
@@ -143,7 +146,7 @@ def _check_runs(card: Submission, findings: Findings) -> None:
             where, what = f"runs.{n}.settings.limit", "the run covers only a part of the split"
             findings.serious("limit", where, what, "run the whole split, without limit=")
         if run.data.name == SAMPLES and not run.data.public:
-            where, what = f"runs.{n}.data.public", "the samples are public"
+            where, what = f"runs.{n}.data.public", "false, but the samples are public"
             findings.serious("public", where, what, "pack again")
 
 
@@ -265,7 +268,7 @@ def check_review(
     if not path.is_symlink() and not path.exists():
         return None
     if in_change and not reviewed:
-        mend = "remove it (maintainers: reviewed=yes)"
+        mend = "remove it; maintainers keep it and set reviewed=yes"
         findings.serious("review", REVIEW, "only maintainers write this file", mend)
         return None
     review = _read_review(path, findings)
@@ -273,12 +276,12 @@ def check_review(
         return None
     named = dict.fromkeys((*review.tracks, *review.recomputed))
     if card is not None and (unknown := [name for name in named if name not in card.tracks]):
-        what = f"tasks missing on the card: {some_of(unknown)}"
+        what = f"reviews tasks that are missing from the card: {some_of(unknown)}"
         findings.serious("review", REVIEW, what, _RESCORE)
     if reviewed:
         return review
     # A review that lies in a clone is anybody's word: only who asks as a maintainer applies it.
-    what = f"this maintainer's review is not applied here: {review.status} on {review.date}"
+    what = f"alps applies this review ({review.status}, {review.date}) only with reviewed=yes"
     findings.note("review", REVIEW, what)
     return None
 
@@ -300,11 +303,11 @@ def check_refuted(card: Submission | None, review: Review | None, findings: Find
         return
     refuted = contradictions(card, review)
     for contradiction in refuted:
-        mend = "boards do not rank it until a maintainer has reviewed the verdicts"
+        mend = "boards do not rank this system until a maintainer has reviewed the verdicts"
         findings.serious("refuted", REVIEW, str(contradiction), mend)
     if review.status == REFUTED and not refuted:
         what = f"a maintainer refuted this submission on {review.date}"
-        findings.serious("refuted", REVIEW, what, "boards do not rank it")
+        findings.serious("refuted", REVIEW, what, "boards do not rank refuted systems")
 
 
 def check_judges(card: Submission, findings: Findings) -> None:
@@ -313,11 +316,15 @@ def check_judges(card: Submission, findings: Findings) -> None:
         parts = run.fingerprint
         printed, actual = run.judge.get("id"), fingerprint_id(parts)
         if printed != actual:
-            what = f"the card has {shown(str(printed), 20)}, but its parts give {actual}"
+            what = (
+                f"the card has {shown(str(printed), 20)}, but the judge's settings hash to {actual}"
+            )
             findings.serious("fingerprint", f"runs.{n}.judge.id", what, PACK_AGAIN)
         if not isinstance(parts.get("rubrics", {}), dict):
             where = f"runs.{n}.judge.rubrics"
-            findings.serious("fingerprint", where, "not the hashes of rubrics", PACK_AGAIN)
+            findings.serious(
+                "fingerprint", where, "must be an object with a hash for each rubric", PACK_AGAIN
+            )
 
 
 def check_identity(
@@ -326,7 +333,9 @@ def check_identity(
     """Compare a track's conditions and judge with the rest of the card."""
     judge = judge_of(track, run)
     if isinstance(judge, LexicalJudge) and run.fingerprint != judge.fingerprint:
-        what = f"named {judge.name}, but its fingerprint differs from that of this version"
+        what = (
+            f"named {judge.name}, but its fingerprint is not that of {judge.name} in this version"
+        )
         mend = "judge the run again with this version, or give the judge another name"
         findings.serious("identity", f"runs.{track.run}.judge", what, mend)
     # These decide the board that the track stands on.
@@ -349,7 +358,7 @@ def _check_judge_names(name: str, track: PublishedTrack, run: RunCard, findings:
         names[f"runs.{track.run}.settings.judge"] = asked
     for where, called in names.items():
         if called != kind and not (kind == "recorded" and called.startswith("recorded:")):
-            what = f"{shown(called)}, but the fingerprint is of {shown(kind)}"
+            what = f"{shown(called)}, but the fingerprint belongs to {shown(kind)}"
             findings.serious("identity", where, what, PACK_AGAIN)
 
 
@@ -378,7 +387,7 @@ def check_served(card: Submission, findings: Findings) -> None:
                 if len(names) > 1:
                     what = f"{role} by {shown(asked, 60)} come from {len(names)} {kind}: "
                     what += _listed(sorted(names))
-                    mend = "name a dated snapshot in model=, then repeat the run"
+                    mend = f"name a dated snapshot in {setting}=, then repeat the run"
                     findings.warn("served", f"{where}served.{purpose}", what, mend)
 
 
@@ -416,7 +425,7 @@ def check_judge_check(
     if not task.rubrics or values.count(None) == len(values):
         return
     if not run.judge_check:
-        what = f"judge {shown(track.judge)} was not checked on known items; boards show that"
+        what = f"judge {shown(track.judge)} was not checked on known items; boards show this"
         findings.warn(JUDGE_CHECK, where, what, "repeat the run without judge_check=no")
         return
     lacking = [one.name for one in task.rubrics if one.name not in run.judge_check]
@@ -426,7 +435,7 @@ def check_judge_check(
     check_shares(run.judge_check, where, findings)
     for metric in refused_metrics(task, judge_of(track, run)):
         if metric in track.scores and track.scores[metric].value is not None:
-            what = "the judge got too few known items right to give scores"
+            what = "the judge got too few known items right, so this metric must have no score"
             findings.serious(JUDGE_CHECK, f"tracks.{name}.scores.{metric}", what, PACK_AGAIN)
 
 
@@ -436,5 +445,5 @@ def check_shares(
     """Refuse shares of known items that nobody can have got right."""
     for rubric, share in checks.items():
         if not share.right <= share.n <= DRAWN:
-            what = f"{share.right} of {share.n} right, but alps shows a judge {DRAWN} items"
+            what = f"{share.right} of {share.n} right, but alps gives a judge {DRAWN} known items"
             findings.serious(JUDGE_CHECK, f"{where}.{shown(rubric, 40)}", what, PACK_AGAIN)

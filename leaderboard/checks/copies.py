@@ -96,7 +96,9 @@ def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
             if rival is not None and rival.data_sha256 == track.data_sha256:
                 rivals.append(entry)
         if rivals and (same := _copied_by(mine, rivals, name)):
-            what = f"the answers are identical or nearly identical to those of {some_of(same)}"
+            submissions = "submission" if len(same) == 1 else "submissions"
+            what = "the answers are identical or nearly identical to those of the "
+            what += f"{submissions} {some_of(same)}"
             mend = "explain in notes= where the answers come from; ranks and tests count copies as "
             mend += "one system"
             findings.warn("copy", f"{name}/predictions.jsonl", what, mend)
@@ -315,7 +317,7 @@ def _too_often_right(task: Task, right: Sequence[bool]) -> str:
         return ""
     odds = _odds(_chance(sum(right), total, best))
     reported = f"the best score of a model in the paper is {best:.3f} {odds}"
-    return f"{sum(right):,} of {total:,} choices are the gold; {reported}"
+    return f"{sum(right):,} of {total:,} choices match the gold; {reported}"
 
 
 @cache
@@ -340,10 +342,10 @@ def _copied(unit: str, compared: Sequence[Overlap]) -> str:
         return ""
     if same > COPIED * total:
         odds = _odds(_chance(same, total, REAL_NEAR))
-        return f"{same:,} of {total:,} {unit} are the gold, verbatim {odds}"
+        return f"{same:,} of {total:,} {unit} match the gold verbatim {odds}"
     if near > NEARLY_COPIED * total:
         odds = _odds(_chance(near, total, REAL_NEAR))
-        return f"{near:,} of {total:,} {unit} are the gold, nearly verbatim {odds}"
+        return f"{near:,} of {total:,} {unit} match the gold nearly verbatim {odds}"
     return ""
 
 
@@ -368,8 +370,8 @@ def _verbatim(compared: Sequence[Overlap]) -> str:
     odds = _chance(count, total, REAL_VERBATIM)
     if odds > ODDS or count <= MOST_VERBATIM * total:
         return ""
-    real = f"for seven real models it is at most {REAL_VERBATIM:.0%}"
-    what = f"{count:,} of {total:,} gold values are in the answers verbatim"
+    real = f"among seven real models, the share is at most {REAL_VERBATIM:.0%}"
+    what = f"the answers contain {count:,} of {total:,} gold values verbatim"
     return f"{what}; {real} {_odds(odds)}"
 
 
@@ -382,7 +384,7 @@ def _close(compared: Sequence[Overlap]) -> str:
         return ""
     what = f"{close:,} of {len(shares):,} answers contain most of the words that occur in the gold "
     what += "but not in the dialogue"
-    return f"{what}; for seven real models it is at most {REAL_CLOSE:.0%} {_odds(odds)}"
+    return f"{what}; among seven real models, the share is at most {REAL_CLOSE:.0%} {_odds(odds)}"
 
 
 def own_share(one: Overlap) -> float | None:
@@ -409,7 +411,7 @@ def _chance(count: int, total: int, rate: float) -> float:
 
 def _odds(chance: float) -> str:
     if chance <= 0:
-        return "(odds below 1 in 10^300)"
+        return "(chance of this result: below 1 in 10^300)"
     if chance > 1e-6:
-        return f"(odds 1 in {1 / chance:,.0f})"
-    return f"(odds 1 in 10^{-log10(chance):.0f})"
+        return f"(chance of this result: 1 in {1 / chance:,.0f})"
+    return f"(chance of this result: 1 in 10^{-log10(chance):.0f})"

@@ -26,6 +26,7 @@ from alps.leaderboard.submission import (
     only,
 )
 from alps.leaderboard.untrusted import LARGEST_CARD, LARGEST_FILE, MEBIBYTE, open_plain, shown
+from alps.show.formatting import counted
 from alps.tasks import board_tracks
 
 # Where submissions lie in the repository.
@@ -45,8 +46,8 @@ _KINDS = {
 }
 _MEMORY = re.compile(rf"{MEMORY_FOLDER}[0-9]{{1,2}}\Z")
 _ROW = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
-_ONLY = f"only {CARD} and TRACK/{{{','.join(STAGES)}}}.jsonl belong there: remove it"
-_BAD_NAME = "a name outside A–Z a–z 0–9 . _ -, or one that begins with a dot"
+_ONLY = "remove everything that alps leaderboard submit did not write"
+_BAD_NAME = "the name begins with a dot, or has a character other than A–Z a–z 0–9 . _ -"
 # Anything that begins with a hyphen would be an option of git.
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@^~-]{0,199}\Z")
 # The checkout is a stranger's: its configuration must start no helper, and reach no network.
@@ -64,7 +65,7 @@ def check_folder(folder: Path, findings: Findings) -> None:
         findings.serious("folder", shown(folder.name), reason, "name the folder of a submission")
         return
     if not stat.S_ISDIR(mode):
-        mend = "a submission is a plain folder: unpack it first"
+        mend = "name a plain folder; unpack an archive first"
         findings.serious("folder", shown(folder.name), f"{_kind(mode)}, not a folder", mend)
         return
     files = size = 0
@@ -74,7 +75,7 @@ def check_folder(folder: Path, findings: Findings) -> None:
             findings.serious("too_many_files", "the folder", f"more than {MOST_FILES} files", _ONLY)
             break
         size += _check_size(entry, where, findings)
-    findings.checked["files"] = f"{files} plain files, {size:,} bytes"
+    findings.checked["files"] = f"{counted(files, 'plain file')}, {counted(size, 'byte')}"
 
 
 def _walk(
@@ -94,7 +95,7 @@ def _walk(
                 yield from _walk(Path(entry.path), findings, (*inside, entry.name))
             else:
                 what = f"{_kind(mode)} where a folder should be"
-                findings.serious("kind", where, what, "make it a plain folder")
+                findings.serious("kind", where, what, "replace it with a plain folder")
         elif entry.name in expected:
             yield entry, where
         else:
@@ -132,16 +133,16 @@ def _check_size(entry: os.DirEntry[str], where: str, findings: Findings) -> int:
     status = entry.stat(follow_symlinks=False)
     if not stat.S_ISREG(status.st_mode):
         what = f"{_kind(status.st_mode)}, not a plain file"
-        findings.serious("kind", where, what, "put the file itself there")
+        findings.serious("kind", where, what, "replace it with the file itself")
         return 0
     # It would change with whatever goes by its other name, after it was checked.
     if status.st_nlink > 1:
         what = "a hard link: the file also has another name"
-        findings.serious("kind", where, what, "put a copy there")
+        findings.serious("kind", where, what, "replace it with a copy")
     most = LARGEST_CARD if entry.name in (CARD, REVIEW) else LARGEST_FILE
     if status.st_size > most:
-        what = f"{status.st_size:,} bytes; at most {most:,}"
-        findings.serious("size", where, what, "leave out raw texts and calls")
+        what = f"{status.st_size:,} bytes; the limit is {most:,} bytes"
+        findings.serious("size", where, what, "pack again without raw texts and calls (calls=no)")
     return status.st_size
 
 
@@ -166,7 +167,9 @@ def check_files(folder: Path, card: Submission, findings: Findings) -> None:
         _check_unnamed(folder / inside / BESIDE, memory.beside, findings)
     known = {memory_folder(memory) for memory in card.memory or ()}
     _check_unnamed(folder, known, findings, prefix=MEMORY_FOLDER)
-    findings.checked["hashes"] = f"{seen} files of {tracks} tasks: sha256, bytes and rows"
+    findings.checked["hashes"] = (
+        f"{counted(seen, 'file')} of {counted(tracks, 'task')}: sha256, bytes and rows"
+    )
 
 
 def _check_tracks(
@@ -235,8 +238,8 @@ def _check_hash(path: Path, where: str, printed: File, findings: Findings) -> No
     for name in ("bytes", "rows", "sha256"):
         before, now = getattr(printed, name), getattr(actual, name)
         if before != now:
-            what = f"printed {_short(before)}, found {_short(now)}: the file or the card has "
-            what += "changed since packing"
+            what = f"the card has {_short(before)}, but the file has {_short(now)}: one of them "
+            what += "has changed since packing"
             findings.serious("hash", f"{where}: {name}", what, PACK_AGAIN)
 
 
@@ -282,25 +285,28 @@ def check_changes(
         (inside if path.startswith(f"{change.own}/") else outside).append(path)
     if outside:
         names = some_of(map(shown, outside))
-        what = f"{len(outside):,} files outside the submission's folder changed: {names}"
+        files = counted(len(outside), "file")
+        what = f"{files} outside the submission's folder changed: {names}"
         mend = "change nothing outside your submission's folder"
         findings.serious("changes", "the change", what, mend)
     touched = [shown(path) for path in inside if not (reviewed and path == review)]
     if change.in_base and touched and continues != slug:
-        what = f"{some_of(touched)}: the submission is already in the base"
-        mend = "only the submitter may change it: a maintainer confirms the submitter with "
+        what = f"modifies {some_of(touched)} of a submission that is already in the base"
+        mend = (
+            "only its submitter may change a submission; a maintainer confirms the submitter with "
+        )
         mend += f"continues={shown(slug)}"
         findings.serious("changes", "the change", what, mend)
     _check_taken_away(folder, review in inside and not reviewed, findings)
-    against = shown(base or "the list given")
-    findings.checked["changes"] = f"{len(change.paths):,} changed files, compared with {against}"
+    against = f"compared with {shown(base)}" if base else "as listed in changed="
+    findings.checked["changes"] = f"{counted(len(change.paths), 'changed file')}, {against}"
     return bool(inside)
 
 
 def _check_taken_away(folder: Path, changed: bool, findings: Findings) -> None:
     # A submission that a maintainer refuted would be self-reported again without its review.
     if changed and not os.path.lexists(folder / REVIEW):
-        findings.serious("changes", REVIEW, "only maintainers remove reviews", "leave it unchanged")
+        findings.serious("changes", REVIEW, "only maintainers may remove a review", "restore it")
 
 
 def _change(
@@ -351,8 +357,8 @@ def _git(folder: Path, *words: str) -> str:
         check=False,
     )
     if done.returncode:
-        reason = done.stderr.decode(errors="replace").strip()[-120:] or "nothing"
-        raise ValueError(f"git says {reason}")
+        reason = done.stderr.decode(errors="replace").strip()[-120:] or "no error message"
+        raise ValueError(f"git failed: {reason}")
     return done.stdout.decode(errors="replace")
 
 

@@ -17,6 +17,7 @@ from alps.leaderboard.submission import Part, PublishedTrack, RunCard
 from alps.leaderboard.untrusted import Count, FingerprintId, faults_of, scan_rows, shown, texts_of
 from alps.llm.types import Structured
 from alps.schema import Outcome, Prediction
+from alps.show.formatting import counted
 from alps.tasks import Task
 
 # Characters; what a system says beyond that is no answer, and would only slow down who reads it.
@@ -215,11 +216,11 @@ def check_ids(name: str, rows: TrackRows, expected: Iterable[Key], findings: Fin
     for stage, of_stage in (("predictions", rows.predictions), ("scores", rows.scores)):
         where = f"{name}/{stage}.jsonl"
         if missing := _without(wanted, of_stage):
-            what = f"{len(missing):,} of {len(wanted):,} ids of the split are missing: "
+            what = f"lacks {len(missing):,} of the {len(wanted):,} ids of the split: "
             what += some_of(missing)
             findings.serious("missing_ids", where, what, "submit a run of the whole split")
         if extra := _without(of_stage, wanted):
-            what = f"{len(extra):,} ids are not in the split: {some_of(extra)}"
+            what = f"has {counted(len(extra), 'id')} outside the split: {some_of(extra)}"
             findings.serious("extra_ids", where, what, "submit a run of this split only")
 
 
@@ -240,10 +241,11 @@ def check_verdicts(
     verdicts = rows.verdicts or {}
     answered = rows.answers
     if stray := _without(verdicts, answered):
-        what = f"{len(stray):,} verdicts have no answer: {some_of(stray)}"
+        what = f"has {counted(len(stray), 'verdict')} without an answer: {some_of(stray)}"
         findings.serious("extra_ids", where, what, PACK_AGAIN)
     if others := [named(key) for key, row in verdicts.items() if row["judge"] not in allowed]:
-        what = f"{len(others):,} verdicts are not by the judge on the card: {some_of(others)}"
+        verdicts_of = counted(len(others), "verdict")
+        what = f"has {verdicts_of} by a judge other than the one on the card: {some_of(others)}"
         findings.serious("judge", where, what, PACK_AGAIN)
     for key, row in verdicts.items():
         if fault := _fault_of_verdict(row, task):
@@ -301,7 +303,7 @@ def _read_stage(
     except ValueError as error:
         findings.serious("file", where, str(error), PACK_AGAIN)
     if twice:
-        what = f"{len(twice):,} ids are repeated: {some_of(twice)}"
+        what = f"repeats {counted(len(twice), 'id')}: {some_of(twice)}"
         findings.serious("duplicate_ids", where, what, "keep one row per record")
     return rows
 
@@ -311,7 +313,7 @@ def _fault_of_row(row: Mapping[str, Any], stage: str, task: Task) -> str:
     try:
         ROWS[stage].model_validate(row)
         if stage != "calls" and row["track"] != task.track:
-            return f"a row of {shown(row['track'], 40)}"
+            return f"the row belongs to {shown(row['track'], 40)}"
         return _fault_of_prediction(row, task) if stage == "predictions" else ""
     except ValidationError as error:
         field, fault = faults_of(error)[0]
@@ -328,17 +330,17 @@ def _fault_of_prediction(row: Mapping[str, Any], task: Task) -> str:
     """
     outcome, prediction = row["outcome"], row.get("prediction")
     if (outcome == "ok") != (prediction is not None):
-        return f"outcome {outcome}, {'but' if prediction else 'and no'} prediction"
+        return f"outcome {outcome}, but {'no' if prediction is None else 'a'} prediction"
     if prediction is None:
         return ""
     items = prediction.get("memory_items")
     # Before anything looks at each of them.
     if isinstance(items, list) and len(items) > MOST_ITEMS:
-        return f"{len(items):,} memories; an answer has at most {MOST_ITEMS:,}"
+        return f"{len(items):,} memories; an answer may have at most {MOST_ITEMS:,}"
     task.stored.model_validate(prediction)
     size = sum(len(text) for text, _ in texts_of(prediction, keys=False))
     if size > LONGEST_ANSWER:
-        return f"{size:,} characters; an answer has at most {LONGEST_ANSWER:,}"
+        return f"{size:,} characters; an answer may have at most {LONGEST_ANSWER:,}"
     return ""
 
 
@@ -349,7 +351,7 @@ def _fault_of_marks(rating: Mapping[str, Any], task: Task) -> str:
         return ""
     if task.public.is_mark is not None:
         wrong = [name for name, mark in marks.items() if not task.public.is_mark(name, mark)]
-        return f"marks.{wrong[0]} is {marks[wrong[0]]}, which no rubric gives" if wrong else ""
+        return f"marks.{wrong[0]} is {marks[wrong[0]]}, which no rubric allows" if wrong else ""
     if not marks:
         return "the verdict has no marks"
     if set(marks) == {"met"}:
@@ -357,7 +359,7 @@ def _fault_of_marks(rating: Mapping[str, Any], task: Task) -> str:
     for by in map(rubric, GRADED):
         if set(by.marks) == set(marks):
             return _fault_of_grades(by, marks)
-    return f"marks of {', '.join(sorted(marks))}, which belong to no rubric"
+    return f"no rubric has exactly these marks: {', '.join(sorted(marks))}"
 
 
 def _fault_of_grades(by: Rubric, marks: Mapping[str, Any]) -> str:
@@ -375,7 +377,7 @@ def _too_much(gold: GoldTrack, sample: Any, answer: Mapping[str, Any]) -> str:
     compared = sum(len(memory.value) for memory in sample.gold)
     compared *= sum(len(item["value"]) for item in answer["memory_items"])
     if compared > MOST_COMPARED:
-        return f"{compared:,} comparisons of characters; at most {MOST_COMPARED:,}"
+        return f"scoring needs {compared:,} character comparisons; the limit is {MOST_COMPARED:,}"
     return ""
 
 
@@ -397,8 +399,9 @@ def _fault_of_pairs(pairs: Iterable[Mapping[str, Any]], n_gold: int, n_predicted
     for pair in pairs:
         ids = int(pair["gold"][1:]), int(pair["predicted"][1:])
         if ids[0] > n_gold or ids[1] > n_predicted:
-            known = f"{n_gold} gold and {n_predicted} predicted ones"
-            return f"a pair of {pair['gold']} and {pair['predicted']}, but there are {known}"
+            known = f"{counted(n_gold, 'gold memory', 'gold memories')} and "
+            known += counted(n_predicted, "predicted memory", "predicted memories")
+            return f"pairs {pair['gold']} with {pair['predicted']}, but the record has {known}"
         # Of a memory that is paired twice with another, one would count for two.
         if ids in seen:
             return f"{pair['gold']} and {pair['predicted']} are paired twice"
@@ -410,7 +413,7 @@ def _fault_of_support(support: Mapping[str, Any], n_predicted: int) -> str:
     numbers = [int(item["id"][1:]) for item in support["items"]]
     # One that stands twice would count twice.
     if len(numbers) != len(set(numbers)) or max(numbers, default=0) > n_predicted:
-        return f"support for {len(numbers):,} memories, but only {n_predicted} were predicted"
+        return "the support verdicts repeat a memory, or name a memory that was not predicted"
     return ""
 
 

@@ -12,6 +12,7 @@ from alps.leaderboard.untrusted import is_number, shown
 from alps.rows import Corrected
 from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
+from alps.show.formatting import counted
 from alps.tasks import Task
 
 # Sums of floats differ in their last digits from machine to machine.
@@ -21,7 +22,7 @@ _COUNTS = ("n", "scored", "unscored", "failed_predictions", "failed_judgements")
 SUMMARISED = ("task", *_COUNTS, "judge_fingerprint", "scores", "counts", "floors", "tokens_shown")
 # A larger share of answers without a score leaves out too much of the split.
 MOST_UNSCORED = 0.05
-_MEND = "only alps leaderboard submit may write the card: pack again"
+_MEND = "only alps leaderboard submit may write a submission: pack again"
 _ABSENT = object()
 # Trivial baselines that cards of earlier versions lack.
 _LATER = frozenset({"floor/excerpts"})
@@ -87,9 +88,9 @@ def check_silence(name: str, track: PublishedTrack, findings: Findings) -> None:
         if kind != NO_GOLD:
             failed[f"judge {kind}"] = n
     kinds = ", ".join(f"{shown(kind, 20)} {n:,}" for kind, n in failed.items())
-    most = f"at most {100 * MOST_UNSCORED:.0f} % may lack one"
-    what = f"{silent:,} of {track.n:,} answers have no score ({kinds}); {most}"
-    mend = "to retry them, repeat the same alps run"
+    most = f"at most {100 * MOST_UNSCORED:.0f} % of the answers may lack a score"
+    what = f"no score for {silent:,} of {track.n:,} answers ({kinds}); {most}"
+    mend = "to retry these answers, repeat the same alps run, then pack again"
     findings.serious("silence", f"tracks.{name}.unscored", what, mend)
 
 
@@ -113,8 +114,8 @@ def compare_rows(
     # One finding for all: whoever changes a metric changes every row.
     if wrong:
         key, (where, before, now) = min(wrong, key=lambda item: item[0])
-        what = f"{where} is {figure(before)}, but alps recomputed {figure(now)}; in total, "
-        what += f"{len(wrong):,} rows differ"
+        what = f"{where}: the file has {figure(before)}, but alps recomputed {figure(now)}; "
+        what += counted(len(wrong), "row differs", "rows differ")
         findings.serious("row_score", f"{name}/scores.jsonl: {named(key)}", what, _MEND)
 
 
@@ -128,7 +129,8 @@ def compare_verdicts(name: str, printed: Rows, again: Rows, findings: Findings) 
             wrong.append(key)
     if wrong:
         first = shown(min(wrong)[0], 40)
-        what = f"{len(wrong):,} verdicts differ from the built-in judge's; the first is on {first}"
+        what = counted(len(wrong), "verdict differs", "verdicts differ")
+        what += f" from the built-in judge's; the first is on {first}"
         mend = "submit the verdicts unchanged"
         findings.serious("verdict", f"{name}/verdicts.jsonl", what, mend)
 

@@ -89,7 +89,8 @@ def _check_leaks(where: str, rows: Rows, findings: Findings) -> None:
         if leak := leak_in_answer(_text(row)):
             leaks.append((named(key), leak))
     if leaks:
-        what = f"{len(leaks):,} rows contain {leaks[0][1]}; the first is {leaks[0][0]}"
+        rows_of = counted(len(leaks), "row")
+        what = f"{rows_of} with {leaks[0][1]}; the first is {leaks[0][0]}"
         findings.warn("leak", where, what, "remove this text and pack again")
 
 
@@ -104,8 +105,9 @@ def _check_ranked(where: str, scores: Rows, findings: Findings) -> None:
         if row["stage"] == "score":
             ranked.append(bool((row.get("counts") or {}).get("ranked")))
     if any(ranked) and not all(ranked):
-        what = f"only {sum(ranked):,} of {len(ranked):,} answers have a ranking; recall@5, "
-        what += "recall@10 and MRR cover only these answers"
+        have = "has" if sum(ranked) == 1 else "have"
+        what = f"only {sum(ranked):,} of {len(ranked):,} answers {have} a ranking; recall@5, "
+        what += "recall@10 and MRR cover only answers with a ranking"
         findings.warn("ranked", where, what, "return a ranking for every record or for none")
 
 
@@ -118,7 +120,7 @@ def _check_constant(
     gist, count = counts.most_common(1)[0]
     if count > CONSTANT * len(answers):
         what = f"{count:,} of {len(answers):,} answers are the same apart from digits: "
-        what += f"{shown(gist) or 'nothing'}"
+        what += f"“{shown(gist)}”" if gist else "all are empty"
         findings.warn("constant", where, what)
 
 
@@ -137,16 +139,19 @@ def _check_texts(where: str, task: Task, texts: Mapping[str, str], findings: Fin
     """Flag texts that are too long, addressed to a judge or a browser, or hidden."""
     longest = task.public.longest
     if long := [name for name, text in texts.items() if len(text) > longest]:
-        most = f"up to {max(map(len, texts.values())):,} characters, more than {longest:,}"
+        most = f"up to {max(map(len, texts.values())):,} characters (limit {longest:,})"
         what = f"{counted(len(long), 'answer')} with {most}: {some_of(long)}"
         findings.warn("length", where, what)
     for code, fault, pattern in (
-        ("injection", "address the judge", _INJECTION),
-        ("hidden", "contain invisible characters", _HIDDEN),
+        ("injection", "text that addresses the judge", _INJECTION),
+        ("hidden", "invisible characters", _HIDDEN),
     ):
         if hits := _hits(pattern, texts):
             words = shown(next(iter(hits.values())))
-            what = f"{len(hits):,} answers {fault}: {some_of(hits)}; the first contains “{words}”"
+            what = (
+                f"{counted(len(hits), 'answer')} with {fault}: {some_of(hits)}; the first contains "
+            )
+            what += f"“{words}”"
             findings.warn(code, where, what)
     if markup := _hits(_MARKUP, texts):
         what = f"{counted(len(markup), 'answer')} with markup, which boards show as text: "
@@ -172,7 +177,7 @@ def check_baseline(
         return
     unchecked = f"{name}: whether these are the answers of {shown(model)}"
     if gold is None:
-        findings.unchecked.append(f"{unchecked}, because the records are not here")
+        findings.unchecked.append(f"{unchecked}, because alps does not have the records")
         return
     try:
         system = as_run(model, gold)
@@ -180,7 +185,7 @@ def check_baseline(
         if is_baseline(card):
             findings.serious("baseline", f"{name}: system.model", shown(str(error), 160), RENAME)
         else:
-            findings.unchecked.append(f"{unchecked}; it cannot run here")
+            findings.unchecked.append(f"{unchecked}, because this system cannot run here")
         return
     try:
         other = [named(key) for key in differing(system, gold, rows)]

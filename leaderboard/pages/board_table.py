@@ -35,10 +35,10 @@ KINDS = {
     "memory": "memory system",
     "retriever": "retriever",
     "rules": "rules",
-    "floor": "floor",
+    "floor": "trivial baseline",
     "program": "program",
     "python": "Python class",
-    "recorded": "recorded",
+    "recorded": "recorded answers",
 }
 # A score that is its submitter's word alone, and one that a maintainer's judge did not reproduce.
 NOT_RECOMPUTED = Markup('<small class="unproven">not recomputed</small>')
@@ -274,7 +274,7 @@ def noted(board: Board, row: RankedSystem, cell: Markup) -> Markup:
     metric = board.metric.name
     counted = row.counted(metric)
     if counted.pointer != row.lead(metric)["value"].pointer:
-        note = '{} <small class="of">counted as {}, with missing responses as wrong</small>'
+        note = '{} <small class="of">ranked as {}, because missing responses count as wrong</small>'
         cell = Markup(note).format(cell, figure(counted))
     if (below := below_baseline(board, row)) is not None:
         name, apart = below
@@ -380,7 +380,7 @@ def corrected(
     """
     by_audits, row = audit["scores"][metric.name], score["corrected"]
     if by_audits and not drawn:
-        return Markup('<span class="nothing">audit hidden: not drawn by a maintainer</span>')
+        return Markup('<span class="nothing">audit hidden: no maintainer drew its records</span>')
     if by_audits["value"]:
         by, judge = '{} <small class="of">{} audits by {}{}</small>', str(audit["judge"].value)
         known = "" if judge == PEOPLE else _known_items(judge, audit["judge_check"], task)
@@ -485,7 +485,9 @@ def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -
     one, other = map(foreign, row.names)
     name = Markup("{} and {}<small>{} sessions").format(one, other, figure(row.sessions, whole))
     if row.verbatim is not None:
-        anchored = '; <span class="badge poor">anchored</span> {} and {} of items are from a draft'
+        anchored = (
+            '; <span class="badge poor">anchored</span> shares of items from a draft: {} and {}'
+        )
         name += Markup(anchored).format(*map(figure, row.verbatim))
         if row.without is not None:
             name += Markup("; agreement on the other items {}").format(figure(row.without))

@@ -285,7 +285,7 @@ def _cost_chart(board: Board, measure: Measure, points: Sequence[_Point]) -> Cos
         score = figure(point.row.lead(board.metric.name)["value"])
         named.append((mark, point.row.system, score, measure.figure(point.row, board)))
     heading = board.task.heading
-    label = f"{heading}: score against {measure.name}, of {len(points)} systems"
+    label = f"{heading}: score against {measure.name} for {len(points)} systems"
     drawn = drawing(parts, style="plane cost", label=label, width=_WIDTH, height=_HEIGHT)
     return CostChart(board, measure.name, drawn, named, len(points) > len(named))
 

@@ -118,7 +118,7 @@ class BoardView:
         # A seed alone would say nothing: pools of another seed are other distractors.
         pools = conditions.pop("pools", {})
         words = [f"{name} {value}" for name, value in conditions.items()]
-        words += [f"pools by seed {pools['seed']}"] if "seed" in pools else []
+        words += [f"pools drawn with seed {pools['seed']}"] if "seed" in pools else []
         return ", ".join(words)
 
     @property

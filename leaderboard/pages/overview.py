@@ -241,7 +241,9 @@ def _cell(board: Board, row: RankedSystem, column: TaskColumn) -> Markup:
         return Markup('<small class="unproven">not admitted</small>')
     cell = _score(row.lead(board.metric.name))
     if board is not column.board:
-        cell += Markup(" <small>by {}</small>").format(foreign(str(row.track["judge"].value)))
+        cell += Markup(" <small>judged by {}</small>").format(
+            foreign(str(row.track["judge"].value))
+        )
     if row.rank is not None:
         rank = computed(row.rank.best, "rank", board.id, row.system.slug, written=str(row.rank))
         cell += Markup(' <span class="place">rank {}</span>').format(rank)
@@ -423,7 +425,7 @@ def _reference_rows(
         first, name = here["figures"][0], reference_name(row)
         if row.anchored is not None:
             shares = here["anchored"]["verbatim"]
-            told = "<small>{} and {} of their items come from the draft</small>"
+            told = "<small>shares of their items from the draft: {} and {}</small>"
             name += Markup(told).format(figure(shares[0]), figure(shares[1]))
         drawn = score_whisker(first, axis_of(lead), "reported") if first else Markup()
         cells = [name, figure(first["value"]), bounds(first), drawn, figure(first["n"], whole)]

@@ -237,7 +237,7 @@ def _memories(
     for n, item in enumerate(_items(row), start=1):
         related = related_to.get(f"p{n}", ())
         action = f"<small>{shown_text(item['action'])}</small> " if item.get("action") else ""
-        matched = " ".join(related) or '<small class="muted">matches no gold</small>'
+        matched = " ".join(related) or '<small class="muted">matches no gold memory</small>'
         lines.append(f"<li>{action}{shown_text(item.get('value'))} {matched}</li>")
     missed = []
     for n in range(1, len(record.sample.gold or ()) + 1):
@@ -308,7 +308,7 @@ def _response(
         return body
     marks = verdict.row.get("marks")
     if not isinstance(marks, dict):
-        return f'{body}<p class="note">Not rated: this judge cannot rate answers by a rubric.</p>'
+        return f'{body}<p class="note">Not rated: the judge gave no marks for this answer.</p>'
     root = FilePlace(f"{system.slug}/{task.track}/verdicts.jsonl", f"/{verdict.line}", verdict.row)
     for name in marks:
         mark = root["marks"][name]

@@ -71,7 +71,7 @@ BREAKDOWNS = (
             DELETED: "deleted on request",
             SUPERSEDED: "superseded",
             CONTEXT: "not for this context",
-            OTHER_USER: "another user's",
+            OTHER_USER: "of another user",
         },
     ),
 )
@@ -191,7 +191,7 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
     for place, turn in enumerate(sample.told):
         if any(gives(turn.text, fact) for fact in facts):
             shown.append(place)
-    parts.append(Dialogue("Told", sample.told, folded=True, shown=tuple(shown)))
+    parts.append(Dialogue("Ingested sessions", sample.told, folded=True, shown=tuple(shown)))
     returned = record.answer.get("hits") or [()] * len(sample.gold)
     for search, expected, texts in zip(sample.searches, sample.gold, returned, strict=True):
         sides = [Side(f"h{n}", text, _marks(text, expected)) for n, text in enumerate(texts, 1)]

@@ -12,7 +12,7 @@
 | `equal-options` | serious, warning | two options are one text (serious: one of them the gold) |
 | `unreadable-row` | serious | a row that no run reads |
 | `duplicate-question` | warning | a persona is asked the same again: rows depend on each other |
-| `duplicate-message` | note | personas get identical questions |
+| `duplicate-message` | note | several personas get the same question |
 
 A leak is a rule that finds the gold more often than a blind guess does: exact one-sided binomial
 test, as in `audit_findings.above_chance`, which takes rows for independent. It is serious from a
@@ -172,7 +172,7 @@ class _SizeAudit:
                 detail = "a persona gets the same question again, so rows are not independent"
                 self._find("duplicate-question", "warning", detail, question, message)
             elif message in said:
-                detail = "personas get identical questions"
+                detail = "several personas get the same question"
                 self._find("duplicate-message", "note", detail, question, message)
             asked.add(key)
             said.add(message)
@@ -191,7 +191,7 @@ class _SizeAudit:
         for kind, questions in groups.items():
             counts = Counter(question.gold for question in questions)
             letter = max(counts, key=lambda place: (counts[place], -place), default=0)
-            what = f"the gold is ({LETTERS[letter]}) in {kind}"
+            what = f"the gold is option ({LETTERS[letter]}) in {kind}"
             tried = len(LETTERS) * len(groups)
             yield from self._leak(_Rule("letter-leak", what, _always(letter), tried), questions)
 

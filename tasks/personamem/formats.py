@@ -457,7 +457,7 @@ LIKELIHOOD_METRICS = (
     ),
     Metric(
         "margin",
-        "mean margin, nats a token",
+        "mean margin, nats per token",
         judged=False,
         optional=True,
         inference=Inference(resampled=True),

@@ -208,7 +208,7 @@ def _check(message: Any, history: str, place: int) -> None:
             raise ValueError(f"{history}[{place}].{name}: expected a text")
     if message["role"] not in ROLES:
         shown = f"{history}[{place}].role: '{message['role'][:20]}'"
-        raise ValueError(f"{shown} is none of {', '.join(ROLES)}")
+        raise ValueError(f"{shown} is not one of {', '.join(ROLES)}")
 
 
 def _skip(text: str, at: int) -> int:

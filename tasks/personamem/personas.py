@@ -291,8 +291,8 @@ def sample_set(size: str) -> Path:
     folder = cache_folder()
     if folder is None or not can_be_kept(folder / "personamem"):
         raise UsageError(
-            "data=samples: alps generates PersonaMem's questions into the cache folder, but has "
-            "none; set ALPS_CACHE to a folder, or run alps data personas out=FOLDER and give "
+            "data=samples: alps generates PersonaMem's questions and needs a cache folder for "
+            "them; set ALPS_CACHE to a folder, or run alps data personas out=FOLDER and give "
             "data=FOLDER"
         )
     kept = folder / "personamem" / f"samples-{size}-{VERSION}"

@@ -79,12 +79,14 @@ def check_results(path: Path, questions: Sequence[PersonaQuestion]) -> tuple[str
     for line, row in table.rows:
         if row[_ID] not in known:
             which = f"'{row[_ID][:_SHOWN]}' is not a question of the data"
-            count = f"{len(strange)} of {len(table.rows)} rows have other ids"
-            raise DataError(f"{which} ({count}; another size=?)", path=path, line=line, field=_ID)
+            count = f"rows with unknown ids: {len(strange)} of {len(table.rows)}"
+            raise DataError(f"{which} ({count}; is size= right?)", path=path, line=line, field=_ID)
         _check_row(row, known[row[_ID]], path, line)
     missing = len(known) - len({row[_ID] for _, row in table.rows})
-    lacking = f"{missing:,} of {len(known):,} questions have no row and no response, so they are "
-    lines = (f"{lacking}unscored, as in the published figures",) if missing else ()
+    lacking = (
+        f"questions without a row: {missing:,} of {len(known):,}; they are unscored, as in the "
+    )
+    lines = (f"{lacking}published results",) if missing else ()
     return table.oddities + lines
 
 
@@ -139,7 +141,7 @@ def _read_table(path: Path) -> _Table:
         if header.count(name) > 1
     ]
     if again:
-        oddities.append(f"the header is repeated {again} times; the repeats are left out")
+        oddities.append(f"repeated header rows, left out: {again}")
     return _Table(path, tuple(header), tuple(rows), tuple(oddities))
 
 

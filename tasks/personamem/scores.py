@@ -42,7 +42,7 @@ PAPER = {
 
 ERRORS = {
     "superseded": "an outdated preference or reason",
-    "order": "the preferences in a wrong order",
+    "order": "the preferences in the wrong order",
     "other_topic": "a statement about another topic",
     "disliked": "something tried and disliked",
     "known": "not new: the user mentioned it",
@@ -62,8 +62,8 @@ ERRORS = {
 _SESSIONS = (*range(1, 11), 20, 40, 60)
 _THOUSANDS = (4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 96, 128, 256, 512, 1_024)
 _CONFOUNDED = (
-    "distance is confounded with type: without any history, where nothing can be forgotten, "
-    "published answers fall from .83 to .32 over sessions"
+    "distance is confounded with question type: even without a history, where nothing can be "
+    "forgotten, the accuracy of published answers falls from .83 to .32 as the distance grows"
 )
 
 
@@ -98,7 +98,7 @@ def _in_order(bins: dict[int, str]) -> dict[str, str]:
 
 
 BREAKDOWNS = (
-    Breakdown("type", "By type (in the data, in the paper)", "accuracy", PAPER),
+    Breakdown("type", "By type (name in the data, name in the paper)", "accuracy", PAPER),
     Breakdown("topic", "By topic", "accuracy"),
     Breakdown(
         "sessions",
@@ -216,7 +216,7 @@ TYPES = {
     "recall_user_shared_facts": "latest preference acknowledged",
     "recalling_facts_mentioned_by_the_user": "fact recalled",
     "track_full_preference_evolution": "evolution of a preference",
-    "recalling_the_reasons_behind_previous_updates": "reason of a change",
+    "recalling_the_reasons_behind_previous_updates": "reason for a change",
     NEW_IDEAS: "new idea",
     "generalizing_to_new_scenarios": "new scenario",
     "provide_preference_aligned_recommendations": "recommendation",

@@ -133,7 +133,7 @@ def _history_around(sample: ChoiceSample, position: int | None) -> Iterator[Part
         return
     turns = sample.files.history(question)
     if position is None:
-        first, title = max(0, len(turns) - LAST_TURNS), "History, its last turns"
+        first, title = max(0, len(turns) - LAST_TURNS), "History, last turns"
         yield Dialogue(title, turns, folded=True, shown=tuple(range(first, len(turns))))
         return
     around = range(max(0, position - _BEFORE), min(len(turns), position + 1 + _AFTER))
@@ -171,7 +171,7 @@ def _answers(record: AnsweredRecord) -> Iterator[tuple[str, str]]:
         means = [
             f"{letter} {row['mean']:.3f}" for letter, row in zip(LETTERS, logprobs, strict=True)
         ]
-        yield "log-probability", f"{', '.join(means)} (a token)"
+        yield "log-probability", f"{', '.join(means)} (per token)"
 
 
 def _seen(shown: object, position: int | None) -> Sequence[tuple[str, str]]:
@@ -181,7 +181,7 @@ def _seen(shown: object, position: int | None) -> Sequence[tuple[str, str]]:
     kept = [f"{shown[name]:,} {name}" for name in ("turns", "memories") if shown.get(name)]
     told = f"{', '.join(kept) or 'nothing'} ({shown.get('tokens', 0):,} tokens)"
     if left_out := shown.get("left_out"):
-        told += f", {left_out:,} left out by the budget"
+        told += f", {left_out:,} left out to fit the context limit"
     places = shown.get("positions")
     if places and position is not None:
         told += f", {'with' if position in places else 'without'} the evidence"
@@ -307,7 +307,7 @@ def unread(row: Row, gold: Row | None) -> Any:
     Raises:
         ValueError: Always.
     """
-    raise ValueError("PersonaMem's questions are CSV")
+    raise ValueError("PersonaMem's questions are CSV files, not JSON lines")
 
 
 def _history(sample: ChoiceSample) -> History:
@@ -339,12 +339,13 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
     if options.persona != DEFAULTS.persona:
         conditions["persona"] = options.persona
     if options.answer != "choice" and options.orders > 1:
-        why = f"answer={options.answer} shows no options; leave it out"
+        why = f"answer={options.answer} shows no options; leave out orders="
         raise UsageError(f"orders={options.orders} would change nothing: {why}")
     if options.parser != DEFAULTS.parser and (options.answer != "choice" or options.orders > 1):
         other = f"orders={options.orders}" if options.orders > 1 else f"answer={options.answer}"
         raise UsageError(
-            f"parser={options.parser}: the authors use a choice in one order; leave {other} out"
+            f"parser={options.parser}: the authors' parser reads a choice in one order; "
+            f"leave out {other}"
         )
     task = _choice_task(options, conditions)
     if options.parser != DEFAULTS.parser:

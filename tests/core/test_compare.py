@@ -194,7 +194,7 @@ def test_binary_scores_of_records_that_stand_alone_have_an_exact_test_below_the_
     alone = compared("rules", "empty")
     assert contrast(alone).exact
     assert contrast(alone).mcnemar.p == pytest.approx(0.0390625)
-    assert "8 only in A, 1 only in B; exact McNemar p .039." in folded(shown(alone))
+    assert "8 records score 1 only in A, 1 only in B; exact McNemar p .039." in folded(shown(alone))
 
 
 @pytest.mark.usefixtures("runs")
@@ -275,7 +275,8 @@ def test_records_that_only_one_run_scored_are_counted() -> None:
     assert (short.asked, short.scored, short.left_out) == (10, 10, 2)
     for whole in (True, False):
         said = folded(shown(found, whole=whole))
-        assert "Left out: 14 of A's 22 scored, 2 unscored; 2 of B's 10 scored." in said
+        left_out = "14 of A's 22 scored records and 2 unscored records; 2 of B's 10 scored records"
+        assert f"Left out: {left_out}." in said
 
 
 @pytest.mark.usefixtures("runs")
@@ -333,9 +334,9 @@ def test_many_runs_still_fit_the_terminal() -> None:
 def test_tracks_that_not_all_have_are_named() -> None:
     found = compared("samples", "retrieval")
     assert [track.track for track in found.tracks] == ["task3_d100"]
-    assert "Left out of A, because other runs lack them: task1" in found.notes[0]
+    assert "Left out of A (not in all runs): task1" in found.notes[0]
     assert re.search(
-        r"Left out of A, because other runs lack them: (extraction|\d tasks)",
+        r"Left out of A \(not in all runs\): (extraction|\d tasks)",
         folded(shown(found, whole=False)),
     )
     assert "(not measured in A): recall@5" in folded(shown(found))

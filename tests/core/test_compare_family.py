@@ -81,7 +81,7 @@ def test_an_exact_p_is_printed_where_records_stand_alone() -> None:
         {"f1": [0.0] * 8 + [1.0] + [1.0] * 15, "recall": [n % 4 / 4 for n in range(RECORDS)]},
     )
     clustered = folded(shown(compared("rules", "empty")))
-    assert "8 only in A, 1 only in B." in clustered
+    assert "8 records score 1 only in A, 1 only in B." in clustered
     assert "McNemar" not in clustered
     shutil.rmtree("data")
     alone = compared("rules", "empty")

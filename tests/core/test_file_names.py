@@ -104,7 +104,7 @@ def test_judges_whose_folders_fall_together_are_refused(tmp_path):
     make_run(tmp_path / "run", "task=extraction", "model=rules", "limit=2")
     for judges in ("openai/x,other/x", "openai/x,openai/X", "openai/x!,openai/x?"):
         done = run(tmp_path, "judges", "run", f"judge={judges}", "out=cells")
-        assert "same folder name as" in one_line(done)
+        assert "its folder has the same name as" in one_line(done)
 
 
 def test_two_people_never_have_one_journal(tmp_path):

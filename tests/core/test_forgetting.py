@@ -521,7 +521,7 @@ def test_a_run_scores_a_memory_system_and_shows_its_records(alps, tmp_path):
 @pytest.mark.parametrize("memory", ["full", "none", "last:3", "oracle"])
 def test_without_a_memory_system_it_is_one_line(alps, memory):
     said = one_line(alps("run", "task=forgetting", "model=rules", f"memory={memory}"))
-    assert "task=forgetting: only for memory systems" in said
+    assert "task=forgetting: needs a memory system" in said
 
 
 @pytest.mark.release

@@ -193,7 +193,7 @@ def test_a_number_beyond_all_numbers_in_a_label_folder_is_refused(
             labelled / name, "\n".join([lines[0][:-1] + f', "more": {number}}}', *lines[1:]]) + "\n"
         )
     ran = alps_here("calibrate", "judge=j", f"labels={labelled}", f"out={labelled.parent / 'out'}")
-    assert f"{number} is beyond the range of numbers: write null" in ran.one_line
+    assert f"{number} is too large: write null" in ran.one_line
     assert name in ran.err
 
 

@@ -199,7 +199,7 @@ def test_one_line_says_which_rubric_how_many_and_the_way_on(run, tmp_path):
     assert f"no score, {ONE_LINE}, so alps withholds its scores {way}" in said_once
     assert "judged by openai/x (known items 6/12)" in ran.out
     shown = alps_here("show", "out").out
-    means = f"– in place of a score: {ONE_LINE}, so alps withholds its scores"
+    means = f"No score (–): {ONE_LINE}, so alps withholds its scores"
     assert means in " ".join(shown.split())
     assert (
         "Items with known answers that judge openai/x got right: pa 6/12 (not admitted)." in shown
@@ -363,7 +363,7 @@ def test_embedded_judges_are_asked_nothing_and_told_so(tmp_path):
     kites(tmp_path)
     words = ("run", "task=utilization", "ability=pa", "data=data", "model=rules")
     line = alps_here(*words, "judge_check=no").one_line
-    assert "judge_check=no would change nothing: judge= is missing, so lexical" in line
+    assert "judge_check=no would change nothing: judge= is missing, so the judge is lexical" in line
     assert alps_here(*words, "out=out").code == 0
     assert "judge_check" not in summary(tmp_path / "out")
     assert not (tmp_path / "out" / FILE).exists()
@@ -408,7 +408,9 @@ def test_an_audit_judge_is_checked_too(tmp_path, knows):
             assert line in text
     else:
         assert (ran.code, judge.verdicts) == (2, 0)
-        assert ran.err.splitlines()[-1].startswith("alps: audit_judge=openai/x audits nothing: ")
+        assert ran.err.splitlines()[-1].startswith(
+            "alps: audit_judge=openai/x can't audit this run: "
+        )
         assert "audit" not in found
 
 
@@ -471,8 +473,8 @@ def too_many(card):
     [
         (without_check, "warning", "was not checked on known items"),
         (of_another_rubric, "serious", "uses rubrics without known-item checks: matching, support"),
-        (too_few, "serious", "got too few known items right to give scores"),
-        (too_many, "serious", "13 of 12 right, but alps shows a judge 12 items"),
+        (too_few, "serious", "got too few known items right, so this metric must have no score"),
+        (too_many, "serious", "13 of 12 right, but alps gives a judge 12 known items"),
     ],
 )
 def test_a_submission_says_how_its_judge_was_checked(packed, tmp_path, change, severity, words):

@@ -379,7 +379,7 @@ def test_a_run_checks_added_detail_and_prints_the_shares_by_relation(embellished
     assert finished.returncode == 0
     shown = " ".join(run(folder, "show", "out").stdout.split())
     assert "3 matches: 0% same, 100% narrower (the prediction adds supported detail)." in shown
-    assert "3 add detail that the dialogue does not support" in shown
+    assert "3 with detail that the dialogue does not support" in shown
     aside = [
         row["set_aside"] for row in rows(folder / "out" / "scores.jsonl") if "set_aside" in row
     ]

@@ -191,7 +191,7 @@ def test_questions_without_any_history_are_audited_and_say_so(alps, tmp_path, ma
 def test_a_table_names_the_findings(alps, tmp_path, made):
     done = alps("data", "audit", f"data={spoiled(made, tmp_path, always_b)}")
     assert done.returncode == 1
-    assert "letter-leak: the gold is (b) in all types (by chance 25%, p = " in done.stdout
+    assert "letter-leak: the gold is option (b) in all types (by chance 25%, p = " in done.stdout
     assert "140 of 140 questions" in done.stdout
     done = alps("data", "audit", f"data={made}")
     assert done.returncode == 0

@@ -103,7 +103,7 @@ def test_a_published_run_is_compared_with_every_baseline_by_every_figure(alps, t
 def test_rag_and_mem0_differ_by_the_published_sign_test_and_by_an_interval_of_ours(alps):
     run_published(alps, "rag", "mem0")
     printed = " ".join(alps("compare", "rag", "mem0", "metrics=all").stdout.split())
-    assert "89 only in A, 59 only in B; exact sign test of single records" in printed
+    assert "89 records score 1 only in A, 59 only in B; exact sign test of single" in printed
     assert "(uncorrected): p .017" in printed
     found = json.loads(alps("compare", "rag", "mem0", "format=json").stdout)
     contrast = found["tracks"]["personamem"]["metrics"]["accuracy"]["differences"][0]
@@ -177,7 +177,7 @@ def test_the_published_run_without_history_seems_to_forget_what_it_never_saw(alp
     sessions = summary(tmp_path / "none")["breakdowns"]["sessions"]
     curve = {row["group"]: row for row in sessions["groups"]}
     assert [round(curve[at]["figure"]["value"], 2) for at in ("1", "6")] == [0.83, 0.32]
-    assert "confounded with type" in sessions["warning"]
+    assert "confounded with question type" in sessions["warning"]
     assert round(curve["6"]["standardised"]["value"], 3) == 0.537
     assert len(curve["1"]["lacking"]) == 5
     assert [row["figure"]["n"] for row in sessions["groups"]] == [41, 93, 135, 155, 109, 50, 6]

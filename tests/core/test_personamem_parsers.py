@@ -150,8 +150,8 @@ def test_kinds_of_invalid_responses_are_told_apart(alps, tmp_path, cases, words)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("orders=4",), "the authors use a choice in one order; leave orders=4 out"),
-        (("answer=free",), "leave answer=free out"),
+        (("orders=4",), "the authors' parser reads a choice in one order; leave out orders=4"),
+        (("answer=free",), "leave out answer=free"),
     ],
 )
 def test_what_the_authors_do_not_ask_is_refused(alps, words, said):

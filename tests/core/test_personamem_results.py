@@ -130,13 +130,13 @@ def test_doubled_columns_and_headers_are_named_and_marks_of_windows_are_read(
     done = score(b"\xef\xbb\xbf" + b"".join([*lines, lines[0]]))
     assert done.returncode == 0, done.stderr
     assert "the column r appears 2 times; the first is read" in done.stderr
-    assert "the header is repeated 1 times" in done.stderr
+    assert "repeated header rows, left out: 1" in done.stderr
     assert accuracy(tmp_path) == 1.0
 
 
 def test_questions_without_a_row_are_named_and_unscored(score, tmp_path, questions):
     done = score(letters_of(questions)[3:])
-    assert "3 of 70 questions have no row and no response, so they are unscored" in done.stderr
+    assert "questions without a row: 3 of 70; they are unscored" in done.stderr
     found = summary(tmp_path / "run")
     assert (found["n"], found["scored"]) == (70, 67)
     assert accuracy(tmp_path) == 1.0
@@ -187,7 +187,7 @@ def test_a_file_of_other_data_is_refused_by_line_and_column(
     assert said in error
     assert "x.csv, line " in error
     if "question_id" in cells:
-        assert "(1 of 70 rows have other ids; another size=?)" in error
+        assert "(rows with unknown ids: 1 of 70; is size= right?)" in error
     assert not (tmp_path / "run").exists()
 
 
@@ -304,7 +304,9 @@ def test_a_run_is_read_as_recorded_answers_and_one_on_other_users_is_refused(
     done = alps("run", "task=personamem", "data=others", "model=floor/longest", "out=theirs")
     assert done.returncode == 0, done.stderr
     error = said_in_one_line(score("theirs"))
-    assert "theirs/predictions.jsonl, benchmark_id: the data has none of these 35 ids" in error
+    assert (
+        "theirs/predictions.jsonl, benchmark_id: the data has none of the file's ids (35)" in error
+    )
 
 
 @pytest.mark.release
@@ -319,4 +321,4 @@ def test_published_answers_are_whole_where_a_memory_leaves_questions_out(score, 
 def test_files_of_the_published_set_are_not_those_of_another(score):
     error = said_in_one_line(score(RAG))
     assert "line 2, question_id: " in error
-    assert "589 of 589 rows have other ids" in error
+    assert "rows with unknown ids: 589 of 589" in error

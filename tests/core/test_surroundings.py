@@ -136,7 +136,7 @@ def test_a_full_disk_behind_stdout_is_one_line(two_runs):
         ("leaderboard build --out site", "write out=site"),
         ("--task extraction run", "settings follow a command: alps run task=extraction"),
         ("task=extraction model=rules", "settings follow a command: alps run task=extraction"),
-        ("run --api-key sk-1234567890abcdef", "keys come from the environment"),
+        ("run --api-key sk-1234567890abcdef", "set API keys in the environment"),
     ],
 )
 def test_a_setting_that_is_typed_as_an_option_is_told_as_a_setting(words, hint):
@@ -168,7 +168,7 @@ def labelled(tmp_path, monkeypatch) -> Path:
     [
         (("judge=k", "labels=labels"), "holds a calibration of another judge (j, not k)"),
         (("judge=j", "labels=others"), "holds a calibration of other labels"),
-        (("judge=lexical", "labels=stress"), "holds a calibration by recorded verdicts"),
+        (("judge=lexical", "labels=stress"), "holds a calibration from recorded verdicts"),
     ],
 )
 def test_a_calibration_is_not_written_over_another(labelled, words, told):

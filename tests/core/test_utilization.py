@@ -512,7 +512,7 @@ def test_a_padded_answer_earns_nothing_within_the_length(length, pa, within, tmp
         assert track["scores"]["pa_within"]["value"] == within
     assert ran.code == (0 if length else 1)
     shown = alps_here("show", tmp_path / "out").out
-    over = "1 answer was over the length limit; metrics with this limit give the lowest score."
+    over = "1 answer was over the length limit; metrics with this limit give it the lowest score."
     assert (over in " ".join(shown.split())) is (length > 3_000)
 
 

@@ -107,7 +107,7 @@ def test_verdicts_of_anything_called_lexical_are_made_anew(shelf, folder, case):
     )
     found = shelf.verify(folder)
     assert {"verdict", "row_score"} <= codes(found), found.findings
-    assert "differ from the built-in judge's" in said(found, "verdict").what
+    assert "verdicts differ from the built-in judge's" in said(found, "verdict").what
     assert ("identity" in codes(found)) == (case != "as it is")
     assert not found.consistent
 
@@ -205,7 +205,7 @@ def test_an_unheard_answer_costs_what_a_wrong_one_costs(honest, tmp_path):
     assert [row.system.slug for row in board.standings] == ["honest", "a-cheat"]
     assert [str(row.rank) for row in board.standings] == ["1", "2"]
     page = (build(subs, tmp_path / "site").out / "extraction.html").read_text("utf-8")
-    assert "with missing responses as wrong" in page
+    assert "because missing responses count as wrong" in page
 
 
 @pytest.mark.parametrize(
@@ -244,8 +244,8 @@ def test_a_row_can_not_ask_for_hours(tmp_path):
         found[0].update(of(*map(str, range(1_001))))
 
     for change, words_of_it in (
-        (slow, "comparisons of characters"),
-        (many, "1,001 memories; an answer has at most 1,000"),
+        (slow, "character comparisons"),
+        (many, "1,001 memories; an answer may have at most 1,000"),
     ):
         forge_rows(folder, "task1/predictions", change)
         started = time.process_time()
@@ -304,7 +304,7 @@ def test_gold_is_found_in_whatever_words_and_company_it_comes(case, extra):
 
     (finding,) = overlap("task1", answer)
     assert finding.severity == "warning"
-    assert "(odds 1 in 10^" in finding.what
+    assert "(chance of this result: 1 in 10^" in finding.what
 
 
 def shortened(sample):
@@ -320,7 +320,7 @@ def told(sample):
     ("track", "answer"), [("task2", shortened), ("task4_ability1", told), ("task4_ability3", told)]
 )
 def test_padded_gold_is_found_on_other_tasks(track, answer):
-    assert "odds 1 in 10^" in overlap(track, answer)[0].what
+    assert "chance of this result: 1 in 10^" in overlap(track, answer)[0].what
 
 
 @pytest.mark.parametrize(("wrong", "flagged"), [(0, True), (1, True), (3, False)])
@@ -332,7 +332,7 @@ def test_a_wrong_choice_does_not_silence_that_all_others_are_right(wrong, flagge
 
     found = overlap("task3_d100", choose)
     assert [finding.code for finding in found] == ["near_gold"] * flagged
-    assert all(f"{72 - wrong} of 72 choices are the gold" in finding.what for finding in found)
+    assert all(f"{72 - wrong} of 72 choices match the gold" in finding.what for finding in found)
 
 
 def first_alone(names):
@@ -528,7 +528,7 @@ def test_whoever_verifies_is_told_of_the_same_answers_beside(shelf, tmp_path):
     finding = next(finding for finding in shelf.verify(folder).findings if finding.code == "copy")
     assert finding.where == "task1/predictions.jsonl"
     assert finding.what.startswith(
-        "the answers are identical or nearly identical to those of another"
+        "the answers are identical or nearly identical to those of the submission another"
     )
 
 

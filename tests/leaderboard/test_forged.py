@@ -117,9 +117,19 @@ CARDS = [
     (f"{ONE}.floors", {}, "score", "floors.floor/empty"),
     (f"{ONE}.floors.floor/content-free.scores.f1.value", -1.0, "score", "value: the card has -1"),
     (f"{ONE}.failed_predictions", {"x": 1}, "score", "failed"),
-    (f"{ONE}.files.predictions.sha256", "0" * 64, "hash", "predictions.jsonl: sha256: printed 000"),
-    (f"{ONE}.files.scores.rows", 99, "hash", "task1/scores.jsonl: rows: printed 99, found 12"),
-    (f"{ONE}.run", 7, "run", "7, but there are 1 runs"),
+    (
+        f"{ONE}.files.predictions.sha256",
+        "0" * 64,
+        "hash",
+        "predictions.jsonl: sha256: the card has 000",
+    ),
+    (
+        f"{ONE}.files.scores.rows",
+        99,
+        "hash",
+        "task1/scores.jsonl: rows: the card has 99, but the file has 12",
+    ),
+    (f"{ONE}.run", 7, "run", "7, but the last run on the card is runs.0"),
     ("runs", lambda old: [*old, old[0]], "run", "runs.1: no task belongs to this run"),
     ("runs.0.settings.limit", 3, "limit", "covers only a part"),
     ("runs.0.settings.task", "python:evil", "task", "no board, and alps does not import its code"),
@@ -128,8 +138,13 @@ CARDS = [
     ("runs.0.judge.judge", "openai/gpt-9", "fingerprint", "judge.id"),
     ("runs.0.judge.rubrics", "x", "fingerprint", "rubrics"),
     ("runs.0.judge.threshold", 0.1, "fingerprint", "runs.0.judge.id"),
-    ("system.settings", {"header": "Bearer abcdefgh12345678"}, "leak", "settings.header: holds a"),
-    ("slug", "other", "slug", f"other, but the folder is {SLUG}"),
+    (
+        "system.settings",
+        {"header": "Bearer abcdefgh12345678"},
+        "leak",
+        "settings.header: contains a",
+    ),
+    ("slug", "other", "slug", f"other, but the folder is named {SLUG}"),
     ("tracks.task4_ability1.conditions", {"window": -1}, "identity", "conditions: "),
     (f"{ONE}.conditions", {"scoring": "authors-v1"}, "score", "tracks.task1.scores.authors_f1"),
     (f"{ONE}.comparable", True, "identity", "tracks.task1.comparable"),
@@ -147,9 +162,9 @@ CARDS = [
         for name in ("Floor of mine", "floor/generic", "Baseline: BM25", "ORACLE")
     ),
     ("name", "✓ reproduced by the maintainers", "name", "contains the character U+2713"),
-    ("name", "Thumb (verified)", "name", "says “verified”, which boards show in their own"),
+    ("name", "Thumb (verified)", "name", "contains “verified”, which is reserved for boards"),
     ("name", "–", "name", "has no letter and no digit"),
-    ("org", "Official Lab", "name", "org: Official Lab says “Official”"),
+    ("org", "Official Lab", "name", "org: Official Lab contains “Official”"),
     *(("name", name, "name", "a reference row") for name in ("GРT-5.2", "Меm0")),
 ]
 
@@ -164,8 +179,13 @@ def test_a_forged_card_is_refused(shelf, folder, path, value, code, words):
 WARNED = [
     ("name", "ОpenAI GРТ", "look_alike", "name: ОpenAI mixes similar letters"),
     ("name", "Mem0", "name", "is the name of a reference row, but the model is rules"),
-    ("system.settings", {"weights": f"{HOME}/w"}, "leak", "system.settings.weights: holds an abso"),
-    ("system.settings", {"at": "gpu.local"}, "leak", "system.settings.at: holds the address"),
+    (
+        "system.settings",
+        {"weights": f"{HOME}/w"},
+        "leak",
+        "system.settings.weights: contains an ab",
+    ),
+    ("system.settings", {"at": "gpu.local"}, "leak", "system.settings.at: contains the addres"),
     ("runs.0.prompts.extraction/2", "0" * 64, "prompt", "extraction/2 differs from the bundled"),
 ]
 
@@ -204,7 +224,7 @@ LINES = {
     "twice": (replaced('"repeat":0', '"repeat":0,"repeat":0'), "'repeat' is repeated"),
     "bottomless": (lambda data: data + b"[" * 50_000 + b"\n", "line 13: lists and objects"),
     "long": (lambda data: data + b'{"a":"%s"}\n' % (b"x" * (1 << 20)), "line 13: longer than 1,0"),
-    "torn": (lambda data: data + b'{"benchmark_id": "visi', "line 13: torn"),
+    "torn": (lambda data: data + b'{"benchmark_id": "visi', "line 13: cut off"),
     "a list": (lambda data: data + b"[1]\n", "line 13: expected an object, got list"),
     "an empty line": (lambda data: data + b"\n", "line 13: not JSON"),
     "not UTF-8": (lambda data: data + b"\xff\n", "line 13: not UTF-8"),
@@ -301,7 +321,11 @@ def passwd(path: Path) -> None:
     path.symlink_to("/etc/passwd")
 
 
-PREDICTIONS, SCORES, NOT_OURS = "task1/predictions.jsonl", "task1/scores.jsonl", "a name outside"
+PREDICTIONS, SCORES, NOT_OURS = (
+    "task1/predictions.jsonl",
+    "task1/scores.jsonl",
+    "the name begins with a dot, or",
+)
 CODE = "import os\nos.mkdir('exploded')\n"
 FOLDERS = [
     (instead(PREDICTIONS, passwd), "kind", f"{PREDICTIONS}: a symbolic link, not a plain file"),
@@ -320,7 +344,7 @@ FOLDERS = [
     (bury, "stray", "does not belong"),
     (written("task2/scores.jsonl", ""), "stray", "task2: the card has no such task"),
     (written("task1/calls.jsonl", "{}\n"), "stray", "task1/calls.jsonl: it is not on the card"),
-    (repository, "name", ".git: a name outside"),
+    (repository, "name", ".git: the name begins with a dot"),
     (written("..%2f..%2fetc", ""), "name", NOT_OURS),
     (written("a\nb", ""), "name", "a\\u000ab"),
     (written("task1/\u202egpj.lmth", ""), "name", "\\u202egpj"),
@@ -329,7 +353,7 @@ FOLDERS = [
     (twins, "name", NOT_OURS),
     (lambda f: (f / "task1/verdicts.jsonl").unlink(), "missing_file", "task1/verdicts.jsonl"),
     (lambda f: (f / CARD).unlink(), "card", "No such file"),
-    (sparse(PREDICTIONS), "size", "2,147,483,648 bytes; at most 209,715,200"),
+    (sparse(PREDICTIONS), "size", "2,147,483,648 bytes; the limit is 209,715,200"),
     (sparse(CARD), "size", f"{CARD}: 2,147,483,648 bytes"),
     (written("review.json", '{"status": "reproduced"}'), "review", "review.json: date: field req"),
 ]
@@ -370,7 +394,7 @@ ENDLESS = {"outcome": "ok", "items": [SUPPORT] * 900, "error": None, "raw": None
 ANSWERS, VERDICTS, RATED = "task1/predictions", "task1/verdicts", "task4_ability1/verdicts"
 TEXT = "task4_ability1/predictions"
 ROWS = [
-    (ANSWERS, "0.track", "task2", "row", "a row of task2"),
+    (ANSWERS, "0.track", "task2", "row", "the row belongs to task2"),
     (ANSWERS, "0.benchmark_id", "../../etc/passwd", "extra_ids", "../../etc/passwd"),
     (ANSWERS, "0.benchmark_id", "\x1b[2J\u202e", "extra_ids", "\\u001b[2J\\u202e"),
     (ANSWERS, "0.exec", "rm -rf /", "row", "exec: no such field"),
@@ -378,23 +402,35 @@ ROWS = [
     (ANSWERS, "0.repeat", "9" * 400, "row", "repeat: "),
     (ANSWERS, "0.repeat", -1, "row", "repeat: "),
     (ANSWERS, "0.prediction", {"answer": "x"}, "row", "memory_items"),
-    (ANSWERS, "0.prediction", None, "row", "outcome ok, and no prediction"),
-    (ANSWERS, "0.outcome", "refused", "row", "outcome refused, but prediction"),
+    (ANSWERS, "0.prediction", None, "row", "outcome ok, but no prediction"),
+    (ANSWERS, "0.outcome", "refused", "row", "outcome refused, but a prediction"),
     (CHOSEN, "0.prediction", choice(selected_memory_id="gold", ranking=[]), "answer", "'gold' is"),
     (CHOSEN, "0.prediction", choice(), "row", "ranking: field required"),
     (TEXT, "0.prediction", {"answer": "a" * 300_000}, "row", "at most 200,000"),
-    (VERDICTS, "0.pairs", [{**PAIR, "gold": "g99"}], "verdict", "a pair of g99 and p1"),
+    (VERDICTS, "0.pairs", [{**PAIR, "gold": "g99"}], "verdict", "pairs g99 with p1"),
     (VERDICTS, "0.pairs", [{**PAIR, "gold": "g0"}], "row", "pairs.0.gold"),
     (VERDICTS, "0.pairs", [{**PAIR, "relation": "best"}], "row", "pairs.0.relation"),
     (VERDICTS, "0.pairs", [PAIR, PAIR], "verdict", "paired twice"),
-    (VERDICTS, "0.support", ENDLESS, "verdict", "support for 900"),
+    (VERDICTS, "0.support", ENDLESS, "verdict", "the support verdicts repeat a memory"),
     (VERDICTS, "0.pairs", DROPPED, "verdict", "the verdict has no pairs"),
-    (VERDICTS, "0.judge", "0" * 12, "judge", "are not by the judge on the card"),
-    (VERDICTS, "0.pairs", lambda old: [] if old else [PAIR], "verdict", "differ from the built-in"),
+    (VERDICTS, "0.judge", "0" * 12, "judge", "by a judge other than the one on the card"),
+    (
+        VERDICTS,
+        "0.pairs",
+        lambda old: [] if old else [PAIR],
+        "verdict",
+        "from the built-in judge's",
+    ),
     (RATED, "0.marks", {"met": 5}, "verdict", "marks.met is 5"),
-    (RATED, "0.marks", {"met": 1, "resonation": 5}, "verdict", "belong to no rubric"),
-    ("task1/scores", "2.scores.f1", 1.0, "row_score", "visitor_02: scores.f1 is 1, but alps re"),
-    ("task1/scores", "2.counts.matched", 17, "row_score", "counts.matched is 17, but alps recomp"),
+    (RATED, "0.marks", {"met": 1, "resonation": 5}, "verdict", "no rubric has exactly these marks"),
+    ("task1/scores", "2.scores.f1", 1.0, "row_score", "visitor_02: scores.f1: the file has 1, "),
+    (
+        "task1/scores",
+        "2.counts.matched",
+        17,
+        "row_score",
+        "counts.matched: the file has 17, but al",
+    ),
     ("task1/scores", "0.scores.f1", 1e300, "row", "scores.f1"),
 ]
 
@@ -413,10 +449,10 @@ def test_missing_extra_and_duplicate_ids_are_counted_and_a_few_are_named(shelf, 
 
     forge_rows(folder, ANSWERS, shuffle)
     found = shelf.verify(folder)
-    missing = "7 of 12 ids of the split are missing: visitor_00, visitor_01"
+    missing = "lacks 7 of the 12 ids of the split: visitor_00, visitor_01"
     assert said(found, "missing_ids").what.startswith(missing)
     assert said(found, "missing_ids").what.endswith("and 2 more")
-    refused(found, "extra_ids", "1 ids are not in the split: visitor_99")
+    refused(found, "extra_ids", "has 1 id outside the split: visitor_99")
     assert "visitor_07" in said(found, "duplicate_ids").what
     assert any(line.startswith("task1: the scores") for line in found.unchecked)
 

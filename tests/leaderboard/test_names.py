@@ -228,7 +228,7 @@ def test_submit_refuses_such_a_name_in_one_line(shelf: Shelf, tmp_path: Path) ->
     done = run(tmp_path, "leaderboard", "submit", str(shelf.run), *words)
     assert done.returncode == 2
     assert one_line(done) == (
-        "alps: name: Thumb (official) says “official”, which boards show in their own columns; "
+        "alps: name: Thumb (official) contains “official”, which is reserved for boards; "
         "choose another name\n"
     )
     assert not (tmp_path / "thumb").exists()

@@ -116,7 +116,7 @@ CARDS = [
     (LONGEST, 0.01, "score", "the card has 0.01, but alps recomputed"),
     (f"{CONDITIONS}.size", "128k", "data", "so the records differ"),
     (f"{CONDITIONS}.max_context_tokens", None, "identity", "but should have"),
-    (f"{CONDITIONS}.data", "/etc", "identity", "unknown ones"),
+    (f"{CONDITIONS}.data", "/etc", "identity", "unknown conditions"),
 ]
 OTHER = [[*"aa"], [*"abcda"], ["e"]]
 ROWS = [
@@ -126,7 +126,7 @@ ROWS = [
         "0.prediction.choice",
         lambda old: "c" if old != "c" else "d",
         "row_score",
-        "rows differ",
+        "row differs",
     ),
     ("turned", "0.prediction.choices.0", DROPPED, "answer", "one for each of the 4 orders"),
 ]
@@ -152,7 +152,7 @@ def test_forged_answers_are_refused(packed, data, tmp_path, name, path, value, c
 def test_a_question_that_is_left_out_is_found(copy, data):
     for stage in ("predictions", "verdicts", "scores"):
         forge_rows(copy, f"{TRACK}/{stage}", lambda found: found.pop())
-    refused(verify(copy, Options(data=str(data))), "missing_ids", "1 of 70 ids")
+    refused(verify(copy, Options(data=str(data))), "missing_ids", "1 of the 70 ids")
 
 
 @pytest.fixture(scope="module")

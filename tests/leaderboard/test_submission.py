@@ -160,7 +160,7 @@ def test_runs_of_one_system_make_one_submission(shelf, tmp_path):
     other = make_run(
         tmp_path / "floor", "task=extraction", "model=floor/empty", f"data={shelf.data}"
     )
-    with pytest.raises(UsageError, match="several systems"):
+    with pytest.raises(UsageError, match="different systems"):
         pack([runs[1], other], WHO, out=tmp_path / "other" / SLUG)
 
 
@@ -171,14 +171,18 @@ def test_a_part_of_a_split_is_refused(part, shelf, tmp_path):
         pack([run], WHO, out=tmp_path / SLUG)
 
 
-CHANGED = "changed since the summary; repeat the same alps run"
+CHANGED = "changed since the run's summary; repeat the same alps run"
 ITEMS, SCORE = "0.prediction.memory_items", "0.scores.f1"
 JOURNALS = [
     ("predictions", changed(ITEMS, []), CHANGED),
     ("predictions", lambda found: found.pop(), CHANGED),
     ("verdicts", changed("0.outcome", "invalid"), CHANGED),
     ("scores", changed(SCORE, 0.123), CHANGED),
-    ("scores", changed(SCORE, float("nan")), r"task1/scores\.jsonl: .*can't be published"),
+    (
+        "scores",
+        changed(SCORE, float("nan")),
+        r"task1/scores\.jsonl: .*alps cannot publish this file",
+    ),
 ]
 
 
@@ -225,7 +229,7 @@ SECRET = "zebra-crossing-17-stripes-long"
 def test_a_key_in_an_answer_is_refused(run, tmp_path, monkeypatch, secret):
     monkeypatch.setenv("MY_SERVICE_TOKEN", SECRET)
     change_rows(run, "predictions", changed("-1.prediction.answer", f"My key is {secret}."))
-    with pytest.raises(UsageError, match="shape of a key") as raised:
+    with pytest.raises(UsageError, match="looks like a key") as raised:
         pack([run], WHO, out=tmp_path / SLUG)
     assert secret not in str(raised.value)
     assert "asked_11" in str(raised.value)
@@ -255,7 +259,7 @@ def test_a_changed_journal_is_refused_even_where_the_data_are_gone(run, tmp_path
     change_manifest(run, lambda manifest: manifest["settings"].update(data=str(tmp_path / "gone")))
     assert pack([run], WHO, out=tmp_path / SLUG, write=False).verification.consistent is False
     change_rows(run, "scores", lambda found: found[0]["scores"].update(f1=0.123))
-    with pytest.raises(RunFolderError, match="changed since the summary"):
+    with pytest.raises(RunFolderError, match="changed since the run's summary"):
         pack([run], WHO, out=tmp_path / SLUG)
 
 
@@ -271,11 +275,11 @@ def test_a_folder_whose_name_begins_as_the_hub_is_known_by_its_last_part_alone(
 
 
 def test_markup_in_what_the_submitter_says_is_refused(shelf, tmp_path):
-    with pytest.raises(UsageError, match=r"org: holds markup or script"):
+    with pytest.raises(UsageError, match=r"org: contains markup or script"):
         pack([shelf.run], replace(WHO, org="<script>alert(1)</script>"), out=tmp_path / SLUG)
     with pytest.raises(UsageError, match=r"url: must begin with https://"):
         pack([shelf.run], replace(WHO, url="http://example.org"), out=tmp_path / SLUG)
-    with pytest.raises(UsageError, match="can be submitted as rules"):
+    with pytest.raises(UsageError, match="can only be submitted with kind=rules"):
         pack([shelf.run], replace(WHO, kind="llm"), out=tmp_path / SLUG)
 
 
@@ -288,7 +292,7 @@ def test_only_a_submission_of_the_same_name_is_replaced(shelf, tmp_path):
     (tmp_path / "reviewed").mkdir()
     reviewed = shelf.copy(tmp_path / "reviewed")
     (reviewed / "review.json").write_text("{}")
-    with pytest.raises(UsageError, match="was reviewed; choose another out="):
+    with pytest.raises(UsageError, match="a reviewed one; choose another out="):
         pack([shelf.run], WHO, out=reviewed)
 
 

@@ -182,8 +182,8 @@ def test_a_run_that_left_out_much_is_not_packed(shelf, tmp_path):
     )
     with pytest.raises(
         UsageError,
-        match=r" of 12 answers have no score \(transport \d\).*"
-        r"to retry them, repeat the same alps run",
+        match=r"no score for \d+ of 12 answers \(transport \d\).*"
+        r"to retry these answers, repeat the same alps run",
     ):
         pack([run], WHO, out=tmp_path / SLUG)
 
@@ -264,7 +264,7 @@ def test_what_is_no_submission_is_told_in_one_line(shelf, tmp_path):
         (str(tmp_path / "nowhere"), "no such folder"),
         ("", "no such folder"),
         (str(shelf.run), "a run, not a submission; pack it with alps leaderboard submit"),
-        (str(shelf.folder.parent), f"holds 1 submissions; name one of them, as .*{SLUG}"),
+        (str(shelf.folder.parent), f"contains 1 submission; name one, such as .*{SLUG}"),
         (str(tmp_path), "no submission.json there"),
     ):
         with pytest.raises(UsageError, match=words):

@@ -94,8 +94,8 @@ def test_the_samples_need_no_word_where_they_are(tmp_path: Path) -> None:
     assert read_entry(folder).card.runs[0].data.public
     forge(folder, lambda card: card["runs"][0]["data"].update(split="test", public=False))
     found = {finding.where: finding.what for finding in verify(folder).findings}
-    assert found["runs.0.data.split"] == "test, but the samples are dev"
-    assert found["runs.0.data.public"] == "the samples are public"
+    assert found["runs.0.data.split"] == "test, but the split of the samples is dev"
+    assert found["runs.0.data.public"] == "false, but the samples are public"
 
 
 def test_scores_without_their_data_are_held_against_the_scores_of_single_answers(
@@ -114,7 +114,7 @@ def test_the_oracle_is_flagged_as_a_copy_of_the_gold_and_only_flagged(
     run = make_run(tmp_path / "oracle", "task=extraction", "model=oracle", f"data={shelf.data}")
     packed = pack([run], WHO, out=tmp_path / SLUG)
     assert packed.card.system.kind == "floor"
-    assert "are the gold, verbatim" in said(packed.verification, "near_gold").what
+    assert "match the gold verbatim" in said(packed.verification, "near_gold").what
     assert not packed.verification.serious
 
 
@@ -175,7 +175,9 @@ def test_verdicts_of_a_judge_that_can_not_be_asked_again_are_taken_as_they_stand
     found = shelf.verify(packed.folder)
     assert said(found, "score").where == "tracks.task1.scores.f1.value"
     assert said(found, "row_score").where == "task1/scores.jsonl: visitor_00"
-    assert said(found, "row_score").what.startswith("scores.f1 is 0.5, but alps recomputed 1;")
+    assert said(found, "row_score").what.startswith(
+        "scores.f1: the file has 0.5, but alps recomputed 1;"
+    )
 
 
 def test_without_such_verdicts_only_means_are_held_against_single_scores(
@@ -184,7 +186,7 @@ def test_without_such_verdicts_only_means_are_held_against_single_scores(
     packed = pack([recorded_run(shelf, tmp_path)], WHO, out=tmp_path / SLUG, verdicts=False)
     found = shelf.verify(packed.folder)
     assert (found.serious, found.consistent) == (False, False)
-    assert "task1: the scores, without verdicts.jsonl" in found.unchecked
+    assert "task1: the scores, because verdicts.jsonl is missing" in found.unchecked
     forge(packed.folder, lambda card: card["tracks"]["task1"]["scores"]["f1"].update(value=0.9))
     assert said(shelf.verify(packed.folder), "score").where == "tracks.task1.scores.f1.value"
 
@@ -198,7 +200,7 @@ ORDERS = (
 )
 SUSPICIOUS = [
     *((TEXT, "3.prediction.answer", order, "injection", "asked_3") for order in ORDERS),
-    (TEXT, "0.prediction.answer", "word " * 3_000, "length", "15,000 characters, more than"),
+    (TEXT, "0.prediction.answer", "word " * 3_000, "length", "15,000 characters (limit "),
     (TEXT, "0.prediction.answer", "word " * 3_000, "constant", "11 of 12 answers are the same"),
     (TEXT, "0.prediction.answer", f"Hi {SCRIPT}\u200b", "hidden", "invisible characters"),
     ("task1/predictions", "0.prediction.memory_items", [], "baseline", "1 answer unlike those"),
@@ -263,7 +265,7 @@ def test_a_review_is_for_maintainers_alone(
     gone = said(
         shelf.verify(folder, changed=(f"leaderboard/submissions/{SLUG}/review.json",)), "changes"
     )
-    assert (gone.severity, gone.what) == ("serious", "only maintainers remove reviews")
+    assert (gone.severity, gone.what) == ("serious", "only maintainers may remove a review")
 
 
 def test_a_maintainer_notes_that_a_submission_is_in_order(shelf: Shelf, folder: Path) -> None:
@@ -287,7 +289,7 @@ def test_scores_that_nobody_could_recompute_are_not_called_consistent(
         predictions.unlink()
     assert verify_command([str(folder), f"data={shelf.data}"]) == 1
     printed = capsys.readouterr().out
-    assert "alps could recompute the scores of none of" in printed
+    assert "alps could not recompute the scores of any task" in printed
     assert "consistent" not in printed
 
 
@@ -323,7 +325,7 @@ def test_predictions_on_other_records_are_not_judged_again(shelf: Shelf, tmp_pat
     run = make_run(tmp_path / "run", "task=extraction", "model=rules", f"data={shelf.data}")
     packed = pack([run], WHO, out=tmp_path / "alone" / SLUG)
     with pytest.raises(
-        UsageError, match="not the records of the submission: task1 lacks 1 records of the data"
+        UsageError, match="not the data of the submission: task1 lacks 1 record of the data"
     ):
         rescore_command(
             [str(packed.folder), "judge=lexical", f"data={other}", f"out={tmp_path / 'work'}"]
@@ -363,7 +365,7 @@ def test_nothing_outside_its_folder_may_change_and_no_hook_runs(
     finding = said(shelf.verify(folder, base="main"), "changes")
     assert (finding.severity, finding.what.endswith("README.md")) == ("serious", True)
     assert not (tmp_path / "ran").exists()
-    for base, why in (("--output=x", "is not a git reference"), ("nowhere", "git says")):
+    for base, why in (("--output=x", "is not a git reference"), ("nowhere", "git failed")):
         assert why in said(shelf.verify(folder, base=base), "changes").what
     elsewhere = shelf.verify(shelf.folder, base="main")
     assert any("not a git checkout" in line for line in elsewhere.unchecked)
@@ -390,7 +392,7 @@ def test_the_command_fits_80_columns_and_says_how_to_mend(
     forge(folder, lambda card: card["tracks"]["task1"].update(n=13))
     assert verify_command([str(folder), f"data={shelf.data}"]) == 1
     bad = capsys.readouterr().out
-    assert "its scores follow from its predictions and verdicts" in " ".join(good.split())
+    assert "the scores follow from the predictions and verdicts" in " ".join(good.split())
     assert "tracks.task1.n: the card has 13, but alps recomputed 12" in bad
     assert "pack again" in bad
     assert "Refused (1 serious" in bad

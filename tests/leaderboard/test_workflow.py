@@ -127,7 +127,7 @@ def test_a_submission_passes_and_what_others_merged_since_is_not_held_against_it
     desk.git(desk.head, "fetch", "--quiet", "origin")
     done = desk.verify(GITHUB_ACTIONS="true")
     assert done.returncode == 0, (done.stdout, done.stderr)
-    assert "format-checked; its scores follow from its predictions and verdicts" in done.stdout
+    assert "format-checked: the scores follow from the predictions and verdicts" in done.stdout
     assert "4 changed files, compared with" in done.stdout
     lines = done.stdout.splitlines()
     word = lines[0].removeprefix("::stop-commands::")
@@ -230,7 +230,7 @@ def test_a_change_of_a_submission_that_is_there_is_refused(
     desk.change(lambda: edit(desk.head / SUBMISSIONS / SLUG))
     done = desk.verify()
     assert done.returncode == 1, (done.stdout, done.stderr)
-    assert "the submission is already in the base" in " ".join(done.stdout.split())
+    assert "of a submission that is already in the base" in " ".join(done.stdout.split())
 
 
 @pytest.mark.release

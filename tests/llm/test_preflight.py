@@ -83,9 +83,9 @@ HIGH = {"temperature": 0, "reasoning_effort": "high"}
 def test_a_setting_that_the_model_does_not_take_is_named(model, sampling, named):
     with pytest.raises(UsageError) as caught:
         check_sampling(model, sampling, {})
-    error = str(caught.value)
-    assert error.startswith(f"{named}{model} does not accept it (")
-    assert error.endswith("); leave it out")
+    error, them = str(caught.value), "them" if " and " in named else "it"
+    assert error.startswith(f"{named}{model} does not accept {them} (")
+    assert error.endswith(f"); leave {them} out")
     assert "drop_params" not in error
     assert len(error.splitlines()) == 1
 
@@ -223,7 +223,9 @@ def test_credentials_that_may_come_from_elsewhere_are_not_refused(
         monkeypatch.setenv(name, value)
     lines: list[str] = []
     check_model(model, api_base=None, warn=lines.append)
-    told = [line.startswith(f"{model}: ") and "not in the environment" in line for line in lines]
+    told = [
+        line.startswith(f"{model}: ") and "not set in the environment" in line for line in lines
+    ]
     assert told == [True] * warned
 
 
@@ -506,7 +508,7 @@ def test_an_endpoint_of_the_environment_is_named_and_not_taken_for_the_provider(
         done = run(here, *ALONE, "out=out", **KEY, OPENAI_API_BASE=server.url)
         assert len(server.requests) == 1
     assert done.returncode == 0, done.stderr
-    place = f"127.0.0.1:{server.server_port} (OPENAI_API_BASE)"
+    place = f"127.0.0.1:{server.server_port} (set by OPENAI_API_BASE)"
     said = f"alps: requests to openai/gpt-4.1-mini go to {place}"
     assert sum(line.startswith(said) for line in done.stderr.splitlines()) == 1
     assert "settings.api_base" in one_line(run(here, *ALONE, "out=out", **KEY))

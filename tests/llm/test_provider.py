@@ -314,7 +314,7 @@ def test_a_quota_for_the_day_ends_the_run_instead_of_sleeping_over_it():
     assert str(error.fatal).startswith(
         "model 'openai/tiny': the provider requires a wait of 24.0 hours (HTTP 429 from http://"
     )
-    assert "afterwards, run the same command again" in str(error.fatal)
+    assert "after that, run the same command again" in str(error.fatal)
     for seconds, ends in (("3600", False), ("3601", True)):
         error = failed(Answer(status=429, headers={"Retry-After": seconds}))
         assert (error.fatal is not None) == ends

@@ -114,8 +114,8 @@ def test_each_call_and_the_summary_say_what_answered_and_later_sessions_what_had
     assert found["served"] == json.loads(manifest)["served"] == SERVED
     assert found["calls"]["cached_tokens"] == 600 * len(calls)
     shown = " ".join(run(tmp_path, "show", "out").stdout.split())
-    assert "60% of the prompts from the provider's cache" in shown
-    assert "Served model of the answers: scripted-2025-04-14, build fp_one." in shown
+    assert "60% from the provider's cache" in shown
+    assert "Model that served the answers: scripted-2025-04-14, build fp_one." in shown
     assert "Warning" not in said + shown
     second = summary(tmp_path / "second")
     assert (second["calls"]["http"], second["served"]) == (0, SERVED)
@@ -138,7 +138,7 @@ def test_a_change_of_what_answers_is_named_in_the_run_its_page_and_its_submissio
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert f"Warning: {role} come from more than one model" in page
     if changing == "scripted":
-        assert "Served model of the verdicts: scripted-judge-2025-04-14, build fp_one." in page
+        assert "Model that served the verdicts: scripted-judge-2025-04-14, build fp_one." in page
         return
     monkeypatch.chdir(tmp_path)
     packed = pack([tmp_path / "out"], WHO, out=tmp_path / "packed" / "served")

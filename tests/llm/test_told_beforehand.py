@@ -19,7 +19,7 @@ def test_answers_to_other_records_are_refused_with_ids_of_both(tmp_path):
         done = run(tmp_path, "run", *words)
         (line,) = done.stderr.splitlines()
         assert (done.returncode, done.stdout) == (2, "")
-        assert "mine.jsonl, benchmark_id: the data has none of these 1,000 ids" in line
+        assert "mine.jsonl, benchmark_id: the data has none of the file's ids (1,000)" in line
         assert "'mine-0', 'mine-1', …" in line
         assert f"'{theirs}'" in line
         assert not (tmp_path / "out").exists()

@@ -264,7 +264,7 @@ class ProgramSystem:
         ignored, self._ignored = self._ignored, []
         outcome = outcome or ("unparsable" if ignored else "empty")
         if outcome == "unparsable":
-            error = f"{error}; the program's output contains no answer for this row"
+            error = f"{error}; the program's output contains no answer to this record"
         names: dict[str, Any] = {"benchmark_id": row.name, "track": row.task.track}
         raw = "\n".join(ignored) or None
         self._settle(row, Prediction(**names, outcome=outcome, raw=raw, error=error))
@@ -299,7 +299,8 @@ class ProgramSystem:
             words = words or "; flush the program's output after every line"
             raise UsageError(f"{self._key}: no answer within {self._timeout:g} s, {times}{words}")
         when = "in a row" if self._ever_answered else "before its first answer"
-        raise UsageError(f"{self._key}: died {times} {when} ({process.how()}){words}")
+        died = f"the program died {times} {when} ({process.how()}){words}"
+        raise UsageError(f"{self._key}: {died}")
 
     def _sort_left_rows(self, process: LineProcess, *, stuck: bool) -> None:
         """Have the rows that a process left behind sent again, one at a time.
@@ -312,8 +313,8 @@ class ProgramSystem:
             guilty.deaths += 1
             if guilty.deaths == _DEATHS:
                 rows.remove(guilty)
-                how = f"({process.how()}), twice{_after_colon(process.last_words())}"
-                self._give_up(guilty, f"the program died on this row {how}", "empty")
+                how = f"({process.how()}){_after_colon(process.last_words())}"
+                self._give_up(guilty, f"the program died twice on this record {how}", "empty")
         for row in rows:
             row.alone = True
         self._waiting = [*rows, *self._waiting]
@@ -337,7 +338,8 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 def _short(lines: Sequence[str]) -> str:
     first = " ".join(lines[0].split()) if lines else ""
-    more = f" and {len(lines) - 1} more lines" if len(lines) > 1 else ""
+    rest = len(lines) - 1
+    more = f" and {rest} more {'line' if rest == 1 else 'lines'}" if rest > 0 else ""
     return f"'{first[:80]}{'…' if len(first) > 80 else ''}'{more}"
 
 

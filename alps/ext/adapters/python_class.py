@@ -49,7 +49,7 @@ def instantiate(path: str, key: str, methods: tuple[str, ...]) -> Any:
         if not callable(attribute(instance, method, key)):
             hint = closest(method, _public(instance))
             if type(instance).__module__ == "builtins":  # a function that returns a text, say
-                hint = f" (it gives a {type(instance).__name__})"
+                hint = f" (calling it returned an object of type {type(instance).__name__})"
             raise UsageError(f"{key}: {class_name} has no method '{method}'{hint}")
     return instance
 
@@ -288,7 +288,7 @@ class PythonSystem:
 def _understood(task: Task, sample: Any, result: Any) -> Prediction:
     """Read what `predict` returned."""
     if result is None:
-        return _failed(task, sample, "empty", "returned None")
+        return _failed(task, sample, "empty", "the class returned None")
     if not isinstance(result, Prediction):
         return _read(task, sample, result)
     if result.benchmark_id != sample.benchmark_id:

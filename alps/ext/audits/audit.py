@@ -138,7 +138,7 @@ def refuse_half_an_audit(settings: AuditKeys) -> None:
     judge, share, labels = settings.audit_judge, settings.audit, settings.audit_labels
     if labels is not None and judge is not None:
         raise UsageError(
-            f"audit_judge={judge}: audit_labels= already names human audits; remove one setting"
+            f"audit_judge={judge}: audit_labels= already gives human audits; remove one of them"
         )
     if labels is not None and share is not None:
         why = "the labels of audit_labels= determine the share"
@@ -152,7 +152,9 @@ def refuse_half_an_audit(settings: AuditKeys) -> None:
     if judge is not None and not share:
         raise UsageError(f"audit_judge={judge}: audit= is missing; add a share, such as audit=10%")
     if judge is not None and judge == settings.judge:
-        raise UsageError(f"audit_judge={judge}: this is already the run's judge; name a better one")
+        raise UsageError(
+            f"audit_judge={judge}: this is already the run's judge; use a better judge"
+        )
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,7 @@ async def _audit(
         if checked.stopped:
             return True
         if (why := refusal_of(checked.judge, [one.name for one in rubrics])) is not None:
-            raise UsageError(f"audit_judge={judge.name} audits nothing: {why}")
+            raise UsageError(f"audit_judge={judge.name} can't audit this run: {why}")
         _claim(folder, data, draws, judge, checked.checks)
         journals = [Journal(path) for path in (folder / VERDICTS, folder / SCORES)]
         predictions = Journal(run / "predictions.jsonl")

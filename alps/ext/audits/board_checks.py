@@ -46,6 +46,7 @@ from alps.run.opened import AnswerKey as RunKey
 from alps.run.opened import read_manifest, read_rows
 from alps.run.source import RunData, open_data
 from alps.settings import RunSettings
+from alps.show.formatting import counted
 from alps.tasks import Task
 
 _SEEDS = 2**31
@@ -68,12 +69,12 @@ def check_audit(check: TrackCheck, gold: GoldTrack, rows: TrackRows) -> None:
     name, track, run, findings = check.name, check.track, check.run, check.findings
     audit = track.audit
     if (audit is None) != (track.files.audit is None):
-        what = "an audit without audit.jsonl, or the file without an audit"
+        what = "the card lacks either the audit or its file audit.jsonl"
         findings.serious("audit", f"tracks.{name}.audit", what, PACK_AGAIN)
     if audit is None:
         return
     if audit.fingerprint.get("id") != fingerprint_id(without(audit.fingerprint, "id")):
-        what = "the id does not match the other parts"
+        what = "the id is not the hash of the other parts of the fingerprint"
         findings.serious("audit", f"tracks.{name}.audit.fingerprint", what, PACK_AGAIN)
         return
     settings = {**run.settings, "judge": audit.judge, "extras": "none"}
@@ -101,21 +102,22 @@ def check_audit_draw(check: TrackCheck, rows: TrackRows, findings: Findings) -> 
     name, track, review = check.name, check.track, check.review
     if track.audit is None or drawn_by_a_maintainer(check.card, review, name):
         return
-    where, own = f"tracks.{name}.audit.seed", f"drawn by seed {track.audit.seed}"
+    where, own = f"tracks.{name}.audit.seed", f"the records were drawn with seed {track.audit.seed}"
     given = None if review is None else review.audit_draw
     if given is not None and given.seed == track.audit.seed:
         what = f"{own}, which a maintainer drew for other answers, verdicts or scores"
         findings.warn(
-            "audit", where, f"{what}: boards omit the audit", "ask a maintainer for a new draw"
+            "audit", where, f"{what}; boards omit the audit", "ask a maintainer for a new draw"
         )
         return
     seed = answer_seed(task_of(name, track), track.data_sha256, rows.predictions, rows.scores)
     if track.audit.seed == seed:
-        what = "derived from the answers, which the submitter could vary: boards omit the audit"
-        findings.note("audit", where, f"{what} until a maintainer draws the records")
+        what = "the seed follows from the answers, which the submitter could vary; boards omit "
+        what += "the audit until a maintainer draws the records"
+        findings.note("audit", where, what)
         return
-    mend = "audit with the seed of a maintainer's review (audit_seed=), then pack again"
-    what = f"{own}, which the submitter may have chosen: boards omit the audit"
+    mend = "audit the run with the seed of a maintainer's review (audit_seed=), then pack it again"
+    what = f"{own}, which the submitter may have chosen; boards omit the audit"
     findings.warn("audit", where, what, mend)
 
 
@@ -124,20 +126,22 @@ def _check_judge(name: str, audit: PublishedAudit, task: Task, findings: Finding
     where = f"tracks.{name}.audit.judge_check"
     if audit.judge == PEOPLE or is_embedded_judge(audit.judge):
         if audit.judge_check:
-            what = f"auditor {shown(audit.judge)} needs no check on known items"
+            what = (
+                f"the card has a check on known items, but auditor {shown(audit.judge)} needs none"
+            )
             findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
         return
     if not audit.judge_check:
-        what = f"audit judge {shown(audit.judge)} was not checked on known items; boards show that"
+        what = f"audit judge {shown(audit.judge)} was not checked on known items; boards show this"
         findings.warn(
-            JUDGE_CHECK, where, what, "audit without judge_check=no, then pack the run again"
+            JUDGE_CHECK, where, what, "audit the run without judge_check=no, then pack it again"
         )
         return
     check_shares(audit.judge_check, where, findings)
     shares = [audit.judge_check.get(one.name) for one in task.rubrics]
     if task.rubrics and not any(share is not None and is_admitted(share) for share in shares):
         names = ", ".join(one.name for one in task.rubrics)
-        what = f"the audit judge got too few known items of {names} right to audit {name}"
+        what = f"to audit {name}, the audit judge got too few known items right ({names})"
         findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
 
 
@@ -154,10 +158,10 @@ def _check_draw(audited: Audited, findings: Findings) -> frozenset[str]:
             missing.append(named(key))
         elif key in audited.rows.audit and not drawn:
             extra.append(named(key))
-    missed = "are missing, although they were drawn"
-    for what, names in ((missed, missing), ("were not drawn", extra)):
+    for what, names in (("drawn but not audited", missing), ("audited but not drawn", extra)):
         if names:
-            found = f"{len(names):,} records {what} under seed {audit.seed}: {some_of(names)}"
+            records = counted(len(names), "record")
+            found = f"with seed {audit.seed}, {records} {what}: {some_of(names)}"
             findings.serious("audit", "the draw", found, PACK_AGAIN)
     return sessions
 
@@ -186,7 +190,7 @@ def _check_scores(audited: Audited, findings: Findings) -> None:
         wrong += [(key, one) for one in differences(printed, now, "scores")]
     if wrong:
         key, (where, before, now) = min(wrong, key=lambda one: one[0])
-        what = f"{where} printed {figure(before)}, recomputed {figure(now)}"
+        what = f"{where}: the file has {figure(before)}, but alps recomputed {figure(now)}"
         findings.serious("audit", named(key), what, PACK_AGAIN)
 
 
@@ -201,7 +205,7 @@ def _check_corrected(audited: Audited, sessions: frozenset[str], findings: Findi
     for metric, score in audited.audit.scores.items():
         printed[metric] = score.model_dump(exclude_unset=True)
     for where, before, now in differences(printed, again, "corrected"):
-        what = f"printed {figure(before)}, recomputed {figure(now)}"
+        what = f"the card has {figure(before)}, but alps recomputed {figure(now)}"
         findings.serious("audit", where, what, PACK_AGAIN)
 
 
@@ -255,7 +259,8 @@ def judge_sample(
     for name, draw in draws.tracks.items():
         scores = _corrected(entry, source, data, name, frozenset(draw.sessions))
         if not scores:
-            raise UsageError(f"sample=: no score of {name} can be corrected by a sample")
+            why = f"a sample cannot correct the scores of {name}"
+            raise UsageError(f"sample=: {why}; leave out sample=")
         tracks[name] = {"scores": scores, "judge_fingerprint": about.fingerprint["id"]}
         sampled[name] = Sampled(seed=seed, records=draw.records, n=draw.n)
     return SampledRun(tracks, sampled)

@@ -65,10 +65,10 @@ def compare_audits(
     if not known:
         return None
     if missing := [letter for letter in runs if letter not in known]:
-        return _corrected([], [f"Not corrected: no audits of {', '.join(missing)}"])
+        return _corrected([], [f"Not corrected: runs without audits: {', '.join(missing)}"])
     if len({audit.auditor for audit in known.values()}) > 1:
-        each = ", ".join(f"{letter} {audit.judge}" for letter, audit in known.items())
-        return _corrected([], [f"Not corrected: audited by different judges, {each}"])
+        each = ", ".join(f"{letter} by {audit.judge}" for letter, audit in known.items())
+        return _corrected([], [f"Not corrected: audited by different judges ({each})"])
     first = next(iter(runs.values()))
     try:
         _, data = open_again(first.folder, first.manifest)

@@ -142,7 +142,7 @@ def rogan_gladen(
         ValueError: Unless 0 ≤ positives ≤ total and the design effect is at least 1.
     """
     if design_effect < 1:
-        raise ValueError(f"a design effect is at least 1, got {design_effect}")
+        raise ValueError(f"design_effect must be at least 1, got {design_effect}")
     raw = replace(wilson(positives / design_effect, total / design_effect), n=total)
     better = youden(counts, design_effect=design_effect)
     value = low = high = None
@@ -221,7 +221,8 @@ def clustered_rogan_gladen(
     """
     if len(verdicts) != len(clusters) or not len(people) == len(judge) == len(label_clusters):
         lengths = [len(part) for part in (verdicts, clusters, people, judge, label_clusters)]
-        raise ValueError(f"lengths differ: {', '.join(map(str, lengths))}")
+        names = "verdicts, clusters, people, judge, label_clusters"
+        raise ValueError(f"lengths differ ({names}): {', '.join(map(str, lengths))}")
     # Items that people dispute count in part: to leave them out would measure the judge where it is
     # easy, and bias the estimate.
     scored, truth, judged = (
@@ -482,9 +483,9 @@ def _check(
     if clusters is not None and (len(clusters[0]), len(clusters[1])) != (len(people), len(others)):
         raise ValueError("lengths differ: name one cluster for each labelled and each other item")
     if not all(np.isfinite(part).all() for part in (people, judge, others)):
-        raise ValueError("labels and verdicts must be finite: leave out missing ones")
+        raise ValueError("labels and verdicts must be finite: leave out missing values")
     if interval == "score" and not np.isin(people, (0, 1)).all():
-        raise ValueError("a score interval needs labels of 0 and 1: use interval='normal'")
+        raise ValueError("interval='score' needs labels 0 or 1; else, use interval='normal'")
 
 
 def powered_difference(

@@ -91,7 +91,7 @@ def draw_tracks(
     judged = [track for track in data.tracks if track.task.judged]
     if not judged:
         key = "audit_judge" if keys.audit_labels is None else "audit_labels"
-        raise UsageError(f"{key}=: no judge affects the scores of these tasks")
+        raise UsageError(f"{key}=: no judge affects the scores of these tasks; leave it out")
     if keys.audit_labels is not None:
         return _labelled(judged, Path(keys.audit_labels))
     share = keys.audit or 0.0
@@ -145,7 +145,7 @@ def _records_by_session(track: TrackData) -> dict[str, int]:
 
 def _too_few(track: str, sessions: int, n: int, share: float, setting: str) -> str:
     records = ceil(share * sessions) * n // max(1, sessions)
-    said = f"{setting}={100 * share:g}%: {records} of {n} records of {track_title(track)}"
+    said = f"{setting}={100 * share:g}% draws {records} of {n} records of {track_title(track)}"
     if n < LEAST:
         return f"{said}; at least {LEAST} are needed, so leave the task out"
     return f"{said}; at least {LEAST} are needed: set {setting}={_needed(sessions, n)}%"
@@ -183,11 +183,13 @@ def _labelled(judged: Sequence[TrackData], folder: Path) -> Draws:
         sessions = tuple(session for session in sample.tracks[name] if session in counts)
         records, n = sum(counts[session] for session in sessions), sum(counts.values())
         if records < LEAST:
-            said = f"audit_labels={folder}: {records} of {n} records of {name} are labelled"
+            said = f"audit_labels={folder}: {records} of {n} records of {track_title(name)} "
+            said += "are labelled"
             raise UsageError(f"{said}; at least {LEAST} are needed: label {LEAST - records} more")
         draws[name] = Draw(sessions, records, n, sample.seeds.get(name, sample.seed))
     if not draws:
-        raise UsageError(f"audit_labels={folder}: the labels belong to no task of this run")
+        why = "the labels belong to no task of this run; use labels drawn from this run"
+        raise UsageError(f"audit_labels={folder}: {why}")
     return Draws(sample.share, draws)
 
 

@@ -168,7 +168,7 @@ def confusion(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Co
         judge: One verdict an item, None where it could not be parsed.
     """
     if len(people) != len(judge):
-        raise ValueError(f"lengths differ: {len(people)}, {len(judge)}")
+        raise ValueError(f"lengths differ: {len(people)} labels, {len(judge)} verdicts")
     counts: Counter[tuple[bool | None, ...]] = Counter()
     for label, verdict in zip(people, judge, strict=True):
         if label is not None:
@@ -256,7 +256,8 @@ def selective_threshold(
         ValueError: If `risk` or `failure` is not in (0, 1).
     """
     if len(confidences) != len(disagreements):
-        raise ValueError(f"lengths differ: {len(confidences)}, {len(disagreements)}")
+        lengths = f"{len(confidences)} confidences, {len(disagreements)} disagreements"
+        raise ValueError(f"lengths differ: {lengths}")
     if not (0 < risk < 1 and 0 < failure < 1):
         raise ValueError(f"risk and failure must be in (0, 1), got {risk} and {failure}")
     # Fixed-sequence testing: the walk ends at the first that fails, so the guarantee needs no

@@ -146,7 +146,7 @@ def _audit_fault(audit: AuditSummary | None) -> str | None:
             why = reasons[0] if reasons else "no record has an audit score"
             mend = "to retry, repeat the same command"
             if audit.by_people:
-                mend = "let annotators decide these items"
+                mend = "have annotators label these records"
             return f"{track_title(name)} is not corrected: {why}; {mend}"
     return None
 

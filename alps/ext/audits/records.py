@@ -110,7 +110,7 @@ class Pairs:
         audited, drawn = int(self.audited.sum()), int(self.drawn.sum())
         if audited < WHOLE * drawn and drawn >= LEAST:
             missing = f"{drawn - audited} of {drawn} drawn records have no audit score"
-            return f"{missing}, and these records may differ"
+            return f"{missing}, and these records may differ from the others"
         if (count := self.audited_records) < LEAST:
             are = f"{count} audited record{'' if count == 1 else 's'}"
             return f"{are}: at least {LEAST} are needed; audit {LEAST - count} more"

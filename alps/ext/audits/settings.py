@@ -23,12 +23,12 @@ class AuditKeys(JudgingKeys):
         None, description="share of the sessions that audit_judge judges, such as 10%"
     )
     audit_labels: HomePath | None = Field(
-        None, description="human labels of a share of the records"
+        None, description="folder of human labels for a share of the records"
     )
     audit_seed: int | None = Field(
         None,
         ge=0,
         lt=2**36,
-        description="seed that draws the audited sessions; to compare runs, use one seed "
+        description="seed that draws the audited sessions; to compare runs, use the same seed "
         "[from the answers]",
     )

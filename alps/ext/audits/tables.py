@@ -42,7 +42,7 @@ class Shown(ShownPart):
         score = found.scores.get(metric.name) if found is not None else None
         if summary.audit is None or score is None:
             return
-        by = f"by {counted(score.audited, 'audit')} of {summary.audit.judge}"
+        by = f"with {counted(score.audited, 'audit')} by {summary.audit.judge}"
         yield row_of(
             "corrected", *with_interval(score), by if score.reason is None else "not corrected"
         )
@@ -75,7 +75,7 @@ def _scores(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> Table
             rows.append(row_of(metric.title, *_corrected(score), alone, ungrouped(score.audited)))
     columns = [named(), *figures("as judged", "corrected", "audits alone", "audits")]
     notes = list(map(Line, audit_lines(audit, track, metrics)))
-    return Table(f"Corrected by audits of {audit.judge}", columns, rows, notes)
+    return Table(f"Corrected with audits by {audit.judge}", columns, rows, notes)
 
 
 def _corrected(score: AuditedScore) -> tuple[Cells, Cells]:
@@ -166,7 +166,7 @@ def slice_tables(slices: Sequence[SliceContrast], lead: Metric) -> Iterator[Part
                 short[f"{one.name} ({one.audited} audited)"] = None
             else:
                 rows.append(_slice_row(one, one.difference))
-        few = [dim(f"Too few records are audited in both runs, by {by}: {'; '.join(short)}.")]
+        few = [dim(f"By {by}, too few records are audited in both runs: {'; '.join(short)}.")]
         notes = few if short else []
         title = f"{lead.title.strip()} by {by}, corrected by audits"
         yield from [Table(title, columns, rows, notes)] if rows else notes

@@ -34,6 +34,7 @@ from alps.llm import provider
 from alps.llm.prices import BATCH
 from alps.llm.retries import DAY, PATIENCE, Tries
 from alps.llm.types import JUDGE_CHECK, Reply, Request, TransportError
+from alps.show.formatting import counted
 
 T = TypeVar("T")
 Endpoint = tuple[str, str | None]
@@ -153,7 +154,7 @@ class Batches:
             if error.status in _NOT_THERE:
                 what = f"the endpoint does not accept batches ({error}); remove batch="
                 raise UsageError(f"model '{request.model}': {what}") from error
-            raise _fatal(request.model, "alps could not list its batches", error) from error
+            raise _fatal(request.model, "alps could not list the batches", error) from error
 
     async def answered(
         self, request: Request[Any], messages: list[dict[str, str]], key: str
@@ -204,8 +205,8 @@ class Batches:
         kept = self._kept.values()
         unbilled = [one for one in kept if not self.journal.is_billed(one.result.key, one.batch)]
         if unbilled:
-            what = f"this run did not use {len(unbilled):,} answers from earlier batches"
-            self._notice(f"{what}: the provider billed them, but the ledger does not count them")
+            what = f"unused in this run: {counted(len(unbilled), 'answer')} from earlier batches"
+            self._notice(f"{what} (billed by the provider, but not counted in this run's cost)")
         self.journal.close()
 
     def _add(self, endpoint: Endpoint, line: BatchLine) -> None:
@@ -236,7 +237,7 @@ class Batches:
             try:
                 await work
             except TransportError as error:
-                self._fail(keys, _fatal(model, "its batches", error))
+                self._fail(keys, _fatal(model, "a batch failed", error))
             except Exception as error:  # whoever waits hears of it, a full disk included
                 self._fail(keys, error)
 
@@ -260,7 +261,7 @@ class Batches:
                 await self._drop(entry)
                 return
             entry = await self.journal.step(entry, "ordered", id=name)
-        self._notice(f"resumed batch {entry.id} with {len(entry.keys):,} requests")
+        self._notice(f"resumed batch {entry.id} with {counted(len(entry.keys), 'request')}")
         await self._carry(endpoint, entry)
 
     async def _ordered(self, endpoint: Endpoint, entry: BatchEntry, spool: Spool) -> BatchEntry:
@@ -293,14 +294,15 @@ class Batches:
                 name = taken
                 break
         entry = await self.journal.step(entry, "ordered", id=name)
-        about = f"submitted batch {name} with {len(spool.keys):,} requests to {entry.model}"
+        requests = counted(len(spool.keys), "request")
+        about = f"submitted batch {name} with {requests} to {entry.model}"
         self._notice(f"{about}; if the run ends before the batch, repeat the same command")
         return entry
 
     async def _refused(self, entry: BatchEntry, error: TransportError, *, never: bool) -> None:
         if never:
             await self.journal.step(entry, "dropped")
-        size = f"a batch of {len(entry.keys):,} requests could not be submitted"
+        size = f"a batch of {counted(len(entry.keys), 'request')} could not be submitted"
         raise _fatal(entry.model, size, error) from error
 
     async def _carry(self, endpoint: Endpoint, entry: BatchEntry) -> None:
@@ -318,7 +320,7 @@ class Batches:
             results = await self._tried(fetch)
         except TransportError as error:
             if error.status != 404:
-                raise _fatal(entry.model, f"batch {entry.id}", error) from error
+                raise _fatal(entry.model, f"batch {entry.id} failed", error) from error
             await self._lost(entry)
             return
         self._hand_out(entry, state, results)
@@ -347,7 +349,7 @@ class Batches:
             if time.monotonic() - cancelled_at > _ENDING:
                 raise UsageError(
                     f"model '{entry.model}': batch {entry.id} was cancelled but has not ended; "
-                    "run the same command to wait again"
+                    "to wait again, repeat the same command"
                 )
             age = time.monotonic() - began
             await asyncio.sleep(min(max(_SOONEST, _SHARE * age), _LATEST))
@@ -360,7 +362,8 @@ class Batches:
             then = "alps sends the rest as single requests"
         except TransportError as error:
             then = f"alps could not cancel the batch ({error}), so alps waits for its end"
-        passed = f"batch {entry.id} passed batch_deadline= with {left:,} unanswered requests"
+        unanswered = counted(left, "unanswered request")
+        passed = f"batch {entry.id} passed batch_deadline= with {unanswered}"
         self._notice(f"{passed}: {then}")
 
     async def _found(self, interface: Interface, entry: BatchEntry) -> str | None:
@@ -381,9 +384,10 @@ class Batches:
             after = page.after
         if (name := await self._among(interface, alike, entry)) is not None:
             return name
-        lost = f"a batch of {len(entry.keys):,} requests may have been submitted but is not among"
+        batch = f"a batch of {counted(len(entry.keys), 'request')}"
         raise UsageError(
-            f"model '{entry.model}': {lost} the latest {len(seen):,}; to submit again, change out="
+            f"model '{entry.model}': {batch} may have been submitted but is not among the "
+            f"provider's latest {len(seen):,}; to submit it again, choose another out="
         )
 
     async def _among(
@@ -408,9 +412,9 @@ class Batches:
                 # Somebody else's may be among them: it is waited for, and never cancelled.
                 if time.time() - entry.at > DAY + _ENDING:
                     raise UsageError(
-                        f"model '{entry.model}': a batch of {len(entry.keys):,} requests may have "
-                        f"been submitted as {', '.join(left[:3])}, which has not ended; change "
-                        "out= to submit it again"
+                        f"model '{entry.model}': a batch of {counted(len(entry.keys), 'request')} "
+                        f"may have been submitted as {' or '.join(left[:3])}, still in progress; "
+                        "to submit it again, choose another out="
                     )
                 await asyncio.sleep(waits)
                 waits = min(max(_SOONEST, _SHARE * (time.monotonic() - began)), _LATEST)
@@ -440,7 +444,7 @@ class Batches:
         # what ended and is in no line that can be read was answered, and is on the bill
         billed = None if state.done > len(results.by_key) else False
         for key in entry.keys:
-            lost = BatchResult(key, lost="its batch ended without an answer", billed=billed)
+            lost = BatchResult(key, lost="the batch ended without this answer", billed=billed)
             answered = BatchAnswer(results.by_key.get(key, lost), str(entry.id))
             if (future := self._waiting.pop(key, None)) is not None:
                 future.set_result(answered)
@@ -449,7 +453,8 @@ class Batches:
         odd = [(len(absent), "missing"), (results.unreadable, "unreadable")]
         odd += [(results.unknown, "with an unknown id"), (results.twice, "duplicated")]
         account = "".join(f", {count:,} {what}" for count, what in odd if count)
-        self._notice(f"batch {entry.id} has ended: {len(results.by_key):,} results{account}")
+        received = counted(len(results.by_key), "result")
+        self._notice(f"batch {entry.id} has ended: {received}{account}")
 
     def _fail(self, keys: Iterable[str], error: Exception) -> None:
         for key in keys:

@@ -217,7 +217,7 @@ def largest_results(requests: int) -> int:
 def odd(what: str, error: Exception | None = None) -> TransportError:
     """Return the error for an answer of a batch interface that can't be read."""
     why = f" ({type(error).__name__})" if error is not None else ""
-    told = f"its batch interface returned {what}{why}"
+    told = f"the provider's batch interface returned {what}{why}"
     return TransportError(told, transient=True, billed=True)
 
 

@@ -198,5 +198,5 @@ def _result(row: Any) -> BatchResult:
         status = _STATUSES.get(str(part_of(inner, "type")), 500)
         return BatchResult(key, status, as_json(error))
     return BatchResult(
-        key, lost=f"the batch was {kind}" if kind == "canceled" else f"it {kind[:100]}"
+        key, lost=f"the batch was {kind}" if kind == "canceled" else f"the request {kind[:100]}"
     )

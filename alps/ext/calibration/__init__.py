@@ -102,8 +102,9 @@ def measure(settings: "CalibrateSettings") -> None:
 def calibrate_list(folders: list[str], settings: "TrustSettings") -> None:
     """Write a page that compares calibrated judges.
 
-    Each DIR is a calibration or a folder of calibrations; by default, alps takes those that runs
-    use. The page ranks judges; with labels=, the page also shows where they differ from people.
+    Each DIR is a calibration or a folder of calibrations; by default, alps takes the calibrations
+    that runs use. The page ranks judges; with labels=, it also shows where judges differ from
+    people.
 
     \b
       alps calibrate list known labels=labels out=trust.html

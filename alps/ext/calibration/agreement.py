@@ -51,12 +51,12 @@ class LabelScale:
 
     def __post_init__(self) -> None:
         if len(set(self.values)) != len(self.values) or len(self.values) < 2:
-            raise ValueError(f"a scale declares two or more different values, got {self.values}")
+            raise ValueError(f"a scale needs at least two different values, got {self.values}")
         if self.kind == "interval" and not self._numeric:
-            raise ValueError(f"an interval scale declares numbers, got {self.values}")
+            raise ValueError(f"an interval scale needs numbers, got {self.values}")
         in_order = self.kind != "nominal" and self._numeric
         if in_order and any(a >= b for a, b in pairwise(self.numbers)):
-            raise ValueError(f"the values of an {self.kind} scale ascend, got {self.values}")
+            raise ValueError(f"the values of an {self.kind} scale must ascend, got {self.values}")
 
     @property
     def _numeric(self) -> bool:
@@ -84,7 +84,7 @@ class LabelScale:
                 codes[index] = places[label]
             else:
                 on_scale = list(self.values)
-                raise ValueError(f"label {label!r} at {index} is not on the scale {on_scale}")
+                raise ValueError(f"label {label!r} at index {index} is not on the scale {on_scale}")
         return codes
 
 

@@ -142,7 +142,7 @@ def _groups(
         raise ValueError(f"score must be one of {', '.join(get_args(Score))}, got {score}")
     groups: list[Hashable] = list(range(len(people)) if clusters is None else clusters)
     if len(groups) != len(people):
-        raise ValueError(f"lengths differ: {len(people)}, {len(groups)}")
+        raise ValueError(f"lengths differ: {len(people)} items, {len(groups)} clusters")
     return groups
 
 
@@ -228,7 +228,7 @@ def alignment(
 
 def _check(people: Floats, judge: Floats | None) -> None:
     if people.ndim != 2:
-        raise ValueError(f"labels have shape (items, annotators), got {people.shape}")
+        raise ValueError(f"labels must have the shape (items, annotators), got {people.shape}")
     if judge is not None and judge.shape != (len(people),):
         raise ValueError(f"lengths differ: {len(people)} items, verdicts of shape {judge.shape}")
 

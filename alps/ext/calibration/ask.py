@@ -166,7 +166,7 @@ def _check_scale(name: str, labels: LabelSet) -> None:
         # One label could not say which of the three marks it is.
         dimensions = ", ".join(rubric(name).labels)
         raise UsageError(
-            f"rubric {name} has three marks; label each mark as a rubric: {dimensions}"
+            f"rubric {name} has three marks; label each mark as its own rubric: {dimensions}"
         )
     by, scale = labels.rubric_of(name), labels.scales[name]
     values = ", ".join(map(str, scale.values))
@@ -177,7 +177,8 @@ def _check_scale(name: str, labels: LabelSet) -> None:
     for answer in by.scale:
         if _on_scale(by, scale, answer) is None:
             raise UsageError(
-                f"rubric {name}: a judge can return {answer}, which the scale ({values}) lacks"
+                f"rubric {name}: a judge can return {answer}, which the scale ({values}) lacks; "
+                "add it to the scale"
             )
 
 
@@ -225,7 +226,7 @@ def _dialogue(item: JudgedItem) -> tuple[Turn, ...]:
 def _memory(item: JudgedItem, side: str, name: str) -> matching.Item:
     memory = item.payload.get(side)
     if not isinstance(memory, Mapping) or not isinstance(memory.get("value"), str):
-        message = f"item {item.item_id}: payload.{side} must be a memory with a text `value`"
+        message = f"item {item.item_id}: payload.{side} must be a memory with a string `value`"
         raise DataError(message)
     kind, label, evidence = (
         _text(item, memory, field, f"{side}.") for field in ("type", "label", "evidence")
@@ -239,7 +240,7 @@ def _text(item: JudgedItem, fields: Mapping[str, Any], name: str, under: str = "
     if value is None and name != "response":
         return ""
     if not isinstance(value, str):
-        raise DataError(f"item {item.item_id}: payload.{under}{name} must be text")
+        raise DataError(f"item {item.item_id}: payload.{under}{name} must be a string")
     return value
 
 

@@ -60,6 +60,7 @@ from alps.run.services import Services, check_judge, closing, open_judge
 from alps.run.session import effective_judge, refuse_without_effect
 from alps.run.summary import served, served_row, summarise_calls
 from alps.schema import UNHEARD, Outcome
+from alps.show.formatting import counted
 
 CALIBRATION = "calibration.json"
 # Pairs of other items that a judge which is asked several times is shown with each pair of the
@@ -69,7 +70,7 @@ COMPANIONS = 4
 _FURTHEST_AHEAD = timedelta(days=2)
 _OTHERWISE = "so sensitivity and base rates may differ from those of a run"
 _NOT_RANDOM = f"the items were not drawn at random, {_OTHERWISE}"
-_CHOSEN = f"a judge's verdicts and similarity determined the pairs, {_OTHERWISE}"
+_CHOSEN = f"the pairs were chosen by a judge's verdicts and by similarity, {_OTHERWISE}"
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
     folder = Path(settings.out) if settings.out else None
     # Its recorded verdicts.jsonl would be taken for the journal of the judge that is asked.
     if folder is not None and any((folder / name).exists() for name in (ITEMS, SCALE)):
-        raise UsageError(f"out={settings.out}: is a label folder; choose another")
+        raise UsageError(f"out={settings.out}: this is a label folder; choose another folder")
     recorded = _recorded(settings)
     if recorded is None:
         settings = effective_judge(settings)
@@ -258,7 +259,7 @@ def _sample(name: str) -> Mapping[str, Any]:
     rubrics = read_object(path).values.get("rubrics")
     if not isinstance(rubrics, dict) or not all(isinstance(one, dict) for one in rubrics.values()):
         raise UsageError(
-            f"{path}: not written by alps annotate draw; remove it, or draw again next to {ITEMS}"
+            f"{path}: not written by alps annotate draw; remove this file, or draw the items again"
         )
     return rubrics
 
@@ -315,7 +316,7 @@ def _from_judge(
     check_judge(settings)  # before the folder is made
     if (folder / CALIBRATION).exists() and not (folder / MANIFEST).exists():
         raise RunFolderError(
-            f"{folder} holds a calibration by recorded verdicts; choose another out="
+            f"{folder} holds a calibration from recorded verdicts; choose another out="
         )
     with claimed_folder(folder) as ledger:
         services = open_judge(settings, ledger)
@@ -359,7 +360,7 @@ def _from_judge(
 
 def _without(report: RubricReport, missing: int, most: float) -> RubricReport:
     """Add to a report how many items have no response; above `most` it is a limit."""
-    limits = [f"no response for {missing} items"] if missing > most else []
+    limits = [f"no response for {counted(missing, 'item')}"] if missing > most else []
     return replace(report, counts={**report.counts, "unheard": missing}).limited(*limits)
 
 

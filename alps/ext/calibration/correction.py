@@ -38,6 +38,7 @@ from alps.judges.rubric import Rubric, labelled_as
 from alps.rows import Corrected, Summary
 from alps.run.opened import read_rows
 from alps.run.source import RunData, TrackData
+from alps.show.formatting import counted
 from alps.stats.bootstrap import Estimate, clustered_variance
 from alps.tasks import Metric
 from alps.tasks.base import rubrics_of
@@ -457,10 +458,11 @@ def _why_no_sample(
             missing = f"{drawn - labelled} of {drawn} drawn answers have no label under {name}"
             return f"{missing}, and such answers may differ from the others; label them"
     if not known:
-        under = f" under each of {', '.join(rows)}" if len(rows) > 1 else ""
-        return f"no answer has a label{under}"
+        under = f" under all of {', '.join(rows)}" if len(rows) > 1 else ""
+        return f"no answer is labelled{under}"
     if len(known) < LEAST:
-        return f"only {len(known)} answers are labelled; label at least {LEAST}"
+        labelled = counted(len(known), "labelled answer")
+        return f"only {labelled}; label at least {LEAST}"
     return None
 
 

@@ -24,6 +24,7 @@ from alps.judges.embedded import RECORDED, is_embedded_judge
 from alps.judges.matching import POLICIES, MatchQuestion
 from alps.run.opened import find_run, open_run, read_rows
 from alps.run.source import open_again
+from alps.show.formatting import counted
 from alps.similarity import THRESHOLD
 from alps.stats.bootstrap import Estimate, clustered_statistics, on_table
 
@@ -84,7 +85,8 @@ def fit_judge(settings: CalibrateSettings) -> Fit:
         AlpsError: If a run can't be used, holds too few verdicts, or the file is there already.
     """
     if settings.judge or settings.verdicts:
-        raise UsageError("fit=yes learns from the verdicts of labels=RUN; leave judge= out")
+        why = "leave judge= and verdicts= out"
+        raise UsageError(f"fit=yes learns from the verdicts of labels=RUN; {why}")
     if not settings.out:
         raise UsageError("fit=yes: name the file to write, such as out=cheap.json")
     file = Path(settings.out)
@@ -110,7 +112,8 @@ def read_examples(runs: Sequence[Path]) -> Examples:
     for folder in runs:
         run = open_run(folder)
         if is_embedded_judge(run.judge) and not run.judge.startswith(RECORDED):
-            raise UsageError(f"{folder}: the verdicts of judge {run.judge} cannot train a judge")
+            why = f"the verdicts of judge {run.judge} cannot train a judge"
+            raise UsageError(f"{folder}: {why}; use a run that an LLM judged")
         judges.append(run.finished.judge)
         verdicts = read_rows(folder / "verdicts.jsonl")
         rows_by_answer = {(k.track, k.id, k.repeat): row for k, row in verdicts.items()}
@@ -146,7 +149,7 @@ def _check(examples: Examples) -> None:
         sessions = {examples.sessions[place] for place in np.flatnonzero(chosen).tolist()}
         if chosen.sum() < LEAST or len(sessions) < FOLDS:
             raise UsageError(
-                f"fit=yes: only {chosen.sum()} {what}, in {len(sessions)} sessions; "
+                f"fit=yes: only {chosen.sum()} {what}, in {counted(len(sessions), 'session')}; "
                 f"at least {LEAST} in {FOLDS} sessions are needed: add runs"
             )
 
@@ -245,7 +248,7 @@ def _fitted(examples: Examples, kappas: dict[str, dict[str, Estimate]]) -> Fitte
     }
     agreement = (
         f"kappa {figure(every)} with {', '.join(fitted_on['judges'])} on {every.n} pairs of unseen "
-        f"sessions; {figure(named)} on the {named.n} named pairs with different texts"
+        f"sessions; {figure(named)} on {named.n} pairs that a judge named and whose texts differ"
     )
     return Fitted(related=related, same=same, fitted_on=fitted_on, agreement=agreement)
 
@@ -273,8 +276,8 @@ def print_fit(fit: Fit, console: "Console") -> None:
 
     about = fit.fitted.fitted_on
     console.print(
-        f"Fitted to {about['pairs']:,} pairs of {about['sessions']:,} sessions, "
-        f"of which {about['named']:,} were named by {', '.join(about['judges'])}"
+        f"Fitted to {about['pairs']:,} pairs from {about['sessions']:,} sessions; "
+        f"{', '.join(about['judges'])} named {about['named']:,} of the pairs"
     )
     columns = list(map(named, ("pairs", "n", "fitted", "lexical", "fitted – lexical")))
     rows = []

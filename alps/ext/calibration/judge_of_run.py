@@ -182,7 +182,7 @@ def read_judge_of_run(folder: Path) -> JudgeOfRun | None:
         return JudgeOfRun.model_validate(parse_json(path.read_bytes()))
     except (ValueError, ValidationError, OSError) as error:
         raise DataError(
-            "not what alps annotate wrote; export the labels again", path=path
+            "not written by alps annotate; export the labels again", path=path
         ) from error
 
 

@@ -126,7 +126,8 @@ def read_fitted(path: Path) -> Fitted:
     expected = {"related": AMONG_OTHERS, "same": OF_A_PAIR}
     for name, line in (("related", fitted.related), ("same", fitted.same)):
         if tuple(line.weights) != expected[name]:
-            raise DataError(f"not a fitted judge ({name}.weights: other features)", path=path)
+            why = f"{name}.weights has missing or unknown features"
+            raise DataError(f"not a fitted judge ({why})", path=path)
     return fitted
 
 
@@ -272,7 +273,7 @@ class PeopleJudge(EmbeddedJudge):
                 pairs.append(Pair(row, column, relation, PEOPLE))
         if open_pairs:
             of = len(question.gold) * len(question.predicted)
-            return Judgement("empty", error=f"{open_pairs} of {of} pairs lack a human decision")
+            return Judgement("empty", error=f"pairs without a human decision: {open_pairs} of {of}")
         return Judgement("ok", tuple(pairs))
 
     def _rate(self, question: RubricQuestion) -> Rating:
@@ -280,7 +281,7 @@ class PeopleJudge(EmbeddedJudge):
         for label, mark in question.rubric.labels.items():
             said = self._said.get(_shown(label, payload))
             if not isinstance(said, int):
-                return Rating("empty", error=f"{label} is undecided by people")
+                return Rating("empty", error=f"people have not decided on {label}")
             marks[mark] = said
         return Rating("ok", marks, PEOPLE)
 

@@ -54,7 +54,7 @@ class LabelRow:
     def get(self, field: str) -> Any:
         """Return what `field` holds; it must be there."""
         if field not in self.values:
-            hint = f"{closest(field, self.values)} (there is {shown(list(self.values))})"
+            hint = f"{closest(field, self.values)} (fields: {shown(list(self.values))})"
             raise self.wrong(field, f"is missing{hint}")
         return self.values[field]
 
@@ -156,7 +156,7 @@ def read_rows(path: Path, slips: Slips | None = None) -> Iterator[LabelRow]:
     except OSError as error:
         raise DataError(f"can't be read ({error.strerror})", path=path) from error
     if empty:
-        raise DataError("is empty: expected one JSON object a line", path=path)
+        raise DataError("is empty: expected one JSON object per line", path=path)
     if slips is not None:
         slips.settle()
 

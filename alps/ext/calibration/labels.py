@@ -126,7 +126,8 @@ class LabelSet:
             UsageError: If no item has this rubric.
         """
         if rubric not in self._by_rubric:
-            raise UsageError(f"rubric={rubric}: no such items here{closest(rubric, self.rubrics)}")
+            hint = closest(rubric, self.rubrics)
+            raise UsageError(f"rubric={rubric}: no item has this rubric{hint}")
         return self._by_rubric[rubric]
 
     def labels_of(self, item_id: str) -> Mapping[str, Value]:
@@ -203,7 +204,7 @@ def read_labels(folder: Path, key: str = "labels") -> LabelSet:
         raise UsageError(f"{key}={folder}: no such folder")
     if not any((folder / name).exists() for name in (ITEMS, LABELS, SCALE)):
         raise UsageError(
-            f"{key}={folder}: no label folder ({ITEMS}, {LABELS} and {SCALE} are missing)"
+            f"{key}={folder}: not a label folder ({ITEMS}, {LABELS} and {SCALE} are missing)"
         )
     scales, positive = read_scales(folder / SCALE)
     items, left_out = _read_items(folder / ITEMS, scales)
@@ -360,12 +361,12 @@ def _fault(value: object, before: Sequence[object]) -> str | None:
     """Return what is wrong with a value of a scale that comes after others."""
     # In Python true is 1: labels of it could not be told from those of the number.
     if isinstance(value, bool):
-        return f"got {shown(value)}: write 0 and 1, labels may still say false and true"
+        return f"got {shown(value)}: write 0 and 1; labels may still be false and true"
     if not isinstance(value, int | float | str):
         return f"must be a number or text, got {shown(value)}"
     if not isinstance(value, str) and abs(value) > LARGEST:
         bounds = f"between {-LARGEST:,} and {LARGEST:,}"
-        return f"numbers of a scale lie {bounds}, got {shown(value)}: choose a unit"
+        return f"numbers of a scale must be {bounds}, got {shown(value)}: choose another unit"
     if value in before:
         return f"{shown(value)} appears twice: a scale declares each value once"
     return None
@@ -394,7 +395,7 @@ def _item(row: LabelRow, scales: Mapping[str, LabelScale], slips: Slips) -> Judg
     item_id, rubric = row.text("item_id"), row.text("rubric")
     if rubric not in scales:
         message = f"{shown(rubric)} has no scale{closest(rubric, scales)}"
-        raise row.wrong("rubric", f"{message}: declare it in {SCALE}")
+        raise row.wrong("rubric", f"{message}: declare a scale in {SCALE}")
     payload = row.object("payload")
     texts: dict[str, str | None] = dict.fromkeys(optional)
     with slips.leaving_out():
@@ -477,7 +478,7 @@ def _draws(row: LabelRow, scale: LabelScale, rubric: str) -> tuple[Value | None,
     if draws is None:
         return ()
     if not isinstance(draws, list):
-        raise row.wrong("draws", f"must be a list of numbers, texts or null, got {shown(draws)}")
+        raise row.wrong("draws", f"must be a list of numbers, strings or null, got {shown(draws)}")
     declared: list[Value | None] = []
     for n, value in enumerate(draws):
         declared.append(on_scale(value, scale))

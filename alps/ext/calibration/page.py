@@ -61,18 +61,18 @@ _CHANCE = (
 )
 _TILES = ("sensitivity", "specificity", "kappa", "people_kappa", "mae", "bias")
 _ALONE = {
-    "full": "agrees with all people of an item",
-    "partial": "agrees with some of them",
-    "none": "agrees with none of them",
-    "everyone": "people agree with the others",
-    "judge": "the judge in a person's place",
+    "full": "judge agrees with all people",
+    "partial": "judge agrees with some people",
+    "none": "judge agrees with nobody",
+    "everyone": "a person agrees with the others",
+    "judge": "judge agrees with the others",
     "rho": "fits as well as a person (rho)",
 }
 _PEOPLES = frozenset({"people_kappa", "alpha_people", "everyone", "people"})
 _LENGTH = {
-    "length_preference": "the judge's, net of people's own",
-    "judge": " the judge prefers the longer one",
-    "people": " people prefer the longer one",
+    "length_preference": "judge minus people",
+    "judge": " judge prefers the longer answer",
+    "people": " people prefer the longer answer",
     "longer": " judge minus people, longer half",
     "shorter": " judge minus people, shorter half",
 }
@@ -304,7 +304,7 @@ def _groups(row: Json, scores: Mapping[str, Score]) -> list[Group]:
     accepted = " or ".join(_names(threshold.get("accepted")))
     groups = [
         _group("Against human labels", scores, _RATES),
-        _group(f"Where {accepted} is accepted", _scores_in(threshold), _RATES),
+        _group(f"If {accepted} counts as accepted", _scores_in(threshold), _RATES),
         _group("Beyond chance", scores, _CHANCE),
         _group("Error on the scale", scores, ("mae", "bias"), around_zero=True),
         _group("As an annotator", alone, _ALONE, _ALONE),

@@ -277,8 +277,8 @@ def label_matrices(labels: LabelSet, verdicts: Verdicts) -> dict[str, LabelMatri
         raise UsageError(f"judge={verdicts.judge}: {what}")
     if not any(map(labels.labels_of, labels.items.keys() & verdicts.by_item.keys())):
         raise UsageError(
-            f"judge={verdicts.judge}: none of its {len(verdicts.by_item):,} verdicts is on a "
-            "labelled item: compare the item ids of verdicts and labels"
+            f"judge={verdicts.judge}: no verdict ({len(verdicts.by_item):,} in total) is on a "
+            "labelled item; compare the item ids of verdicts and labels"
         )
     matrices: dict[str, LabelMatrix] = {}
     for rubric in labels.rubrics:

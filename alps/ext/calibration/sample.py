@@ -205,7 +205,7 @@ def _by_rubric(asked: Sequence[JudgeCall], run: Path) -> dict[str, list[JudgeCal
         by_rubric.setdefault(one.rubric, []).append(one)
     if not by_rubric:
         raise UsageError(
-            f"{run}: the run has no question for a judge, so there is nothing to label"
+            f"{run}: no answer of this run needs a judge, so there is nothing to label"
         )
     return by_rubric
 
@@ -214,7 +214,7 @@ def _open(run: Path) -> tuple[RunSettings, RunData]:
     """Open the data of a finished run, if they have not changed."""
     opened = open_run(run)
     if opened.summary_row is None:
-        raise UsageError(f"{run}: not finished; to finish it, repeat the same alps run")
+        raise UsageError(f"{run}: not finished; to finish the run, repeat its command")
     return open_again(run, opened.manifest)
 
 
@@ -358,7 +358,7 @@ def _sample_row(draw: _Draw) -> dict[str, Any]:
     only = next(iter(tracks)) if len(tracks) == 1 else None
     row: dict[str, Any] = {"track": only, **vars(draw.counts)}
     if not draw.counts.random:
-        row["how"] = "pairs that the run's judge related, and the most similar others"
+        row["how"] = "pairs that the run's judge related, and the most similar other pairs"
     if only is not None:
         return row | {"predictions": tracks[only]["predictions"]}
     return row | {"predictions": None, "tracks": tracks}

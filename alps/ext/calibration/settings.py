@@ -75,7 +75,7 @@ class CalibrateSettings(AskSettings):
     gate_rate: Share = Field(
         Gates.rate,
         description="gate: minimum sensitivity and specificity; the judge passes with caveats if "
-        "only the interval reaches below",
+        "only the interval reaches below the minimum",
     )
     gate_below_people: float = Field(
         Gates.below_people,
@@ -90,7 +90,7 @@ class CalibrateSettings(AskSettings):
     )
     gate_heterogeneity: Share = Field(
         Gates.heterogeneity,
-        description="gate: minimum p of equal agreement in all groups",
+        description="gate: minimum p of the test that agreement is equal in all groups",
     )
     gate_epsilon: Share = Field(
         Gates.epsilon, description="margin of the alternative-annotator test"

@@ -55,8 +55,8 @@ TITLES = {
     "specificity": "specificity",
     "specificity_unclustered": "  as if items were independent",
     "specificity_unparsed_wrong": "  unparsed counted as wrong",
-    "ppv": "PPV (share of right {positive} verdicts)",
-    "npv": "NPV (share of right {negative} verdicts)",
+    "ppv": "PPV (correct share of {positive} verdicts)",
+    "npv": "NPV (correct share of {negative} verdicts)",
     "agreement": "agreement",
     "kappa": "kappa with people{weights}",
     "people_kappa": "  between people",
@@ -158,7 +158,7 @@ def account_of(done: Calibrated) -> Iterator[str]:
 
 def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[Part]:
     details = report.details
-    yield Line(f"{judge} under {report.rubric}", "bold")
+    yield Line(f"{judge} on {report.rubric}", "bold")
     if rows := [row_of(*cells) for cells in _figures(report)]:
         yield Table("", [named(), *figures("value", "95 % interval", "n")], rows)
     if details.references is not None:
@@ -290,10 +290,11 @@ def lines_of(report: RubricReport) -> Iterator[Fact]:
 
 def _counts(counts: Mapping[str, int], details: ReportDetails) -> Iterator[str]:
     items = counts["n"] + counts["unparsed"] + counts["unlabelled"]
-    clusters = f" (all in {details.clusters:,} clusters)" if details.clusters < items else ""
+    all_in = counted(details.clusters, "cluster")
+    clusters = f" (all in {all_in})" if details.clusters < items else ""
     yield f"{counts['n']:,} with a label and a verdict{clusters}"
     if counts["unparsed"]:
-        yield f"{counts['unparsed']:,} verdicts not parsed"
+        yield f"{counted(counts['unparsed'], 'verdict')} not parsed"
     if unlabelled := counts["unlabelled"]:
         yield f"{unlabelled:,} on which people tie ({unlabelled / items:.0%})"
     if counts.get("unheard"):
@@ -311,7 +312,7 @@ def _accepted(part: AtThreshold) -> str:
 def _base_rates(details: ReportDetails) -> Iterator[Fact]:
     # Where somebody made the items right or wrong, and no person labelled them, labels are known.
     known = details.acceptance is not None and not any(pair.single for pair in details.pairs)
-    names = {"people": "known" if known else "people say", "judge": "judge says"}
+    names = {"people": "known labels" if known else "people's labels", "judge": "judge's labels"}
     for who, shares in (details.base_rates or {}).items():
         if len(shares) <= _VALUES:
             yield names[who], _shares(shares)
@@ -363,7 +364,7 @@ def _length(details: ReportDetails) -> Iterator[Fact]:
     else:
         sides = f"long {signed(values['longer'])}, short {signed(values['shorter'])}"
     net = f"{signed(part.net.value)} {interval(vars(part.net))}"
-    yield "length preference", f"{net}, net of people ({sides})"
+    yield "length preference", f"{net}, after subtracting people's preference ({sides})"
 
 
 def _certainty(details: ReportDetails) -> Iterator[Fact]:
@@ -378,7 +379,8 @@ def _certainty(details: ReportDetails) -> Iterator[Fact]:
         yield "trust the judge", part.reason
         return
     kept = f"{best.kept:,} of {best.n:,} items, {counted(best.disagreements, 'disagreement')}"
-    promised = f"with {1 - part.failure:.0%} certainty, at most {number(best.bound)} of such items"
+    certainty = f"with {1 - part.failure:.0%} certainty"
+    promised = f"disagreement rate at most {number(best.bound)} {certainty}"
     yield "trust the judge", f"at confidence ≥ {number(best.confidence)}: {kept} ({promised})"
 
 

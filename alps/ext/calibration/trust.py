@@ -197,7 +197,7 @@ def find_calibrations(words: Sequence[str]) -> list[Calibration]:
     """
     paths = [Path(word).expanduser() for word in words] or calibration_files()
     if not paths:
-        raise UsageError("no calibrations here; create one with alps calibrate")
+        raise UsageError("no calibrations found; create one with alps calibrate")
     found: list[Calibration] = []
     for path in paths:
         inside = sorted(path.glob("*/calibration.json")) if path.is_dir() else []

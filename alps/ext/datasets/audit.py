@@ -223,7 +223,7 @@ class PoolAudit:
             if folded != pool.gold_value
         ]
         if close := near(text_at(pool.gold, "value"), others):
-            detail = f"a distractor's similarity with the gold is {THRESHOLD:g} or more"
+            detail = f"a distractor's similarity to the gold is {THRESHOLD:g} or more"
             code = "near-duplicate-of-gold"
             self._tally.find(code, "warning", detail, pool.name, close, unit="pools")
 
@@ -238,9 +238,10 @@ class PoolAudit:
                 continue
             severity: Severity
             if _owners(candidate) & owners:
-                severity, detail = "serious", "a distractor has the session or the user of the gold"
+                severity, detail = "serious", "a distractor has the gold's session or user"
             elif pool.folded[place] in known:
-                severity, detail = "warning", "a distractor's value is gold of the same session"
+                severity = "warning"
+                detail = "a distractor's value is a gold value of the same session"
             else:
                 continue
             code = "same-session-distractor"
@@ -260,7 +261,7 @@ class PoolAudit:
         others = [text_at(item, "value") for item, folded in offered if folded != fold(value)]
         self._lengths(name, length, [length, *(len(folded) for _, folded in offered)])
         if close := near(value, others):
-            detail = f"{BANK} has a similar memory of another user, outside the pool of the gold"
+            detail = f"{BANK} has a similar memory of another user, outside the gold's pool"
             self._tally.find("near-duplicate-of-gold", "note", detail, name, close, unit=_OVER_BANK)
 
     def _hit(self, rule: str, name: str, what: str) -> None:
@@ -321,7 +322,7 @@ class PoolAudit:
             mean, p = off
             kind = "longer" if mean > 0.5 else "shorter"
             figures = f"mean rank {mean:.2f}, expected .50, p {_p(p)} (z test)"
-            detail, n = f"the gold is {kind} than its pool: {figures}", len(self._ranks)
+            detail, n = f"the gold tends to be {kind} than its pool: {figures}", len(self._ranks)
             count = sum((rank > 0.5) == (mean > 0.5) and rank != 0.5 for rank in self._ranks)
             return self._tally.finding("length-cue", "warning", (count, n), self._unit, detail)
         return None
@@ -510,7 +511,7 @@ def _audit_track(
 def print_audit(report: AuditReport, console: Console) -> None:
     """Print the audited data, a table of the findings, and an example of each serious one."""
     rows = sum(track.rows for track in report.tracks)
-    size = f"{rows:,} rows in {counted(len(report.tracks), 'task')}"
+    size = f"{counted(rows, 'row')} in {counted(len(report.tracks), 'task')}"
     title = f"Audit of {visible(report.data)}, split {visible(report.split)}: {size}."
     parts: list[RenderableType] = [Text(title, "bold")]
     if report.findings:

@@ -160,7 +160,7 @@ def check_alignment(name: str, row: Row, gold: Row | None, tally: Tally) -> None
         ("the session_id differs", session, text_at(gold, "session_id")),
         ("dialogue_history differs from audit_context", shown, audited),
         (
-            "the conversation of the gold is not the input's",
+            "the gold's conversation differs from the input's",
             turns_at(gold, "gold", "conversation"),
             shown or audited or turns_at(row, "input", "dialogue"),
         ),
@@ -256,8 +256,8 @@ def check_evidence(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
         if _is_said(quote, by_user):
             continue
         by_assistant = _is_said(quote, _voice(turns, user=False))
-        where = "assistant's turns only" if by_assistant else "no turn"
-        detail, what = f"the quote is in {where}", f"“{quote}”"
+        where = "only in the assistant's turns" if by_assistant else "in no turn"
+        detail, what = f"the quote is {where}", f"“{quote}”"
         tally.find("evidence-not-in-user-turn", "warning", detail, name, what, unit="quotes")
 
 
@@ -436,9 +436,9 @@ class UpdateAudit:
         if p >= ALPHA:
             return
         turns = " or ".join(map(str, sorted(commonest)))
-        where = f"user turn {turns} from the end of the new dialogue"
+        where = f"user turn {turns}, counted from the end of the new dialogue"
         chances = f"(by chance {chance:.0%}, p = {p:.1g})"
-        detail = f"the evidence of a new memory lies in {where} {chances}"
+        detail = f"the evidence for a new memory is in {where} {chances}"
         code, examples = "update-position-cue", self._examples[:3]
         yield self._tally.finding(code, "serious", (hits, n), "changes", detail, *examples)
 

@@ -97,8 +97,8 @@ def _versions() -> Iterator[DoctorLine]:
     try:
         requirements = list(map(Requirement, requires(PACKAGE) or ()))
     except PackageNotFoundError:
-        text = f"{PACKAGE} is not installed, so versions of libraries can't be checked"
-        yield DoctorLine("note", text, "pip install -e . where pyproject.toml is")
+        text = f"{PACKAGE} is not installed, so alps can't check library versions"
+        yield DoctorLine("note", text, "pip install -e . in the folder with pyproject.toml")
         return
     good = []
     for requirement in requirements:
@@ -149,7 +149,7 @@ def _keys(environment: Mapping[str, str]) -> Iterator[DoctorLine]:
         return
     yield DoctorLine("ok", f"keys in the environment: {', '.join(present)}")
     if missing:
-        yield DoctorLine("ok", f"not set (needed only for these providers): {missing}")
+        yield DoctorLine("ok", f"not set (each is needed only for its own provider): {missing}")
 
 
 def _folders() -> Iterator[DoctorLine]:
@@ -160,7 +160,7 @@ def _folders() -> Iterator[DoctorLine]:
         yield DoctorLine("note", text, "unset ALPS_CACHE")
     elif cache is None:
         text = "your home folder is unknown, so alps keeps no reply cache"
-        yield DoctorLine("note", text, "set HOME, or ALPS_CACHE to a folder, or to off")
+        yield DoctorLine("note", text, "set HOME, or set ALPS_CACHE to a folder or to off")
     else:
         yield _cache(cache)
     if not os.access(Path.cwd(), os.W_OK):
@@ -174,9 +174,7 @@ def _cache(path: Path) -> DoctorLine:
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         text = f"{nearest}: the reply cache can't be written there"
         return DoctorLine("bad", text, "set ALPS_CACHE to another folder, or to off")
-    return DoctorLine(
-        "ok", f"reply cache: {'' if path.exists() else 'none yet; it will be '}{path}"
-    )
+    return DoctorLine("ok", f"reply cache: {'' if path.exists() else 'not created yet: '}{path}")
 
 
 def _links(package: Path) -> Iterator[DoctorLine]:

@@ -140,7 +140,8 @@ def _complete(shards: Sequence[_Shard]) -> list[_Shard]:
             )
         if shard.count != first.count:
             raise RunFolderError(
-                f"{shard.folder}: 1 of {shard.count} shards, but {first.folder}: 1 of {first.count}"
+                f"{shard.folder} is one of {shard.count} shards, but {first.folder} is one of "
+                f"{first.count}; merge only shards of the same run"
             )
         twin = by_number.setdefault(shard.number, shard)
         if twin is not shard:
@@ -169,8 +170,8 @@ def _refuse_strangers(shard: _Shard, data: RunData, inside: Sequence[Path]) -> N
     strange = sorted(key for key in seen if key[1] not in own.get(key[0], ()))
     if strange:
         what = f"{counted(len(strange), 'answer')} to records outside shard"
-        which = f"{shard.number}/{shard.count} ({'/'.join(strange[0])})"
-        raise RunFolderError(f"{shard.folder}: {what} {which}; run that shard again")
+        which = f"{shard.number}/{shard.count}, such as {'/'.join(strange[0])}"
+        raise RunFolderError(f"{shard.folder}: {what} {which}; run this shard again")
 
 
 def _write_together(path: Path, parts: Sequence[Path]) -> None:

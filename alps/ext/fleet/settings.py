@@ -21,13 +21,13 @@ class FleetKeys(RunKeys):
     GROUPS: ClassVar[Mapping[str, str]] = {"scale": "shard engine workers scheduler"}
 
     shard: str | None = Field(
-        None, description="3/8: the third of eight shards of the sessions, for alps merge"
+        None, description="3/8: run the third of eight shards; alps merge joins them"
     )
     engine: Literal["asyncio", "processes", "dask"] = Field(
-        HERE, description="processes: shards in processes of this machine; dask: on a cluster"
+        HERE, description="processes: run shards in processes on this machine; dask: on a cluster"
     )
     workers: int | None = Field(
-        None, ge=1, le=1024, description="number of processes, or of workers of the cluster [all]"
+        None, ge=1, le=1024, description="number of processes, or of cluster workers [all]"
     )
     scheduler: str | None = Field(None, description="address of the scheduler of engine=dask")
 

@@ -293,8 +293,8 @@ class Endings:
         self._endings[number] = 1 if grown else self._endings.get(number, 0) + 1
         if self._endings[number] >= _MOST_ENDINGS:
             raise AlpsError(
-                f"{shard}: {how}, {_MOST_ENDINGS} times without a new answer; the same command "
-                "resumes the run"
+                f"{shard}: {how} {_MOST_ENDINGS} times without a new answer; to resume the run, "
+                "repeat the same command"
             )
 
 

@@ -99,7 +99,7 @@ def carry_out_shard(order: Mapping[str, Any], folder: str) -> dict[str, str]:
             [sys.executable, *ENTRY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder
         )
     except OSError as error:
-        why = f"{folder}: {error.strerror} on {host}; the workers must share it"
+        why = f"{folder}: {error.strerror} on {host}; all workers must share this folder"
         return {"error": "RunFolderError", "message": why}
     assert worker.stdin is not None
     assert worker.stdout is not None

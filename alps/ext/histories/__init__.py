@@ -59,7 +59,9 @@ def data_convert(settings: "ConvertSettings") -> None:
     quick=True,
 )
 def data_answers(settings: "AnswersSettings") -> None:
-    """Score imported answers as the authors of their data set do.
+    """Match imported answers to the questions of a data set.
+
+    alps writes the answers and their verdicts, and prints the settings that score them.
 
     \b
       alps import mem0 evaluation_metrics.json out=imported

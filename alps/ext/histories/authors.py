@@ -92,11 +92,11 @@ def _locomo_rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
 
 LOCOMO = Authors(
     metrics=(
-        Metric("f1", "authors' F1, 1 to 5", judged=False, inference=_RESAMPLED),
-        Metric("f1_1_to_4", "  1 to 4", judged=False, inference=_RESAMPLED),
+        Metric("f1", "authors' F1, categories 1-5", judged=False, inference=_RESAMPLED),
+        Metric("f1_1_to_4", "  categories 1-4", judged=False, inference=_RESAMPLED),
         Metric(
             "generous",
-            "Mem0's generous judge, 1 to 4",
+            "Mem0's lenient judge, categories 1-4",
             optional=True,
             inference=_RESAMPLED,
         ),
@@ -249,9 +249,9 @@ def _mean(name: str, title: str, counted: str) -> Metric:
 
 BEAM = Authors(
     metrics=(
-        Metric("half_marks", "nuggets, half marks", optional=True),
+        Metric("half_marks", "nuggets, with half marks", optional=True),
         _mean("half_marks_mean", "  mean of the abilities", "half"),
-        _mean("authors", "authors' score: no half marks, and τ", "int"),
+        _mean("authors", "authors' score (whole facts only, τ)", "int"),
     ),
     rubrics=lambda question: (),
     score=_beam_score,
@@ -369,7 +369,7 @@ UPDATE = (
     Metric("other", "  other", lower_is_better=True, inference=_RESAMPLED),
     Metric(
         "correct_found",
-        "authors' rate, where anything was found",
+        "authors' rate, where search found memories",
         optional=True,
         inference=_RESAMPLED,
     ),

@@ -121,7 +121,7 @@ def made_of(cited: CitedSet, place: StoryPlace, make: Callable[[Any], T]) -> T:
         what = f"{error.args[0]} is missing" if missing else str(error)
         line, start = getattr(place, "line", None), getattr(place, "start", 0)
         where = f" at byte {start:,}" if start and line is None else ""
-        message = f"no history of {cited.title}{where} ({what})"
+        message = f"not a history in the form of {cited.title}{where} ({what})"
         raise DataError(message, path=place.path, line=line) from error
 
 
@@ -346,7 +346,7 @@ def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | No
             defect = listed.get(question.id)
             if defect is not None and defect.asked in ("", hash_of(question.text)):
                 code = f"known-{defect.what}".replace(" ", "-")
-                detail = f"{defect.what}, as {defect.source} says"
+                detail = f"{defect.what} (according to {defect.source})"
                 serious: Severity = "warning" if defect.what in HARMLESS else "serious"
                 tally.find(code, serious, detail, question.id, question.text, unit=_QUESTIONS)
     findings = sorted(

@@ -272,7 +272,7 @@ def role(node: Any) -> Role:
     """
     found: Any = text(node, "role")
     if found not in ROLES:
-        raise ValueError(f"role: {shown(found)} is none of {', '.join(ROLES)}")
+        raise ValueError(f"role: {shown(found)} is not one of {', '.join(ROLES)}")
     given: Role = found
     return given
 

@@ -171,7 +171,7 @@ def _open(level: Level, data: str, options: TaskOptions) -> Records:
         for sample in _of_story(cited, place, story, points):
             kept += level.asked(sample)
     if not kept:
-        raise UsageError(f"data={data}: the data has nothing for {level.title}")
+        raise UsageError(f"data={data}: the data has no records for {level.title}")
     described = {"histories": len({one.session_id for one in kept})}
     return Records(lambda: iter(kept), sha256_of(found.hashed), described)
 

@@ -220,7 +220,7 @@ def write_answers(settings: AnswersSettings) -> str:
     found = dict(_matched(rows, book))
     if not found:
         raise UsageError(
-            f"imported={settings.imported}: no answer is to a question of {settings.task}"
+            f"imported={settings.imported}: no answer matches a question of {settings.task}"
         )
     out.mkdir(parents=True, exist_ok=True)
     judged = 0
@@ -233,7 +233,8 @@ def write_answers(settings: AnswersSettings) -> str:
     some = f"{len(found):,} of {counted(len(book.entries), 'answer')} ({judged:,} judged)"
     split = sum(row.get("score") not in (0, 1, None) for row in found.values())
     # A recorded verdict is a mark: shares of draws, and half marks, are none.
-    shares = f"; {split:,} have a fractional score and so no verdict" if split else ""
+    fractional = "answers without a verdict because their score is fractional"
+    shares = f"; {fractional}: {split:,}" if split else ""
     lacking = len(book.entries) - len(found)
     none = f"; answers counted as wrong because they are missing: {lacking:,}" if lacking else ""
     other = len(rows) - len(found)

@@ -94,9 +94,9 @@ class Shown(ShownPart):
 def _files(task: str, held: Mapping[str, Any]) -> str:
     histories = counted(held["histories"], "history", "histories")
     digest = str(held.get("sha256"))[:12]
-    said = f"{task}: {counted(held['questions'], 'question')} on {histories}, sha256 {digest}"
+    said = f"{task}: {counted(held['questions'], 'question')} about {histories}, sha256 {digest}"
     if official := held.get("not_official"):
-        said += f"; not the official set: {official} questions, and the numbers by kind differ"
+        said += f"; not the official set: {official} questions; the numbers by kind differ"
     return said
 
 
@@ -233,7 +233,7 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Even]]") -> Chart:
         legend.append(LegendKey(letter_sign(section.letter, section.colour), memory, note))
         legend.append(LegendKey(line_sign(dashes), name, "at the price for cached tokens"))
     heights = [figure.high or figure.value or 0.0 for line in lines for _, figure in line.points]
-    name = f"US dollars of {EACH:,} turns over the number of turns"
+    name = f"US dollars per {EACH:,} turns, by number of turns"
     about = (
         f"The lines show the mean cost of the first n turns, in US dollars per {EACH:,} turns. A "
         "turn is a question about one history; the x-axis is log₂ n. Bands show 95 % bootstrap "

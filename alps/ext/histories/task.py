@@ -92,7 +92,7 @@ OURS = (
     Metric("sound", "  without known errors", optional=True, inference=_RESAMPLED),
     Metric(
         "wrong_gold",
-        "credit on wrong gold",
+        "credit for wrong gold",
         optional=True,
         lower_is_better=True,
         inference=_RESAMPLED,
@@ -104,7 +104,7 @@ THEIRS = (
     Metric("authors_sound", "  without known errors", optional=True),
     Metric(
         "authors_wrong_gold",
-        "  credit on wrong gold",
+        "  credit for wrong gold",
         optional=True,
         lower_is_better=True,
         inference=_RESAMPLED,
@@ -320,8 +320,8 @@ def _record_parts(record: AnsweredRecord) -> Sequence[Part]:
     question = sample.question
     about = [("kind", question.kind), ("history", question.history)]
     about += [("asked at", question.at)] if question.at else []
-    about += [("known to be wrong", ", ".join(sample.entry.defects))] if not sample.sound else []
-    gold = "nothing is known" if question.abstains else question.answer
+    about += [("known errors", ", ".join(sample.entry.defects))] if not sample.sound else []
+    gold = "the history does not say" if question.abstains else question.answer
     parts: list[Part] = [
         Facts("Question", tuple(about)),
         Passage("Question", question.text),
@@ -346,7 +346,7 @@ def _evidence(sample: HistorySample) -> Iterator[Part]:
         turns = history_of(sample).turns
         labels = dict.fromkeys(found.positions, "evidence")
         yield Dialogue(
-            "History, the evidence",
+            "History: evidence turns",
             turns,
             folded=True,
             shown=tuple(found.positions[:12]),
@@ -365,6 +365,6 @@ def _credited(answer: ScoredAnswer) -> Rank:
 HIGHLIGHTS = (
     FAILED,
     JUDGEMENT_FAILED,
-    Highlight("wrong answers to sound questions", 6, _wrong),
-    Highlight("credit for a gold that is known to be wrong", 3, _credited),
+    Highlight("wrong answers to questions without known errors", 6, _wrong),
+    Highlight("credit for a gold answer that is known to be wrong", 3, _credited),
 )

@@ -54,7 +54,7 @@ def _of_table(path: Path) -> Iterator[Row]:
                 if _is_asked_in_words(row):
                     yield {**row, "instance": json.loads(row["instance_json"] or "{}")}
     except (csv.Error, UnicodeDecodeError) as error:
-        raise DataError(f"no table ({error})", path=path) from error
+        raise DataError(f"not a CSV table ({error})", path=path) from error
     finally:
         csv.field_size_limit(before)
 
@@ -63,7 +63,11 @@ def _whole(table: "csv.DictReader[str]", path: Path) -> Iterator[dict[str, str]]
     for row in table:
         if None in row.values() or None in row:
             # The first line is that of the version.
-            raise DataError("a row with other columns", path=path, line=table.line_num + 1)
+            raise DataError(
+                "the row does not have the columns of the header",
+                path=path,
+                line=table.line_num + 1,
+            )
         yield row
 
 

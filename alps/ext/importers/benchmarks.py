@@ -108,7 +108,7 @@ def _locomo_question(fields: dict[str, Any], path: Path, where: str) -> _LocomoQ
     try:
         return _LocomoQuestion.model_validate(fields)
     except ValueError as error:
-        raise DataError("needs a question and its category", path=path, field=where) from error
+        raise DataError("lacks a question or its category", path=path, field=where) from error
 
 
 def _not_of_systems(fields: dict[str, Any]) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def read_longmemeval(
         )
     if not others:
         return answers, []
-    what = f"left out {counted(len(others), 'answer')} to no question of {data}"
+    what = f"left out {counted(len(others), 'answer')} without a question in {data}"
     return answers, [f"{system}: {what}: {', '.join(others[:3])}"]
 
 
@@ -302,8 +302,9 @@ def read_beam(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
     for ability, rows in judged.items():
         questions = asked.get(ability, [])
         if asked and len(questions) != len(rows):
-            what = f"{len(rows):,} verdicts on {len(questions):,} answers in {beside.name}"
-            raise DataError(f"{what}; evaluate it again", path=path, field=ability)
+            answered = f"{counted(len(questions), 'answer')} in {beside.name}"
+            what = f"{counted(len(rows), 'verdict')}, but {answered}; evaluate the answers again"
+            raise DataError(what, path=path, field=ability)
         for number, row in enumerate(rows):
             refuse_off_scale(row.llm_judge_score, path, f"{ability}.{number}.llm_judge_score")
             known = questions[number] if number < len(questions) else None
@@ -396,8 +397,9 @@ def read_personamem_v3(path: Path, system: str) -> tuple[list[ImportedAnswer], l
             )
         )
     failed = sum(row["status"] in _FAILED for _, row in _v3_rows(path))
-    why = "rows failed; as in the authors' script, they count as 0"
-    return answers, [f"{path.parent.name}: {failed:,} {why}"] if failed else []
+    why = "counted as 0, as in the authors' script"
+    rows = counted(failed, "failed row")
+    return answers, [f"{path.parent.name}: {rows}, {why}"] if failed else []
 
 
 def mean_of_tasks(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
@@ -455,5 +457,5 @@ def _v3_accuracy(
     if value is None or not most:
         return None
     if not isinstance(value, int | float) or not 0 <= value / most <= 1:
-        raise DataError(f"no share: {value!r}", path=path, line=line, field=key)
+        raise DataError(f"not a share from 0 to 1: {value!r}", path=path, line=line, field=key)
     return 1 - value if kind == "inverted" else value / most

@@ -98,8 +98,8 @@ def import_files(form: FileFormat, paths: Sequence[Path], settings: ImportSettin
     except DataError as error:
         named = form != "rows" and error.field is not None
         other = named and str(error).endswith(_OF_ANOTHER_SHAPE)
-        hint = "; the format rows reads other shapes" if other else ""
-        raise DataError(f"{error}; {form} is {FORMS[form]}{hint}") from error
+        hint = "; to read other shapes, use the format 'rows'" if other else ""
+        raise DataError(f"{error}; {form} expects {FORMS[form]}{hint}") from error
     figures = figures_of(answers)
     flags += flags_of(form, answers, figures, settings.reported)
     try:
@@ -136,10 +136,10 @@ def _read(
     for path, name in _names_of(paths).items():
         own, doubts = read(path, name)
         if not own:
-            raise UsageError(f"{path}: no answers in it; {form} is {FORMS[form]}")
+            raise UsageError(f"{path}: no answers in this file; {form} expects {FORMS[form]}")
         verdict = settings.verdict
         if form == "rows" and verdict is None and (verdict := the_verdict(own)) is not None:
-            doubts = [*doubts, f"the verdict is the field {verdict}"]
+            doubts = [*doubts, f"alps reads the verdict from the field {verdict}"]
         own, unsure = with_verdicts(path, own, verdict)
         if form == "rows" and verdict is not None:
             own = with_outcomes(own, verdict)
@@ -192,7 +192,7 @@ def _read_inspect(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
         from alps.ext.importers.inspect_logs import read_inspect
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"logs of Inspect need {error.name}: pip install 'alps-eval[inspect]'"
+            f"Inspect logs need {error.name}: pip install 'alps-eval[inspect]'"
         ) from error
     return read_inspect(path)
 

@@ -134,7 +134,8 @@ def _not_shared(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
     everything = set().union(*ids.values())
     for system, own in ids.items():
         if lacking := len(everything - own):
-            yield f"{system}: {lacking:,} questions that other systems answered are missing"
+            missing = counted(lacking, "missing question")
+            yield f"{system}: {missing} that other systems answered"
 
 
 def _missing(
@@ -166,7 +167,8 @@ def _missing_in_all(
         others = [name for name, count in counts.items() if count != BEAM_QUESTIONS]
         if others:
             shown = ", ".join(others[:_NAMED])
-            yield f"{system}: {len(others):,} chats do not have {BEAM_QUESTIONS} questions: {shown}"
+            chats = counted(len(others), "chat")
+            yield f"{system}: {chats} without exactly {BEAM_QUESTIONS} questions: {shown}"
 
 
 def _above_ceiling(
@@ -184,8 +186,8 @@ def _above_ceiling(
             credited = math.ceil((value - about.ceiling) * about.n - 1e-6)
             yield (
                 f"{system}: {value:.2%} on {figure.category} is above the ceiling of "
-                f"{about.ceiling:.2%}: at least {credited} answers got credit for one of the "
-                f"{about.wrong} wrong golds"
+                f"{about.ceiling:.2%}: at least {counted(credited, 'answer')} got credit for one "
+                f"of the {about.wrong} wrong golds"
             )
     own, total = _audited_answers(answers, known), audited(known)
     if total is None or total.ceiling is None or len(own) != total.n:
@@ -214,8 +216,8 @@ def _bounds(
     right, wrong = math.fsum(scored), total.wrong
     low, high = max(0.0, right - wrong) / total.n, min(float(total.n), right + wrong) / total.n
     yield (
-        f"{system}: {right / total.n:.2%} of {total.n:,} are right, but {wrong} golds are wrong "
-        f"(dial481/locomo-audit), so the true share is from {low:.2%} to {high:.2%}"
+        f"{system}: {right / total.n:.2%} of {total.n:,} answers are right, but {wrong} golds are "
+        f"wrong (dial481/locomo-audit), so the true share is between {low:.2%} and {high:.2%}"
     )
 
 

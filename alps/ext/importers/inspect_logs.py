@@ -43,7 +43,7 @@ def read_inspect(path: Path) -> tuple[list[ImportedAnswer], list[str]]:
     # A damaged archive raises what its reader of the day raises.
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"no log of Inspect ({reason})", path=path) from error
+        raise DataError(f"not an Inspect log ({reason})", path=path) from error
     samples = log.samples or []
     scored = _scored_by(samples)
     answers = [_answer(log.eval.model, sample, scored) for sample in samples]
@@ -69,12 +69,12 @@ def _check_unpacked(path: Path) -> None:
                     left -= len(data)
                     if left < 0:
                         unpacked = f"{too_large(LARGEST_PACKED)} unpacked"
-                        raise TooLarge(f"{unpacked}; inspect log convert --to json unpacks it")
+                        raise TooLarge(f"{unpacked}; unpack it: inspect log convert --to json")
 
 
 def _doubts(path: Path, log: EvalLog, scored: _Place | None) -> Iterator[str]:
     if scored is None and any(sample.scores for sample in log.samples or []):
-        what = "no score lies between 0 and 1 in every answer"
+        what = "no score is between 0 and 1 for every answer"
         yield f"{path.name}: {what}, so alps leaves all answers unscored"
     if log.status != "success":
         yield f"{path.name}: the evaluation did not succeed ({log.status})"
@@ -88,8 +88,7 @@ def _doubts(path: Path, log: EvalLog, scored: _Place | None) -> Iterator[str]:
     for sample in samples:
         failed += sample.error is not None and _score(sample, scored) is None
     if failed:
-        ended = f"{failed:,} of {len(samples):,} answers ended in an error"
-        yield f"{path.name}: {ended}, so they are unscored"
+        yield f"{path.name}: {failed:,} of {len(samples):,} answers unscored because of an error"
 
 
 def _answer(model: str, sample: EvalSample, scored: _Place | None) -> ImportedAnswer:

@@ -25,7 +25,7 @@ _WORDS = {
 }
 _MEANINGS = {word: score for score, words in _WORDS.items() for word in words.split()}
 _LETTERS = {"a": 1.0, "b": 0.0, "c": 0.0}
-_AS_LETTERS = "A as correct, B as incorrect, C as not attempted, as SimpleQA has them"
+_AS_LETTERS = "A means correct, B incorrect, C not attempted (as in SimpleQA)"
 # Pictures of marks come in colours, or as texts.
 _COLOURS = re.compile("[\N{VARIATION SELECTOR-15}\N{VARIATION SELECTOR-16}]")
 _AROUND = "*_`'\"[](){}. "

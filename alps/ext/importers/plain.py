@@ -153,7 +153,9 @@ def _with_authors_names(
     # The most questions are about one message: those that Mem0 calls open-domain.
     if counts["open-domain"] > max(counts["single-hop"], counts["multi-hop"]):
         plain = {given: _OF_MEM0.get(name, name) for given, name in plain.items()}
-        doubts.append("the file has Mem0's category names; the table has the LoCoMo authors'")
+        doubts.append(
+            "the file uses Mem0's category names; the table uses the LoCoMo authors' names"
+        )
     renamed = []
     for one in answers:
         name = plain[one.category]

@@ -143,7 +143,7 @@ def refuse_off_scale(score: object, path: Path, field: str) -> None:
         DataError: Names the field.
     """
     if score is not None and not (isinstance(score, int | float) and 0 <= score <= 1):
-        raise DataError("no score from 0 to 1", path=path, field=field)
+        raise DataError("not a score from 0 to 1", path=path, field=field)
 
 
 def read_file(path: Path, kind: Any) -> Any:
@@ -218,13 +218,13 @@ def _parsed(text: str, path: Path, line: int | None) -> Any:
         raise DataError(str(error), path=path, line=line) from error
     except json.JSONDecodeError as error:
         if line is None and error.msg == "Extra data":
-            fault = "JSON Lines, one object a line; this format is one JSON value"
+            fault = "JSON Lines, one object per line; this format needs one JSON value"
             raise DataError(fault, path=path, line=error.lineno) from error
         raise DataError(f"not JSON ({error.msg})", path=path, line=line or error.lineno) from error
     except TooMuchError as error:
         raise DataError(str(error), path=path, line=line) from error
     except ValueError as error:
-        raise DataError("a number of thousands of digits", path=path, line=line) from error
+        raise DataError("a number has thousands of digits", path=path, line=line) from error
 
 
 class _TwiceError(Exception):

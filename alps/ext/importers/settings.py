@@ -22,15 +22,15 @@ FileFormat = Literal[
 
 FORMS: Mapping[FileFormat, str] = {
     "amb": "a run of the Agent Memory Benchmark, gzipped or not",
-    "beam": "evaluation-NAME.json of one conversation of BEAM",
-    "halumem": "…_eval_stat_result.json of HaluMem",
-    "inspect": "a log of Inspect, .eval or .json",
-    "locomo": "output of task_eval/evaluate_qa.py of LoCoMo",
-    "longmemeval": "output of src/evaluation/evaluate_qa.py of LongMemEval, or its answers",
-    "mem0": "output of evaluation/evals.py of Mem0, or its answers",
-    "omnimemeval": "…_locomo_judged.json or …_lme_judged.json of OmniMemEval",
-    "personamem_v3": "results.csv of PersonaMem v3",
-    "rows": "JSON or JSON Lines of any project, with objects of a question and an answer",
+    "beam": "evaluation-NAME.json of one BEAM conversation",
+    "halumem": "HaluMem's …_eval_stat_result.json",
+    "inspect": "an Inspect log, .eval or .json",
+    "locomo": "output of LoCoMo's task_eval/evaluate_qa.py",
+    "longmemeval": "output of LongMemEval's src/evaluation/evaluate_qa.py, or unjudged answers",
+    "mem0": "output of Mem0's evaluation/evals.py, or unjudged answers",
+    "omnimemeval": "OmniMemEval's …_locomo_judged.json or …_lme_judged.json",
+    "personamem_v3": "PersonaMem v3's results.csv",
+    "rows": "JSON or JSON Lines from any project, with a question and an answer in each object",
 }
 """What a file of each format is, as messages name it."""
 
@@ -39,7 +39,7 @@ class ImportSettings(FrozenSettings):
     """Settings of `alps import`."""
 
     out: HomePath = Field(description="folder to write")
-    data: HomePath | None = Field(None, description="file of the questions (longmemeval)")
+    data: HomePath | None = Field(None, description="file with the questions (longmemeval)")
     verdict: str | None = Field(
         None,
         description="field with the verdicts; none: the file has none",

@@ -338,8 +338,8 @@ def _read_verdicts(
         more = f" ({len(unreadable):,} such values: {others})" if len(unreadable) > 1 else ""
         hint = how_to_map(name, values)
         raise UsageError(
-            f"verdict={verdict}: {path}, answer {number}: {shown(value)} is no verdict{more}: use "
-            f"true or false, a number from 0 to 1, or a word such as correct or wrong{hint}"
+            f"verdict={verdict}: {path}, answer {number}: {shown(value)} is not a verdict{more}; "
+            f"use true or false, a number from 0 to 1, or a word such as correct or wrong{hint}"
         )
     return judged, [f"{path.name}: {how}"] if how else []
 

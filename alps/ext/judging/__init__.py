@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 def compare_judges(runs: list[Path], settings: "JudgesSettings") -> None:
     """Compare judges, prompts and repeated verdicts on the same answers.
 
-    The output shows how far judges agree, whether judge, prompt or noise changes a score, and how
-    often two runs swap ranks. Lexical and two constant judges are included for comparison.
+    The output shows how far judges agree, whether the judge, the prompt or noise changes a score,
+    and how often two runs swap ranks. For comparison, it includes the lexical judge and two
+    constant judges.
 
     With one judge and prompts=DIR, the output shows how far each prompt variant changes scores.
     DIR has one folder per variant, with a file RUBRIC.md for each rubric to rewrite; the built-in
@@ -86,12 +87,12 @@ def _drift(folders: list[Path], parsed: Any) -> None:
     from alps.run.opened import SUMMARY
 
     if len(folders) != 2:
-        raise UsageError(f"anchors= takes two runs, the old and the new one, got {len(folders)}")
+        raise UsageError(f"anchors= needs two runs (old and new), got {len(folders)}")
     anchors, typed, ours = Path(parsed.anchors), typed_settings(parsed), ("anchors", "format")
     finished = (anchors / SUMMARY).is_file()
     nothing = {"prompts", "draws", "out"} | (typed.keys() - {*ours, "level"} if finished else set())
     if others := sorted(nothing & typed.keys()):
-        raise UsageError(f"{others[0]}= would change nothing with anchors={anchors}")
+        raise UsageError(f"{others[0]}= would change nothing with anchors={anchors}; leave it out")
     if not finished:
         judging = {name: value for name, value in typed.items() if name not in (*ours, "level")}
         done = judge_anchors(folders[0], folders[1], anchors, judging)

@@ -141,8 +141,8 @@ def check_anchors(old: RunFolder, anchors: RunFolder) -> None:
     kept = anchors.finished.calls.cached
     if kept and not (anchors.folder / MARK).is_file():
         raise UsageError(
-            f"{name}: {kept:,} replies came from the cache, which hides drift; name a new "
-            "folder to judge the answers without the cache"
+            f"{name}: {counted(kept, 'reply', 'replies')} came from the cache, which hides drift; "
+            "name a new folder to judge the answers without the cache"
         )
 
 
@@ -183,7 +183,7 @@ def find_drift(folders: Sequence[Path], anchors: Path, level: float) -> DriftOfR
             if drift is not None:
                 tracks[track] = drift
     if not tracks:
-        raise UsageError("the three runs share no record with a judged score")
+        raise UsageError("the two runs and anchors= share no record with a judged score")
     first = next(iter(tracks))
     if new.judge_fingerprint(first) != now.judge_fingerprint(first):
         raise UsageError(
@@ -227,7 +227,7 @@ def _parts(found: DriftOfRuns) -> Iterator[Part]:
         title = f"{changed} on {track_title(track)}, n = {found.n[track]:,}"
         p = f"p {p_value(drift.p)}, level {drift.level:g}"
         alarm = "Alarm: judge drift detected" if drift.alarm else "No judge drift detected"
-        columns = [named("of"), *figures("change", "95 % interval")]
+        columns = [named("change in"), *figures("change", "95 % interval")]
         yield Table(title, columns, rows, [Line(f"{alarm} ({p}).")])
     first, second = found.judges
     same = "the fingerprints are equal" if found.fingerprints_equal else "the fingerprints differ"
@@ -235,5 +235,5 @@ def _parts(found: DriftOfRuns) -> Iterator[Part]:
     if found.cached:
         yield Line(
             f"{counted(found.cached, 'reply', 'replies')} of the second run came from the cache; "
-            "cached verdicts repeat earlier ones and cannot show drift."
+            "cached verdicts repeat earlier verdicts and cannot show drift."
         )

@@ -326,13 +326,13 @@ def observe(done: JudgedCells) -> Observatory:
         one = _any(next(iter(having.values())))
         metric = judged_metric(one, track)
         if metric is None:
-            notes.append(f"Left out, because no judge scores this task: {track_title(track)}")
+            notes.append(f"Left out (no judge scores this task): {track_title(track)}")
             continue
         own = {name: cell for name, cell in cells.items() if _speaks(cell, one, track)}
         found, lacking = _on_track(track, metric, having, own)
         tracks.append(found)
         if lacking:
-            what = f"Left out, without a score on {track_title(track)}"
+            what = f"Left out (no score on {track_title(track)})"
             notes.append(f"{what}: {', '.join(lacking)}")
     notes += _known_of(next(iter(runs.values())), cells)
     return Observatory(folders, tuple(tracks), tuple(notes), done.calls)

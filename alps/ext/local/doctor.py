@@ -67,4 +67,4 @@ def _what(name: str, props: dict[str, Any], about: dict[str, Any]) -> str:
 
 def _speed(timings: dict[str, Any]) -> str:
     reads, writes = timings["prompt_per_second"], timings["predicted_per_second"]
-    return f"it reads {reads:,.0f} tokens a second now, and writes {writes:,.0f}"
+    return f"measured now: reads {reads:,.0f} tokens a second, writes {writes:,.0f}"

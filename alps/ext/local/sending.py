@@ -266,9 +266,8 @@ class OwnServer:
         slow = rate is not None and not clock.came and rate * seconds < _AN_ANSWER
         if slow:
             takes = f"an answer of {_AN_ANSWER} takes {_AN_ANSWER / (rate or 1):.0f} s"
-            what = (
-                f"this server writes {rate:.2g} tokens a second; {takes}: timeout= or max_tokens="
-            )
+            what = f"this server writes {rate:.2g} tokens a second; {takes}"
+            what += "; raise timeout= or lower max_tokens="
             self._say("rate", what)
             late += f"; {what}"
         return TransportError(late, transient=not slow, status=408)
@@ -291,13 +290,15 @@ class OwnServer:
         if self._context is None or least <= self._context:
             return
         self._say_context()
-        what = f"not sent: it has more than {least:,} tokens, but only {self._context:,} fit"
+        what = (
+            f"not sent: the prompt has more than {least:,} tokens, but only {self._context:,} fit"
+        )
         raise TransportError(what, transient=False, unsent=True, too_long=True)
 
     def _say_context(self) -> None:
         fits = f"{self._context:,} tokens fit" if self._context else "a prompt does not fit"
-        fix = "set max_context_tokens= to show less, or start the server with a larger context"
-        self._say("context", f"{fits} into the context of this server: {fix}")
+        fix = "lower max_context_tokens=, or start the server with a larger context"
+        self._say("context", f"{fits} into the context of this server; {fix}")
 
     def _say(self, kind: str, line: str) -> None:
         if kind not in self._said:

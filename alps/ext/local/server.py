@@ -104,7 +104,9 @@ class Server:
                 self.address = line.decode().strip()
         if not self.address or self._process.poll() is not None:
             self._process.wait()
-            raise UsageError(f"{self._file.path}: its server has ended ({self._last_words()})")
+            raise UsageError(
+                f"{self._file.path}: the server of this model has ended ({self._last_words()})"
+            )
         return self.address
 
     async def released(self) -> None:
@@ -143,12 +145,13 @@ def model_file(name: str) -> ModelFile:
     """
     path = None if name == MODEL else _typed(name)
     if not ENVIRONMENT.is_installed:
-        raise UsageError(f"{name}: no server is installed for it — alps local install")
+        raise UsageError(f"{name}: the local server is not installed; run alps local install")
     if path is None:
         path = next(ENVIRONMENT.folder.glob(f"lib/python*/site-packages/*/{COMES_WITH}"), None)
     if path is None:
         raise UsageError(
-            f"{name}: {COMES_WITH} is missing from {ENVIRONMENT.folder}; remove that folder"
+            f"{name}: {COMES_WITH} is missing from {ENVIRONMENT.folder}; remove that folder and "
+            "run alps local install"
         )
     return ModelFile(path)
 
@@ -171,8 +174,10 @@ class Part(RunPart):
     def check(self, data: "RunData", *, generate: bool, keys: bool) -> None:
         """Refuse settings that a chat server does not support."""
         if generate and is_served(self.settings.model) and self.settings.answer == "logprob":
-            why = "it has only a chat endpoint, which returns no log-probabilities of a given text"
-            raise UsageError(f"answer=logprob: model={self.settings.model}: {why}")
+            why = "its chat endpoint returns no log-probabilities of a given text"
+            raise UsageError(
+                f"answer=logprob: model={self.settings.model}: {why}; leave answer= out"
+            )
 
     def versions(self) -> Mapping[str, str]:
         """Return the version of the server, and the hashes of the files of the models."""

@@ -231,8 +231,8 @@ def dialogue_view(part: Dialogue) -> DialogueView:
     telling = tuple(sorted(evidence.pointed))
     if part.about is not None:
         telling = _nearest(part.about, turns)
-        nearest = "the turns nearest in words to the target memory"
-        title = f"{title}, {nearest if telling else 'its first turns'}"
+        nearest = "turns that share the most words with the target memory"
+        title = f"{title}: {nearest if telling else 'first turns'}"
         telling = telling or tuple(first)
     elif not part.folded:
         telling = telling or tuple(first)

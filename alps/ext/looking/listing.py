@@ -58,7 +58,7 @@ def list_runs(root: Path, console: Console) -> None:
     if others:
         names = ", ".join(map(visible, others[:_NAMED_AT_MOST]))
         rest = f" and {len(others) - _NAMED_AT_MOST} more" if len(others) > _NAMED_AT_MOST else ""
-        lines.append(Text(f"No run in: {names}{rest}", style="dim"))
+        lines.append(Text(f"Not runs: {names}{rest}", style="dim"))
     parts: list[RenderableType] = []
     for block in blocks:
         parts += [block, Text()] if runs else [block]
@@ -119,7 +119,7 @@ def _readable(folder: Path) -> RunFolder:
         named = str(error) if str(folder) in str(error) else f"{folder}: {error}"
         raise RunFolderError(named) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise RunFolderError(f"{folder}: not a run of this alps ({error!r})") from error
+        raise RunFolderError(f"{folder}: not a run of this alps version ({error!r})") from error
     return run
 
 

@@ -9,7 +9,7 @@ from alps.errors import RunFolderError
 from alps.ext.looking.dialogue import DialogueView, Piece, dialogue_view, excerpt
 from alps.run.opened import AnswerKey, RunFolder, Samples, read_wanted, state_of
 from alps.schema import FAILURES, UNHEARD
-from alps.show.formatting import MEANINGS
+from alps.show.formatting import MEANINGS, counted
 from alps.tasks import Task
 from alps.tasks.record_parts import (
     AnsweredRecord,
@@ -33,7 +33,7 @@ _OPENING = 80
 ShownPart = DialogueView | Listed | Paired | Passage | Facts
 
 _EFFECTS = {
-    **dict.fromkeys(FAILURES, "an invalid response, scored as the minimum"),
+    **dict.fromkeys(FAILURES, "an invalid response, given the minimum score"),
     **dict.fromkeys((*UNHEARD, "unrated"), "unscored"),
 }
 
@@ -88,7 +88,8 @@ class RecordView:
             return f"{self.gold_count} gold, {predicted} predicted, not judged"
         if not self.pairings:
             return ""
-        kept = f", {self.count('kept')} kept that should be gone" if self.count("kept") else ""
+        outdated = counted(self.count("kept"), "outdated memory", "outdated memories")
+        kept = f", {outdated} kept" if self.count("kept") else ""
         return (
             f"{self.count('matched')} of {self.gold_count} found, {self.count('extra')} extra{kept}"
         )

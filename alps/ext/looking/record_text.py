@@ -73,7 +73,10 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
     key = pick(word, keys, repeats=run.repeats, where=str(run_folder))
     if key.track not in run.tasks:
         title = visible(track_title(key.track))
-        raise RunFolderError(f"{run_folder}: manifest.json names no data of {title}")
+        raise RunFolderError(
+            f"{run_folder}: manifest.json lists no data for {title}; repeat the run with another "
+            "out="
+        )
     samples = read_wanted(run, key.track, {key.id})
     rows = [run.rows(stage).get(key) for stage in ("predictions", "verdicts", "scores")]
     record = AnsweredRecord(samples.by_id.get(key.id), *rows)
@@ -192,7 +195,8 @@ def _quoting(part: DialogueView) -> str:
     if not part.evidence.pointed:
         return ""
     first = part.evidence.pointed[min(part.evidence.pointed)][0]
-    return f" ([{first}: …] marks quotes of {'gold' if first.startswith('g') else 'a memory'})"
+    quoting = "the gold quotes" if first.startswith("g") else "a memory quotes"
+    return f" ([{first}: …] marks text that {quoting})"
 
 
 def _indented(text: RenderableType) -> Padding:

@@ -168,7 +168,7 @@ def _warnings(rows: Sequence[TaskRow]) -> Iterator[str]:
 def _lost(sections: Sequence[TrackSection]) -> Iterator[str]:
     unscored = sum(section.found.unscored for section in sections)
     if failed := sum(section.failed for section in sections) - unscored:
-        yield f"{counted(failed, 'invalid response')}, scored as the minimum"
+        yield f"{counted(failed, 'invalid response')}, given the minimum score"
     if unscored:
         yield f"{counted(unscored, 'record')} unscored"
 

@@ -115,7 +115,7 @@ def account(states: Counter[str]) -> list[AccountRow]:
         AccountRow("repaired", "repaired", states["repaired"], repaired),
     ]
     for kind in FAILURES:
-        meaning = f"{MEANINGS[kind]}: scored as the minimum"
+        meaning = f"{MEANINGS[kind]}: given the minimum score"
         rows.append(AccountRow(kind, f"failed {kind}", states[kind], meaning))
     for kind in UNHEARD:
         rows.append(AccountRow(kind, "unscored", states[kind], f"{MEANINGS[kind]}: unscored"))
@@ -124,7 +124,7 @@ def account(states: Counter[str]) -> list[AccountRow]:
     for state, count in sorted(states.items()):
         if state.startswith("judge:"):
             kind = state.removeprefix("judge:")
-            name, whose = f"judge {kind}", "of the judge: "
+            name, whose = f"judge {kind}", "judge's response: "
             if kind == "no_gold":
                 name, whose = "no gold", ""
             meaning = f"{whose}{MEANINGS.get(kind, kind)}: unscored"
@@ -499,7 +499,9 @@ def heads_of(runs: Sequence[RunFolder]) -> list[Head]:
             sections = _sections(run, position)
         # Rows of journals are not read by a model: a damaged one fails wherever it is used.
         except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
-            raise RunFolderError(f"{run.folder}: not a run of this alps ({error!r})") from error
+            raise RunFolderError(
+                f"{run.folder}: not a run of this alps version ({error!r})"
+            ) from error
         if not sections:
             raise RunFolderError(f"{run.folder}: its summary has no task")
         heads.append(Head(letter_of(position), position, run, summary, sections))

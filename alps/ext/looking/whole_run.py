@@ -64,10 +64,10 @@ NARROW = 72
 """Below so many columns the table of trivial baselines has to be narrower, too."""
 _SUPPORTED = "whether the dialogue supports unmatched predictions"
 _NOT_MATCHING = {
-    "bundles": "state several facts (bundle)",
-    "unsupported_detail": "add detail that the dialogue does not support",
-    "invalid_items": "are too long or too many",
-    "repeated_items": "nearly repeat another memory",
+    "bundles": "with several facts (bundle)",
+    "unsupported_detail": "with detail that the dialogue does not support",
+    "invalid_items": "above the limit on length or number",
+    "repeated_items": "almost the same as another memory",
 }
 """Why predictions match nothing, by the count of a track that says how many."""
 _INVALID = {
@@ -284,7 +284,8 @@ def _special_cases(track: TrackSummary) -> Iterator[str]:
         yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before scoring."
     # What a system was not shown it could not remember: no fault of its answers.
     if long := counts.get("too_long"):
-        limited = "over the length limit; metrics with this limit give the lowest score"
+        it = "it" if long == 1 else "them"
+        limited = f"over the length limit; metrics with this limit give {it} the lowest score"
         yield f"{counted(long, 'answer')} {_were(long)} {limited}."
     if cut := counts.get("histories_cut"):
         yield f"{counted(cut, 'history', 'histories')} {_were(cut)} truncated to fit the context."
@@ -376,7 +377,7 @@ def _missing_lines(
                 untold.add(score.unscored)
         bare |= dict.fromkeys(undefined(track, metrics[name]))
     for reason in sorted(untold):
-        yield f"– in place of a score: {reason}."
+        yield f"No score (–): {reason}."
     yield from _no_intervals(summary, metrics)
     yield from method_lines(summary.tracks.values())
     if bare:

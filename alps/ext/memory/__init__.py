@@ -88,7 +88,7 @@ def memory_diagnose(run: Path, record: str, settings: "DiagnoseSettings") -> Non
 
 @command(name="list", group=memory, quick=True)
 def memory_list() -> None:
-    """List the memory systems that `memory=` takes, and which are installed."""
+    """List memory systems, and show which are installed."""
     from alps.ext.memory.resolve import list_memories
 
     list_memories(console())

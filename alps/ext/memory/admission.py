@@ -20,6 +20,7 @@ from alps.ext.memory.connection import TIMED_OUT, MemoryConnection, MemoryFailed
 from alps.ext.memory.protocol import Hit, Opening, Session, SpokenTurn, stamp
 from alps.rows import Check
 from alps.schema import UNHEARD
+from alps.show.formatting import counted
 
 K = 5
 SHORTEST_WAIT, LONGEST_WAIT = 0.5, 10.0
@@ -79,7 +80,7 @@ class _Desk:
         await self.call("ingest", user, session)
         settled = await self.call("settle", user, self.timeout)
         if settled != "ready":
-            raise MemoryFailed("settle", f"{settled!r:.100}, not 'ready'")
+            raise MemoryFailed("settle", f"returned {settled!r:.100} instead of 'ready'")
 
     async def search(self, user: str, query: str, k: int = K) -> list[Hit]:
         at = stamp(self.session_number, 0)
@@ -103,7 +104,7 @@ def _holds(hits: Sequence[Hit], code: str) -> bool:
 async def _nothing_before(desk: _Desk) -> None:
     hits = await desk.search(desk.user(), _asked("locker"))
     if hits:
-        raise _Failed(f"an unknown user has {len(hits)} hits")
+        raise _Failed(f"an unknown user has {counted(len(hits), 'hit')}")
 
 
 async def _found_once_settled(desk: _Desk) -> None:
@@ -177,7 +178,7 @@ async def _k_is_kept(desk: _Desk) -> None:
         found.append(len(hits))
     if found[0] == found[2] < K:
         stored = f"with {len(_TOPICS)} facts stored"
-        raise _Failed(f"{stored}, k=6 returns no more hits than k=1 ({found[2]})")
+        raise _Failed(f"{stored}, k=1 and k=6 both return {counted(found[2], 'hit')}")
 
 
 async def _told_twice(desk: _Desk) -> None:
@@ -205,7 +206,7 @@ async def _questions_leave_no_trace(desk: _Desk) -> None:
             raise _Failed("a search finds text of an earlier query")
     again = await desk.search(user, _asked("piano"))
     if [hit.text for hit in again] != [hit.text for hit in before]:
-        raise _Failed("a search changes the hits of a later one")
+        raise _Failed("a search changes the hits of a later search")
 
 
 async def _only_what_was_told(desk: _Desk) -> None:
@@ -283,7 +284,9 @@ _CHECKS = (
     _Check("found once settled", _found_once_settled),
     _Check("both roles are ingested", _both_roles, "stores only what users say"),
     _Check(
-        "long turns are ingested whole", _whole_turns, "stores facts or the beginning of long turns"
+        "long turns are ingested whole",
+        _whole_turns,
+        "stores only facts or only the beginning of long turns",
     ),
     _Check("users are kept apart", _users_apart),
     _Check("k is kept", _k_is_kept),
@@ -294,7 +297,9 @@ _CHECKS = (
     ),
     _Check("questions leave no trace", _questions_leave_no_trace, "learns from queries"),
     _Check("hits contain only ingested text", _only_what_was_told),
-    _Check("times are those of the sessions", _times, "dates a memory by when it was written"),
+    _Check(
+        "times are those of the sessions", _times, "uses the time of writing as a memory's date"
+    ),
     _Check("a reset is complete", _reset, "cannot forget a user"),
     # Last, as it opens the system anew.
     _Check("runs are kept apart", _fresh_folder, "separates runs by user ids only"),
@@ -393,7 +398,7 @@ def _way_out(check: _Check, connection: MemoryConnection) -> str:
     if not check.meant:
         return ""
     how = connection.declaring.format(json.dumps([check.name]))
-    return f"; if the system {check.meant} by design, declare it: {how}"
+    return f"; if, by design, the system {check.meant}, declare this: {how}"
 
 
 def _fault_of(failed: MemoryFailed) -> str:

@@ -202,7 +202,8 @@ class Replay:
             await self._call("ingest", user, session)
         settled = await self._call("settle", user, self._timeout)
         if settled != "ready":
-            raise MemoryFailed("settle", f"{settled!r:.200} after {self._timeout:g} s")
+            reply = f"returned {settled!r:.200} instead of 'ready'"
+            raise MemoryFailed("settle", f"{reply} (timeout: {self._timeout:g} s)")
 
     async def _told(self, user: str, life: Life, stop: int) -> dict[str, Found]:
         """Return what is kept of what a session told that has just been settled."""

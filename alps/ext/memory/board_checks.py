@@ -52,7 +52,7 @@ from alps.tasks import Task
 from alps.tasks.base import DEFAULTS, OF_MEMORY
 from alps.tasks.by_memory import FULL, Context, Script, Search
 
-_MEND = "submit it unchanged"
+_MEND = "submit the packed folder unchanged"
 # More than ten times what the longest history of the samples has turns.
 MOST_HITS = 20_000
 _Id = Annotated[str, StringConstraints(max_length=LONGEST_ID)]
@@ -128,7 +128,7 @@ def read_diary(folder: Path, memory: MemoryCard, findings: Findings) -> PackedDi
         samples[str(row.get("sample"))] += row.get("sample") is not None
         diary.note(row)
     if twice := [name for name, count in samples.items() if count > 1]:
-        what = f"{len(twice):,} records are repeated: {some_of(twice)}"
+        what = f"{counted(len(twice), 'record')} with several rows: {some_of(twice)}"
         findings.serious("duplicate_ids", f"{inside}/{FILE}", what, PACK_AGAIN)
     if memory.calls is not None:
         for _ in _read(folder / inside / CALLS, f"{inside}/{CALLS}", AskedRow, findings):
@@ -160,7 +160,7 @@ def _fault_of(row: Mapping[str, Any], form: type[BaseModel]) -> str:
     if form is DiaryRow:
         for phase, needed in _NEEDED.items():
             if row["phase"] in phase and any(row.get(name) is None for name in needed):
-                return f"a row of {row['phase']} without {' and '.join(needed)}"
+                return f"a row of the phase {row['phase']} lacks {' and '.join(needed)}"
     return ""
 
 
@@ -184,7 +184,7 @@ def check_memory(folder: Path, card: Submission, findings: Findings) -> dict[int
             what = f"memory={shown(name)} is a memory system, but the submission lacks its hits"
             findings.serious("memory", f"runs.{n}", what, PACK_AGAIN)
         elif name is None and n in runs:
-            what = "the run has no memory system"
+            what = "this run has no memory system, but the submission has hits for it"
             findings.serious("memory", f"memory: run {n}", what, PACK_AGAIN)
     diaries = {}
     for n, memory in enumerate(card.memory or ()):
@@ -196,7 +196,8 @@ def check_memory(folder: Path, card: Submission, findings: Findings) -> dict[int
         diaries[memory.run] = diary
     if diaries:
         rows = sum(len(memory.beside) for memory in card.memory or ())
-        checked = f"{counted(len(diaries), 'admission')}, diary and ledger; comparison rows: {rows}"
+        checked = f"admission, diary and ledger of {counted(len(diaries), 'memory system')}"
+        checked += f"; comparison rows: {rows}"
         findings.checked["memory"] = checked
     return diaries
 
@@ -218,7 +219,8 @@ def _check_admission(
         printed[when] = [check.model_dump() for check in checks]
     place = f"{where}.admission"
     for found, before, now in differences(printed, diary.admission, place):
-        what = f"the card has {figure(before)}, but {memory_folder(memory)}/{FILE}: {figure(now)}"
+        file = f"{memory_folder(memory)}/{FILE}"
+        what = f"the card has {figure(before)}, but {file} has {figure(now)}"
         findings.serious("admission", found, what, _MEND)
         break
     fault = first_fault(diary.admission)
@@ -247,7 +249,7 @@ def _check_complete(
         for name in CHECKS:
             otherwise = f"{name}{DECLARED}" in there and name in declared
             if name not in there and not otherwise:
-                what = f"the check “{name}” {when} the run is missing"
+                what = f"the result of the check “{name}” {when} the run is missing"
                 findings.serious("admission", f"{where}.{when}", what, _MEND)
                 break
 
@@ -303,7 +305,8 @@ def _check_beside(where: str, card: Submission, memory: MemoryCard, findings: Fi
     for row, other in memory.beside.items():
         place = f"{where}.beside.{row}"
         if other.run.settings.get("memory") == own:
-            findings.serious("beside", place, "the row has the same memory as the run", PACK_AGAIN)
+            what = "the comparison row has the same memory as the run"
+            findings.serious("beside", place, what, PACK_AGAIN)
         for name, track in other.tracks.items():
             mine = card.tracks.get(name)
             if mine is None or mine.run != memory.run or track.run:
@@ -313,7 +316,7 @@ def _check_beside(where: str, card: Submission, memory: MemoryCard, findings: Fi
                 continue
             expected = beside_of(card.runs[mine.run], mine)
             for part, before, now in differences(beside_of(other.run, track), expected):
-                what = f"{figure(before)}, but the comparison run has {figure(now)}"
+                what = f"the comparison row has {figure(before)}, but the run has {figure(now)}"
                 findings.serious("beside", f"{place}.{name}: {part}", what, PACK_AGAIN)
                 break
 
@@ -406,9 +409,9 @@ def _check_made_again(
         findings.unchecked.append(f"{unchecked} ({shown(str(error), 160)})")
         return
     if other:
-        what = f"{len(other):,} answers differ from those of {shown(model)} with memory="
-        what += f"{shown(memory, 40)} in this version: {some_of(other)}"
-        mend = "repeat the row with alps memory compare, and pack the runs again"
+        what = f"{counted(len(other), 'answer differs', 'answers differ')} from what {shown(model)}"
+        what += f" with memory={shown(memory, 40)} answers in this version: {some_of(other)}"
+        mend = "run alps memory compare again, then pack the runs again"
         findings.serious("beside", f"{name}/predictions.jsonl", what, mend)
 
 
@@ -437,11 +440,11 @@ def check_hits(
         what = f"{task.track}: whether the hits lead to the answers ({shown(str(error), 160)})"
         findings.unchecked.append(what)
     if wrong:
-        what = f"{len(wrong):,} answers do not agree with the hits in the memory diary: "
-        what += some_of(wrong)
+        what = counted(len(wrong), "answer does", "answers do")
+        what += f" not agree with the hits in the memory diary: {some_of(wrong)}"
         findings.serious("hits", f"{task.track}/predictions.jsonl", what, _MEND)
     if reads and system is None:
-        what = f"{task.track}: answers of {shown(model, 60)} to the memories shown"
+        what = f"{task.track}: what {shown(model, 60)} answers when shown these memories"
         findings.unchecked.append(what)
 
 
@@ -511,7 +514,7 @@ def check_ahead(
             again = ahead_of(*of_both, gold.task.headline, gold.sessions)
         place = f"{where}.beside.{row}.ahead.{name}" if row else f"{where}.ahead.{name}"
         for part, before, now in differences(printed, again, place):
-            what = f"printed {figure(before)}, recomputed {figure(now)}"
+            what = f"the card has {figure(before)}, but alps recomputed {figure(now)}"
             findings.serious("score", part, what, _MEND)
 
 
@@ -524,7 +527,9 @@ def behind_memory(system: System, gold: GoldTrack) -> System:
     task = gold.task
     name = str(task.conditions.get("memory", FULL))
     if not is_ours(name):
-        raise UsageError(f"memory={shown(name, 40)}: not bundled with alps, and never run here")
+        raise UsageError(
+            f"memory={shown(name, 40)}: not bundled with alps, so alps does not run it"
+        )
     options = MemoryOptions(k=int(task.conditions.get("k", DEFAULTS.k)))
 
     def samples() -> Iterator[tuple[Task, Any]]:

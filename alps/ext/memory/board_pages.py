@@ -38,7 +38,7 @@ _BESIDE = {
     NO_MEMORY: "the reader without memory, the reference of every Δ",
     FULL: "the full history",
     ORACLE: "the annotated evidence: an upper bound for memory",
-    PLACEBO: "as much of another user's history (placebo)",
+    PLACEBO: "placebo: turns of another user, as many as a memory system would return",
 }
 
 
@@ -81,7 +81,7 @@ def sections(board: Board, shown: Sequence[Metric], width: int) -> Iterator[Boar
         cells += [pair(row.score(metric.name)) for metric in shown]
         rows.append(filled(cells, {"search": visible(row.memory).lower()}, width))
     if rows:
-        note = "the same reader with other values of memory=, from submissions; never ranked"
+        note = "the same readers with other memory= values, from the submissions; never ranked"
         yield BoardSection("floors", "For comparison", note, rows)
 
 
@@ -105,7 +105,7 @@ def listed_hits(hits: Mapping[str, list[Mapping[str, Any]]], record: str) -> str
         # A record that is asked several times has its number behind its id.
         if name == record or name.rpartition(" ")[0] == record:
             lines = [f"<li>{shown_text(hit.get('text'))}</li>" for hit in found[:MOST_HITS]]
-            more = '<p class="note">and more, in memory.jsonl</p>' if found[MOST_HITS:] else ""
+            more = '<p class="note">More hits are in memory.jsonl.</p>' if found[MOST_HITS:] else ""
             lists.append(f"<ol>{''.join(lines)}</ol>{more}" if lines else _NO_HITS)
     return f"<h4>Found by its memory system</h4>{''.join(lists)}" if lists else ""
 

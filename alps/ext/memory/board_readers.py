@@ -36,7 +36,7 @@ from alps.text import letters
 
 SIGNIFICANCE = 0.01
 """The p, by Holm's method over the runs of one reader, at which two of them differ."""
-ALONE = "no other submission has this reader without memory to compare with"
+ALONE = "no other submission has a run of this reader without memory to compare with"
 # Sampling that moves what a reader is expected to score by less than its own chance does. Whoever
 # set one of them anew would else have a reader that nobody else has.
 _OF_CHANCE = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
@@ -162,9 +162,9 @@ def _in_group(
                     "the same reader" if kind == "apart" else "the same model with other settings"
                 )
                 words[kind] = (
-                    f"without memory its reader scores {mine}, but {whom} scores {others} in "
+                    f"without memory, its reader scores {mine}, but in {other}, {whom} scores "
                 )
-                words[kind] += f"{other}; the difference is significant (p ≤ {SIGNIFICANCE})"
+                words[kind] += f"{others}; the difference is significant (p ≤ {SIGNIFICANCE})"
         if "apart" in words or group[slug] == group.get(otherwise.get(slug, "")):
             words.pop("otherwise", None)
         held[slug] = HeldAgainst(**words, alone=alone)
@@ -244,7 +244,8 @@ def check_same_reader(folder: Path, card: Submission, findings: Findings) -> Non
 
 def _say(card: Submission, where: str, held: HeldAgainst, findings: Findings) -> None:
     if held.apart:
-        mend = "run the reader again with alps memory compare; boards rank neither until both agree"
+        mend = "run the reader again with alps memory compare; "
+        mend += "the board ranks neither submission until the scores agree"
         findings.warn("beside", where, f"{card.slug}: {shown(held.apart, 300)}", mend)
     if held.otherwise:
         mend = "explain in notes why other settings of the model score differently"

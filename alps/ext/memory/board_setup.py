@@ -111,7 +111,7 @@ def transport_of(memory: str) -> str:
     for prefix, words in _TRANSPORTS.items():
         if memory.startswith(prefix):
             return words
-    return "in the package"
+    return "bundled with alps"
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -156,7 +156,7 @@ class Recorded:
             if name in extracted and turns is not None:
                 self._texts[_hashed(turns)] = extracted[name]
         if not self._texts:
-            raise UsageError(f"memory.dialogues={dialogues}: none of the records in {file}")
+            raise UsageError(f"memory.dialogues={dialogues}: it has no dialogue of {file}")
         digest = sha256(dump({"of": sorted(self._texts)}) + file.read_bytes()).hexdigest()
         self.settings: Mapping[str, Any] = {"extractions": digest, "n": len(self._texts)}
 
@@ -179,7 +179,8 @@ def _file(path: Path) -> Path:
     known = [path / name for name in _NAMES] if path.is_dir() else [path]
     found = next((file for file in known if file.is_file()), None)
     if found is None:
-        raise UsageError(f"memory=recorded:{path}: no such file")
+        why = f"no such file, and no folder with {' or '.join(_NAMES)}"
+        raise UsageError(f"memory=recorded:{path}: {why}")
     return found
 
 

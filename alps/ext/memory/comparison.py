@@ -125,9 +125,7 @@ def beside(folders: Sequence[Path], notes: Sequence[str] = ()) -> MemoryComparis
     runs = [open_run(folder) for folder in folders]
     memories = [str(run.manifest.settings.get("memory", FULL)) for run in runs]
     if NOTHING not in memories:
-        raise UsageError(
-            f"none of these runs has memory={NOTHING}, the baseline of this comparison; add one"
-        )
+        raise UsageError(f"add a run with memory={NOTHING}: it is the baseline of this comparison")
     comparison = compare_runs(folders)
     letters = [side.letter for side in comparison.sides]
     named = dict(zip(letters, zip(memories, runs, strict=True), strict=True))
@@ -259,7 +257,7 @@ def run_beside(
     """
     known = open_run(folder)
     if not any(task.by_memory.recall is not None for task in known.tasks.values()):
-        raise UsageError(f"{folder}: none of its tasks has a history")
+        raise UsageError(f"{folder}: no task of this run has histories; use a run of personamem")
     if typed is not None:
         refuse_untyped(known, typed)
     assert known.finished
@@ -278,7 +276,7 @@ def run_beside(
             # The data need not tell where the evidence is, or have a second user.
             if memory not in (ORACLE, PLACEBO) or not str(error).startswith(f"memory={memory}:"):
                 raise
-            left_out.append(f"Left out, {error}")
+            left_out.append(f"Left out: {error}")
             continue
         if done.budget_spent:
             raise BudgetError(

@@ -63,7 +63,7 @@ def shaped(model: type[ModelT], value: Any, where: str) -> ModelT:
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError("expected a non-empty text")
+        raise ValueError("expected a non-empty string")
     # Halves of characters, which broken escapes bring in, can be neither sent nor written.
     whole = value.encode(errors="replace")
     check_size(len(whole), LARGEST_TEXT, "the text")
@@ -73,10 +73,10 @@ def _text(value: object) -> str:
 def _name(value: object) -> str:
     """Read an id or a time, which may be a number; or, from a class, an object of its own."""
     if isinstance(value, bool) or not isinstance(value, str | Real | UUID | date):
-        raise ValueError(f"expected a text or a number, got {beginning(value)}")
+        raise ValueError(f"expected a string or a number, got {beginning(value)}")
     text = str(number(value) if isinstance(value, Real) else value)
     if len(text) > LONGEST_ID:
-        raise ValueError(f"{len(text):,} characters; return one of at most {LONGEST_ID}")
+        raise ValueError(f"{len(text):,} characters, but at most {LONGEST_ID} are allowed")
     return text.encode(errors="replace").decode()
 
 
@@ -168,7 +168,7 @@ def _read_answer(method: str, value: Any) -> Any:
     except ValueError:
         raise
     except Exception as error:  # an object of the user's own may raise whenever it is looked at
-        raise ValueError(f"its answer can't be read: {type(error).__name__}") from error
+        raise ValueError(f"the returned value can't be read: {type(error).__name__}") from error
 
 
 class MemoryFailed(Exception):

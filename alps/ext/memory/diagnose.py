@@ -77,12 +77,12 @@ _MEANINGS: dict[Stage, str] = {
     "memory failed": "a call of the memory system failed",
     "not extracted": "no memory contains the evidence",
     "lost in update": "the memory with the evidence was replaced or removed",
-    "not indexed": "a memory contains the evidence, but a search for the memory's words misses it",
-    "ranked too low": "the search finds the evidence, but not among the first k",
-    "cut by the budget": "the evidence is among the hits, but was not shown",
+    "not indexed": "a memory contains the evidence, but searching for its words does not find it",
+    "ranked too low": "the search finds the evidence, but not among the first k hits",
+    "cut by the budget": "the evidence is among the hits, but was not shown to the reader",
     "not used by the reader": "the evidence was shown, but the answer is wrong",
     "gold suspect": "the reader is wrong even with the evidence alone",
-    "not estimable": "the data has no evidence, or the system lists no memories",
+    "not estimable": "no evidence in the data, no list of memories, or a check without response",
 }
 
 
@@ -151,7 +151,7 @@ def diagnose(folder: Path, *, typed: Mapping[str, str | None] | None = None) -> 
     """
     run = open_run(folder)
     if not run.finished.tracks:
-        raise UsageError(f"{folder}: no scores")
+        raise UsageError(f"{folder}: this run has no scores to diagnose")
     if typed is not None:
         refuse_untyped(run, typed)
     settings, data = resolve_again(folder, {})
@@ -257,7 +257,8 @@ async def _diagnosed(desk: _Desk) -> Diagnosis:
         memory = desk.memory
         if not isinstance(memory, Store):
             name = desk.keys.memory
-            raise UsageError(f"{desk.run.folder}: memory={name} is not a memory system")
+            why = f"memory={name} is not a memory system; use a run with a memory system"
+            raise UsageError(f"{desk.run.folder}: {why}")
         answers = sum(1 for _ in _scored(desk))
         if not answers:
             raise UsageError(f"{desk.run.folder}: no scored answer depends on a memory")
@@ -459,8 +460,8 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     """Print how many wrong answers each stage has."""
     misses = len(diagnosis.misses)
     users = len({miss.user for miss in diagnosis.misses})
-    of = f"{counted(misses, 'wrong answer')} of {diagnosis.answers:,}"
-    title = f"memory={diagnosis.memory}: {of}, {counted(users, 'user')}"
+    of = f"{misses:,} of {counted(diagnosis.answers, 'answer')} wrong"
+    title = f"memory={diagnosis.memory}: {of} ({counted(users, 'user')})"
     rows = []
     for stage in STAGES:
         share, count = diagnosis.shares[stage], diagnosis.count(stage)
@@ -474,7 +475,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     if differing := sum(not one.same for one in looked):
         notes.append(
             f"After the second ingestion, the system's hits differ for {differing:,} of "
-            f"{len(looked):,} answers, so the cause of these errors is less certain"
+            f"{counted(len(looked), 'answer')}, so the cause of these errors is less certain"
         )
     shown = [stage for stage in STAGES if diagnosis.count(stage)]
     lines = [*(f"{note}." for note in notes), *(f"{stage}: {_MEANINGS[stage]}." for stage in shown)]
@@ -488,7 +489,7 @@ def print_miss(diagnosis: Diagnosis, word: str, console: Console) -> None:
         UsageError: If `word` means none of them.
     """
     if not diagnosis.misses:
-        raise UsageError(f"{diagnosis.folder}: all answers are right")
+        raise UsageError(f"{diagnosis.folder}: no wrong answers to diagnose")
     where = f"the wrong answers of {diagnosis.folder}"
     key = pick(word, [miss.key for miss in diagnosis.misses], where=where)
     miss = next(miss for miss in diagnosis.misses if miss.key == key)
@@ -522,8 +523,8 @@ def _looked_through(facts: AnswerFacts) -> Iterator[tuple[str, Found | None]]:
     yield "among the hits", facts.hit
     if (located := facts.located) is None:
         return
-    yield f"among {DEEPER} k hits", located.ranked
-    yield "by its own words", located.indexed
+    yield f"among {DEEPER} × k hits", located.ranked
+    yield "found by the memory's words", located.indexed
     if located.listed is not None:
         yield "after ingestion", located.was
         yield f"in {counted(located.listed, 'memory', 'memories')}", located.kept

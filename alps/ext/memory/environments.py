@@ -99,7 +99,9 @@ class Environment:
         passed = [variable for variable in os.environ if _PASSED.fullmatch(variable)]
         # In a terminal pip shows how far it is.
         quiet = sys.stderr.isatty()
-        shown = nullcontext() if quiet else status(f"{self.name}: pip installs", announced=True)
+        shown = (
+            nullcontext() if quiet else status(f"{self.name}: installing with pip", announced=True)
+        )
         with shown:
             done = subprocess.run(
                 [*pip, *pinned], stdout=sys.stderr, check=False, env=program_environment(passed)
@@ -167,5 +169,5 @@ def command(name: str) -> str:
     """
     apart = environment(name)
     if not apart.is_installed:
-        raise UsageError(f"memory={name}: not installed — alps memory install {name}")
+        raise UsageError(f"memory={name}: not installed; run alps memory install {name}")
     return shlex.join([apart.python, "-I", str(SERVE), APART[name].adapter])

@@ -42,7 +42,8 @@ class LlmMemory:
             ValueError: If the run gives no LLM or no embedder.
         """
         if opening.llm is None or opening.embedder is None:
-            raise ValueError("it needs an LLM and an embedder, which this run does not have")
+            why = "this memory system needs an LLM and an embedder"
+            raise ValueError(f"{why}: set memory_llm= and memory_embedder=")
         self._llm, self._embedder, self._seed = opening.llm, opening.embedder, opening.seed
         for kept in (self._kept, self._vectors, self._known):
             kept.clear()

@@ -115,7 +115,7 @@ class SpokenConnection:
         UsageError: If there is no such program, or one of the variables is not set.
     """
 
-    declaring = 'answer open with {{"declares": {}}}'
+    declaring = 'answer `open` with {{"declares": {}}}'
 
     def __init__(
         self,
@@ -147,7 +147,8 @@ class SpokenConnection:
         """Ask the program."""
         async with self._turn:
             if self._hangs == _HANGS:
-                raise MemoryFailed(method, f"not restarted after {_HANGS} time-outs in a row")
+                why = f"the program was not restarted after {_HANGS} timeouts in a row"
+                raise MemoryFailed(method, why)
             try:
                 if method == "open":
                     # A process each, so that what one holds of the other opening is gone.
@@ -258,7 +259,7 @@ class _Process:
             await self.end(at_once=True)
             raise _EndedError(f"{TIMED_OUT} {timeout:g} s", hung=True) from error
         if self._unreadable:
-            raise ValueError(f"its answer can't be read: {self._unreadable}")
+            raise ValueError(f"the program's answer can't be read: {self._unreadable}")
         if not self._answer:
             await self.end(at_once=False)  # hears what it said before its end
             if not self._answer:
@@ -321,7 +322,7 @@ class JsonLines:
     def result(self, answer: Row) -> Any:
         """Return the result."""
         if answer.get("error") is not None:
-            raise ValueError(f"said {answer['error']}")
+            raise ValueError(f"answered with an error: {answer['error']}")
         if "result" not in answer:
             raise ValueError(f"answered without a result: {beginning(answer)}")
         return answer["result"]
@@ -336,11 +337,11 @@ def declared(said: Any, has: frozenset[str]) -> Declared:
     if said is None:
         return Declared(has, False)
     if not isinstance(said, dict):
-        expected = "expected an object with can, persistent and declares, or null"
+        expected = "expected null or an object with `can`, `persistent` and `declares`"
         raise ValueError(f"{expected}, got {beginning(said)}")
     more = said.get("can", [])
     if not isinstance(more, list) or any(name not in (*OPTIONAL, *METHODS) for name in more):
-        raise ValueError(f"can: must be a list of {', '.join(OPTIONAL)}")
+        raise ValueError(f"can: expected a list of method names ({', '.join(OPTIONAL)})")
     declares = said.get("declares")
     return Declared(has | frozenset(more), said.get("persistent") is True, declares)
 
@@ -400,7 +401,7 @@ class McpTools:
         called = shaped(_Called, result, "result")
         texts = [part.text for part in called.content]
         if called.isError:
-            raise ValueError(f"said {' '.join(texts)}")
+            raise ValueError(f"answered with an error: {' '.join(texts)}")
         structured = result.get("structuredContent")
         if isinstance(structured, dict):
             return structured.get("result") if [*structured] == ["result"] else structured
@@ -430,7 +431,7 @@ def _result(answer: Row) -> Row:
     error = answer.get("error")
     if error is not None:
         message = error.get("message") if isinstance(error, dict) else None
-        raise ValueError(f"said {message or error}")
+        raise ValueError(f"answered with an error: {message or error}")
     result = answer.get("result")
     if not isinstance(result, dict):
         raise ValueError(f"answered without a result: {beginning(answer)}")

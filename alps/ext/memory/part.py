@@ -124,13 +124,14 @@ def check_memory_models(settings: MemoryModels, memory: str) -> None:
     """
     for key in MemoryModels.model_fields:
         if getattr(settings, key) is not None and open_embedded(memory) is not None:
-            why = f"memory={memory} is not a memory system; leave it out"
+            why = f"memory={memory} is not a memory system; leave {key}= out"
             raise UsageError(f"{key}= would change nothing: {why}")
     for of in ("memory_llm", "memory_embedder"):
         name = getattr(settings, of)
         if getattr(settings, f"{of}_api_base") is not None and (name in (None, *IN_THE_BOX)):
             why = f"{of}={redact(str(name))}" if name else f"{of}= is missing"
-            raise UsageError(f"{of}_api_base= would change nothing: {why}; leave it out")
+            mend = f"leave {of}_api_base= out"
+            raise UsageError(f"{of}_api_base= would change nothing: {why}; {mend}")
     embedder_versions(settings)
 
 
@@ -184,7 +185,7 @@ class Part(RunPart):
         """Refuse several sizes of answers that were given at one."""
         sizes = self.keys.max_context_tokens
         if isinstance(sizes, tuple) and self.settings.model.startswith(RECORDED):
-            why = "the recorded answers come from one size; name only this size"
+            why = "the recorded answers belong to one context size; set only this size"
             raise UsageError(f"max_context_tokens={as_typed(sizes)}: {why}")
 
     def uses(self, key: str) -> bool:
@@ -304,7 +305,8 @@ async def admitted(memory: EmbeddedMemory | None, when: Literal["before", "after
     failed = [check for check in checks if not check.passed]
     if failed:
         first = failed[0]
-        others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        more = counted(len(failed) - 1, "more failed check")
+        others = f" (and {more})" if len(failed) > 1 else ""
         raise UsageError(
             f"memory={memory.name}: not admitted {when} the run, so alps gives no scores: "
             f"{first.name}: {first.fault}{others}; all checks: alps doctor memory={memory.name}"
@@ -326,9 +328,9 @@ def check_estimable(memory: EmbeddedMemory | None, tasks: Sequence[Task]) -> Non
         needed = task.by_memory.answers is not None and task.by_memory.answers.lists
         (lost if needed else left)[task.name] = None
     if lost:
-        mend = f"; give task={','.join(left)}" if left else ""
+        mend = f"; set task={','.join(left)}" if left else ""
         raise UsageError(
-            f"memory={memory.name} has no `memories`, so {' and '.join(lost)} can't be "
+            f"memory={memory.name} has no method `memories`, so {' and '.join(lost)} can't be "
             f"estimated{mend}"
         )
 

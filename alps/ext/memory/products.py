@@ -37,7 +37,7 @@ def _both(opening: Opening) -> tuple[MeteredEndpoint, MeteredEndpoint]:
         ValueError: If the run gives no LLM or no embedder.
     """
     if opening.llm is None or opening.embedder is None:
-        raise ValueError("give memory_llm= and memory_embedder=")
+        raise ValueError("set memory_llm= and memory_embedder=")
     return opening.llm, opening.embedder
 
 

@@ -53,7 +53,7 @@ _IN_WORDS = {
     "model_type": "expected an object",
     "dict_type": "expected an object",
     "list_type": "expected a list",
-    "string_type": "expected a text",
+    "string_type": "expected a string",
     "missing": "missing",
 }
 
@@ -167,7 +167,7 @@ class Proxy:
     async def _answered(self, kind: Passed, asked: web.Request) -> web.Response:
         shown = asked.headers.get("Authorization", "")
         if not secrets.compare_digest(_bytes_of(shown), f"Bearer {self.key}".encode()):
-            return _refused(401, "not the key of this run")
+            return _refused(401, "the API key is not the key of this run")
         behind = self._behind[kind]
         if behind is None:
             return _refused(404, f"the run has no model for {kind}")
@@ -182,7 +182,7 @@ class Proxy:
     async def _embedded(self, behind: Behind, embed: Embed, body: dict[str, Any]) -> web.Response:
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
         if not all(isinstance(text, str) for text in texts):
-            return _refused(400, "input: expected texts")
+            return _refused(400, "input: expected strings")
         started = time.perf_counter()
         vectors = (await asyncio.to_thread(embed, texts)).tolist()
         seconds = round(time.perf_counter() - started, 6)
@@ -379,17 +379,17 @@ def _body_of(kind: Passed, content: bytes) -> tuple[dict[str, Any], str]:
         body = parse_strict(content)
         json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise _BodyError("it contains half a character (a lone surrogate)") from error
+        raise _BodyError("the body contains half a character (a lone surrogate)") from error
     except ValueError as error:
         raise _BodyError(f"not JSON ({error})") from error
     if not isinstance(body, dict):
         raise _BodyError("expected an object")
     if body.get("stream"):
-        raise _BodyError("stream: answers are not streamed")
+        raise _BodyError("stream: streaming is not supported")
     if kind == "chat":
         _check_chat(body)
     elif not isinstance(body.get("input"), list | str):
-        raise _BodyError("input: missing")
+        raise _BodyError("input: expected a string or a list of strings")
     passed = {}
     for name, value in body.items():
         if value is None or name in _LEFT_OUT:
@@ -419,7 +419,7 @@ def _check_chat(body: Mapping[str, Any]) -> None:
         if most is not None and not (whole and 1 <= most <= _MOST_TOKENS):
             raise _BodyError(f"{name}: expected a whole number from 1 to {_MOST_TOKENS:,}")
     if not isinstance(body.get("messages"), list):
-        raise _BodyError("messages: missing")
+        raise _BodyError("messages: expected a list")
     for place, message in enumerate(body["messages"]):
         _check_message(message, f"messages[{place}]")
     tools = body.get("tools") or []
@@ -437,7 +437,7 @@ def _check_message(message: Any, where: str) -> None:
             if _kind_of(part) not in ("text", "refusal"):
                 raise _BodyError(f"{where}.content: only text is supported")
     elif content is not None and not isinstance(content, str):
-        raise _BodyError(f"{where}.content: expected a text")
+        raise _BodyError(f"{where}.content: expected a string")
 
 
 def _kind_of(part: Any) -> Any:

@@ -197,11 +197,11 @@ def refuse_untyped(run: RunFolder, typed: Mapping[str, str | None]) -> None:
     for key, value in typed.items():
         named = str(run.manifest.settings.get(key) or "")
         if value is not None and value != named:
-            raise UsageError(f"{key}={value}: {run.folder} has {key}={named}")
+            raise UsageError(f"{key}={value}: {run.folder} was made with {key}={named}")
         if value is None and named.startswith(_FOREIGN):
             raise UsageError(
-                f"{run.folder} was made with {key}={named}, and this command would run that code: "
-                f"if you trust the code, add {key}=… to the command"
+                f"{run.folder} was made with {key}={named}, and this command would use this code "
+                f"or server: if you trust it, add {key}=… to the command"
             )
 
 
@@ -220,13 +220,13 @@ def _known() -> Iterator[tuple[str, str, str]]:
         if name not in PRODUCTS:
             model = EMBEDDERS.get(name)
             missing = model.installation if model is not None and model.missing else ""
-            yield name, "in the box", missing or "yes"
+            yield name, "bundled with alps", missing or "yes"
     for name in PRODUCTS:
         # An extra has the name of the module that it installs.
         missing = f"pip install 'alps-eval[{name}]'"
-        yield name, "in the process of the run", "yes" if find_spec(name) else missing
+        yield name, "in the process of alps", "yes" if find_spec(name) else missing
     for name in APART:
         there = installed(name)
-        what = f"in its own environment: {' '.join(packages(name))}"
+        what = f"in a separate environment: {' '.join(packages(name))}"
         what += f" ({environment(name).folder})" if there else ""
         yield name, what, "yes" if there else f"alps memory install {name}"

@@ -192,7 +192,8 @@ class Scripts:
                 changed = await self._call("ingest", user, session)
             settled = await self._call("settle", user, self._timeout)
         if settled.value != "ready":
-            raise MemoryFailed("settle", f"{settled.value!r:.200} after {self._timeout:g} s")
+            reply = f"returned {settled.value!r:.200} instead of 'ready'"
+            raise MemoryFailed("settle", f"{reply} (timeout: {self._timeout:g} s)")
         if asked:
             self._diary.note("ingest", user, changed.seconds, session=f"s{step.session}")
         else:

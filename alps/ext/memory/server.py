@@ -130,11 +130,12 @@ class HttpConnection:
         status, content = await self._post(method, path, body)
         if not 200 <= status < 300:
             text = one_line(content[:_SHOWN].decode(errors="replace"))[:200]
-            raise MemoryFailed(method, f"/{path} answered {status}: {text}")
+            raise MemoryFailed(method, f"/{path} answered HTTP {status}: {text}")
         try:
             return parse_json(content) if content.strip() else None
         except ValueError as error:
-            what = f"/{path} did not answer JSON: {beginning(content.decode(errors='replace'))}"
+            text = beginning(content.decode(errors="replace"))
+            what = f"/{path} did not answer with JSON: {text}"
             raise MemoryFailed(method, what) from error
 
     async def _post(self, method: str, path: str, body: Row) -> tuple[int, bytes]:
@@ -156,7 +157,7 @@ class HttpConnection:
 
 def _data(method: str, answer: Any) -> Any:
     if not isinstance(answer, dict) or "data" not in answer:
-        raise MemoryFailed(method, f"expected an object with data, got {beginning(answer)}")
+        raise MemoryFailed(method, f"expected an object with `data`, got {beginning(answer)}")
     return answer["data"]
 
 

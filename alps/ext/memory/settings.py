@@ -104,7 +104,7 @@ class BesideSettings(FrozenSettings):
     rows: str = Field(
         "none,last:10,full,bm25,oracle,placebo", description="values of memory= to compare"
     )
-    max_cost: float | None = Field(None, ge=0, description="US dollars for each row")
+    max_cost: float | None = Field(None, ge=0, description="limit for each row, in US dollars")
     format: Format = Field("table", description="table or json")
 
 

@@ -291,7 +291,8 @@ class Store:
             self._diary.note("ingest", user.id, answered.seconds, session=session.id)
         settled = await self._call(user, "settle", self._timeout)
         if settled.value != "ready":
-            raise MemoryFailed("settle", f"{settled.value!r:.200} after {self._timeout:g} s")
+            reply = f"returned {settled.value!r:.200} instead of 'ready'"
+            raise MemoryFailed("settle", f"{reply} (timeout: {self._timeout:g} s)")
         size = await self._size(user)
         user.reached, user.sessions = end, len(history.sessions)
         noted = settled.seconds, user.reached, user.sessions

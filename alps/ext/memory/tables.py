@@ -104,7 +104,7 @@ def too_many_failed(own: float, without: float) -> str | None:
     if max(own, without) <= MOST_FAILED:
         return None
     shares = f"{own:.1%} of answers with memory and {without:.1%} without memory failed"
-    return f"{shares} (at most {MOST_FAILED:.0%} may)".replace("%", " %")
+    return f"{shares} (limit: {MOST_FAILED:.0%})".replace("%", " %")
 
 
 def _without_difference(runs: Mapping[str, RunFolder], track: str) -> dict[tuple[str, str], str]:

@@ -43,6 +43,7 @@ def _serve(folder: Path, parsed: Any) -> None:
     from alps.ext.people.annotate.page import application
     from alps.ext.people.annotate.seat import Seat, lines_at_start
     from alps.ext.view.loopback import address_of, listen, new_token, require_packages, server_of
+    from alps.show.formatting import counted
 
     require_packages("alps annotate")
     with listen(parsed.port) as bound:
@@ -52,7 +53,8 @@ def _serve(folder: Path, parsed: Any) -> None:
             token = new_token()
             lines = [] if parsed.adjudicate else lines_at_start(seat)
             server = server_of(application(seat, token, lines))
-            click.echo(f"{folder}: {seat.done:,} of {len(seat.order):,} items finished")
+            of = counted(len(seat.order), "item")
+            click.echo(f"{folder}: {seat.done:,} of {of} finished")
             for line in lines:
                 click.echo(line)
             click.echo(f"{address_of(bound, token)} (Ctrl-C to stop)")
@@ -73,18 +75,20 @@ def _serve(folder: Path, parsed: Any) -> None:
 def annotate_draw(run: Path, settings: "DrawSettings") -> None:
     """Draw a random sample of judged answers to label.
 
-    The label folder has the questions to the judge, without its verdicts.
+    The label folder has the items that the judge rated, without its verdicts.
 
     \b
       alps annotate draw runs/utilization-rules-samples n=100 out=labels
     """
     from alps.ext.calibration.sample import draw_labels
+    from alps.show.formatting import counted
 
     drawn = draw_labels(run, n=settings.n, out=Path(settings.out), seed=settings.seed)
     for rubric, counts in drawn.rubrics.items():
         how = "at random" if counts.random else "half of them likely matches, so not at random"
         say(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
-    say(f"{drawn.folder}: {drawn.items:,} items to label; see {drawn.folder}/README.md")
+    items = counted(drawn.items, "item")
+    say(f"{drawn.folder}: {items} to label; see {drawn.folder}/README.md")
 
 
 @command(
@@ -96,7 +100,7 @@ def annotate_draw(run: Path, settings: "DrawSettings") -> None:
 )
 @click.argument("folder", shell_complete=words_of(folders=True))
 def annotate_export(folder: str, settings: "LabelExportSettings") -> None:
-    """Export labels: a label folder, gold with a change log, or queries.
+    """Export labels as a label folder, gold with a change log, or queries.
 
     \b
       alps annotate export work out=labels
@@ -117,8 +121,8 @@ def annotate_export(folder: str, settings: "LabelExportSettings") -> None:
 def annotate_agreement(folders: list[str], settings: "AgreementSettings") -> None:
     """Measure inter-annotator agreement, and agreement with the draft.
 
-    LABELS is one of three: a folder in the release layout with annotations of two people, the two
-    files of these people, or a label folder.
+    LABELS is a folder in the release layout with the annotations of two people, the two annotation
+    files themselves, or a label folder.
 
     \b
       alps annotate agreement annotations

@@ -25,7 +25,11 @@ class Settings(FrozenSettings):
 
     job: Job | None = Field(None, description="rate, match, gold or queries (new folder)")
     split: str | None = Field(None, description="split of from=DATA, if the data has several")
-    n: int = Field(100, ge=1, description="number of items per rubric, or of memories")
+    n: int = Field(
+        100,
+        ge=1,
+        description="number of items per rubric (rate, match), or of memories (gold, queries)",
+    )
     seed: int = Field(0, ge=0, description="seed of the draw and of the assignment")
     annotators: int = Field(2, ge=1, le=10, description="annotators per item, out of people=")
     people: str | None = Field(
@@ -69,7 +73,8 @@ class LabelExportSettings(FrozenSettings):
 
     out: HomePath = Field(description="folder to write")
     labels: Literal["first", "revised"] = Field(
-        "first", description="first: labels given before anything was shown; revised: last labels"
+        "first",
+        description="first: labels given before judge or draft was shown; revised: last labels",
     )
 
 

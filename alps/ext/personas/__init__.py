@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     quick=True,
 )
 def data_personas(settings: "PersonaSettings") -> None:
-    """Write invented users and questions about them in PersonaMem's files.
+    """Write invented users and questions in PersonaMem's format.
 
     The same seed gives the same bytes. A model can write the texts, and a filter can drop
     questions that a model answers without the history. To resume, repeat the same command.
@@ -28,13 +28,14 @@ def data_personas(settings: "PersonaSettings") -> None:
       alps data personas out=personas n=30 model=openai/gpt-4.1 filter=openai/gpt-4.1-mini
     """
     from alps.ext.personas.generate import generate
+    from alps.show.formatting import counted
 
     done = generate(settings)
-    click.echo(f"{done.questions:,} questions about {done.personas:,} personas: {settings.out}")
+    questions, personas = counted(done.questions, "question"), counted(done.personas, "persona")
+    click.echo(f"{questions} about {personas}: {settings.out}")
     if settings.filter is not None:
-        click.echo(
-            f"Dropped {done.dropped:,} questions that {settings.filter} answers without history"
-        )
+        dropped = counted(done.dropped, "question")
+        click.echo(f"Dropped {dropped} that {settings.filter} answers without history")
     for reason in done.left_out:
         click.echo(f"left out: {reason}", err=True)
 

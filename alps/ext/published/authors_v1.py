@@ -252,7 +252,8 @@ def rescored(tasks: Sequence[Task]) -> tuple[Task, ...]:
     )
     if not found:
         raise UsageError(
-            f"scoring=authors-v1 takes only {' and '.join(_PREDICTED)}; leave it out otherwise"
+            f"scoring=authors-v1 is defined only for {' and '.join(_PREDICTED)}; leave it out for "
+            "other tasks"
         )
     return found
 

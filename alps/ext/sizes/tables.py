@@ -56,9 +56,9 @@ AXES = {
 
 
 EXPLANATION = (
-    "front: every other point with an equal or higher score uses more of the resource that the "
-    "table compares (tokens, time or money). ties: the point's score is not significantly below "
-    "the score of the best point that uses no more of the resource (p > .05, Holm)."
+    "front: no other point scores as high with the same or a smaller amount of the resource in "
+    "the table (tokens, time or money). ties: the point's score is not significantly below the "
+    "score of the best point that uses no more of the resource (p > .05, Holm)."
 )
 
 
@@ -212,7 +212,7 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Curve]]") -> Chart:
         "the x-axis is log₂ of this number. Bands show 95 % intervals. The area under a curve is "
         "the curve's mean height along this axis."
     )
-    drawing = context_curve(lines, axis_of(metric), name=f"{title} over the size of the context")
+    drawing = context_curve(lines, axis_of(metric), name=f"{title} by context size")
     heading = f"Equal context sizes: {track_title(first.track)}"
     return Chart("contexts", "Context sizes", heading, about, drawing, legend)
 

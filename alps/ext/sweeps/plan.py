@@ -19,7 +19,7 @@ from alps.slips import read_toml
 _CAPS = ("max_cost", "max_total_tokens")
 _OF_ALL = ("out", *_CAPS)
 _NEVER = {
-    "config": "extends= names another plan",
+    "config": "to reuse another plan, use extends=",
     "dry_run": "alps always checks a plan before the first request",
     **dict.fromkeys(("engine", "workers", "scheduler"), "a sweep runs in one process"),
     **dict.fromkeys(
@@ -197,7 +197,7 @@ def _read(path: Path, faults: list[str], above: tuple[Path, ...]) -> _Tables:
     try:
         values = read_toml(path.expanduser())
     except OSError as error:
-        faults.append(f"{path}: {error.strerror or 'can not be read'}")
+        faults.append(f"{path}: {error.strerror or 'unreadable'}")
         return _Tables()
     except DataError as error:
         faults.append(str(error))
@@ -286,7 +286,7 @@ def _unknown(
             why = _NEVER.get(
                 key, "this setting applies to all runs together: put it above the tables"
             )
-            yield f"{path}, {table}{key}: not here; {why}"
+            yield f"{path}, {table}{key}: not allowed here; {why}"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from alps.ext.sweeps.plan import SweepCell
 from alps.llm.ledger import Totals
 from alps.run.progress import Advance, Failures, Watched, log_of, spent
+from alps.show.formatting import counted
 from alps.waiting import paused
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _COLUMNS = ("system", "tasks", "done", "failed", "cost", "/s", "left")
 _LEAST_NAME = 12
 # Lines of a screen that are no row: title, head, rule, sum, what is left out, legend.
 _OTHER_LINES = 8
-_LEGEND = "tasks, in their order: . waiting  0–9 tenths done  + done  x failed"
+_LEGEND = "tasks, in order: . waiting  0–9 tenths done  + done  x failed"
 
 
 @dataclass
@@ -232,7 +233,7 @@ def table_of(rows: Sequence[SweepRow], width: int, height: int, now: float) -> "
     notes = [_LEGEND]
     if others := [systems[name].state for name in names[len(shown) :]]:
         counts = (f"{others.count(state)} {state}" for state in order if state in others)
-        notes.insert(0, f"and {len(others)} more systems: {', '.join(counts)}")
+        notes.insert(0, f"and {counted(len(others), 'more system')}: {', '.join(counts)}")
     texts = [Text(note, style="dim", no_wrap=True, overflow="ellipsis") for note in notes]
     return Group(table, *texts)
 

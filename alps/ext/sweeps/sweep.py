@@ -28,6 +28,7 @@ from alps.run.session import RunSession, resolve, run_folder
 from alps.run.shared import Shared, open_cache
 from alps.run.source import RunData
 from alps.settings import RunSettings
+from alps.show.formatting import counted
 
 # Runs that are open at once: each holds about 6 files, and a process may often hold 1,024.
 _OPEN = 64
@@ -58,7 +59,7 @@ class Ended:
         if self.finished.budget_spent:
             return "stopped by the budget"
         lost = lost_records(self.finished.summary)
-        return self.finished.complaint or (f"{lost} records are unscored" if lost else "")
+        return self.finished.complaint or (counted(lost, "unscored record") if lost else "")
 
 
 @dataclass(frozen=True)

@@ -219,7 +219,7 @@ def print_sweep(report: SweepReport, console: Console) -> None:
 
 
 def _completeness(report: SweepReport) -> str:
-    of = f", {report.incomplete:,} not" if report.incomplete else ""
+    of = f", {report.incomplete:,} incomplete" if report.incomplete else ""
     complete = len(report.runs) - report.incomplete
     return f"{counted(len(report.runs), 'run')}: {complete:,} complete{of}"
 

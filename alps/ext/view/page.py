@@ -279,9 +279,9 @@ def _refuse_others(out: Path) -> None:
         # A page is written last: what was cut off has an index and no page.
         if {path.name for path in out.iterdir()} <= {INDEX, RECORDS, *assets()}:
             return
-        raise UsageError(f"out={out}: the folder holds something else; name another one")
+        raise UsageError(f"out={out}: the folder has other files in it; choose another out=")
     if out.exists() and not out.is_dir():
-        raise UsageError(f"out={out}: a file is there; name a folder")
+        raise UsageError(f"out={out}: this is a file; name a folder")
 
 
 class _Desk:

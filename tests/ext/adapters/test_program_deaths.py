@@ -28,7 +28,8 @@ for name in rows():
     predictions = ask(make(body), *NAMES)
     assert answered(predictions, "b")
     assert predictions["b"].outcome == "empty"
-    assert predictions["b"].error == "the program died on this row (exit code 3), twice: can't do b"
+    told = "the program died twice on this record (exit code 3): can't do b"
+    assert predictions["b"].error == told
     assert diary.starts == 3
 
 
@@ -78,7 +79,7 @@ for name in rows():
 """
     predictions = ask(make(body), "a", "b", "c")
     assert answered(predictions, "b")
-    assert predictions["b"].error == "the program died on this row (it closed its output), twice"
+    assert predictions["b"].error == "the program died twice on this record (it closed its output)"
 
 
 @pytest.mark.release
@@ -118,7 +119,7 @@ def test_a_program_that_dies_before_its_first_answer_three_times_can_not_be_used
 
 def test_a_single_row_on_which_it_dies_is_empty(make):
     predictions = ask(make("for name in rows(): sys.exit(4)"), "a")
-    assert predictions["a"].error == "the program died on this row (exit code 4), twice"
+    assert predictions["a"].error == "the program died twice on this record (exit code 4)"
 
 
 @pytest.mark.parametrize(

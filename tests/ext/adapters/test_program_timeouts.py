@@ -186,7 +186,7 @@ def test_what_was_said_instead_is_kept_without_secrets_or_noted_with_the_next_an
     for row in "bf":
         prediction = waited["something else"].predictions[row]
         assert prediction.raw == f"sorry, not {row}"
-        assert "no answer for this row" in str(prediction.error)
+        assert "no answer to this record" in str(prediction.error)
     assert IGNORED in waited["other output"].predictions["c"].notes
     assert "stranger" in str(waited["the wrong id"].predictions["c"].raw)
     assert waited["a secret"].predictions["a"].raw == "calling with [secret]"

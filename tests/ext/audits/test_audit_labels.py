@@ -96,9 +96,9 @@ def test_a_finished_run_is_scored_with_the_labels_of_people(here, monkeypatch):
     assert score["value"] == pytest.approx(by_hand.value, abs=1e-12)
     assert (score["audited"], score["n"]) == (21, 26)
     assert score["needed"] is None or score["needed"] > 21
-    assert re.search(r"^ corrected +\.\d{3} .* by 21 audits of people$", done.out, re.M)
+    assert re.search(r"^ corrected +\.\d{3} .* with 21 audits by people$", done.out, re.M)
     shown = alps_here("show", here / "run").out
-    assert "Corrected by audits of people" in shown
+    assert "Corrected with audits by people" in shown
     assert "21 of 26 records audited by people. Method: PPI++ with sessions as units." in shown
 
 
@@ -144,7 +144,7 @@ def test_what_people_leave_open_corrects_nothing(here, monkeypatch):
     done = alps_here("score", "run", "audit_labels=labels")
     assert done.code == 1
     assert "drawn records have no audit score" in done.err
-    assert "let annotators decide these items" in done.err
+    assert "have annotators label these records" in done.err
     assert corrected(here / "run")["f1"]["value"] is None
 
 
@@ -157,7 +157,7 @@ def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(he
     assert 0 < len(drawn) < len(whole) == 21
     assert drawn == whole[: len(drawn)]
     said = alps_here("score", "run", "audit_labels=few").one_line
-    short = f"{len(drawn)} of 26 records of task1 are labelled; at least 20 are needed"
+    short = f"{len(drawn)} of 26 records of extraction are labelled; at least 20 are needed"
     assert f"{short}: label {20 - len(drawn)} more" in said
 
 
@@ -167,7 +167,7 @@ def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(he
         (("audit_labels=labels", "audit=30%"), "the labels of audit_labels= determine the share"),
         (
             ("audit_labels=labels", "audit_judge=openai/a"),
-            "audit_labels= already names human audits; remove one",
+            "audit_labels= already gives human audits; remove one",
         ),
         (("audit_labels=nowhere",), "has no labels of whole sessions"),
         (("audit_labels=drawn",), "alps annotate FOLDER job=… from=RUN audit=20%"),
@@ -215,5 +215,5 @@ def test_people_who_rate_answers_audit_every_rubric_of_a_track(tmp_path, monkeyp
     audits = [row["scores"]["pf"] for row in rows(tmp_path / "run/audit/scores.jsonl")]
     assert count == track["scores"]["pf"]["audited"] == len(audits) == 22
     assert track["scores"]["pf"]["alone"]["value"] == pytest.approx(np.mean(audits))
-    assert " by 22 audits of people\n" in done.out
+    assert " with 22 audits by people\n" in done.out
     assert "22 of 24 records audited by people" in alps_here("show", tmp_path / "run").out

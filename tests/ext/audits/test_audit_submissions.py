@@ -81,7 +81,7 @@ def recorded(folder: Path, *words: str) -> AuditDraw:
     review = read_entry(folder).review
     assert review is not None
     assert review.audit_draw is not None
-    shown = f"show audits of these answers only with audit_seed={review.audit_draw.seed}"
+    shown = f"show an audit of these answers only if it uses audit_seed={review.audit_draw.seed}"
     assert shown in " ".join(done.out.split())
     return review.audit_draw
 
@@ -131,10 +131,10 @@ def draws_others(seed: int) -> int:
 
 AUDIT = "tracks.task1.audit"
 CARDS = [
-    (f"{AUDIT}.scores.f1.value", 0.99, "corrected.f1.value: printed"),
-    (f"{AUDIT}.seed", draws_others, "records are missing, although they were drawn under seed"),
-    (AUDIT, None, "an audit without audit.jsonl, or the file without an audit"),
-    (f"{AUDIT}.fingerprint.judge", "gpt-9", "the id does not match the other parts"),
+    (f"{AUDIT}.scores.f1.value", 0.99, "corrected.f1.value: the card has"),
+    (f"{AUDIT}.seed", draws_others, " drawn but not audited: "),
+    (AUDIT, None, "the card lacks either the audit or its file audit.jsonl"),
+    (f"{AUDIT}.fingerprint.judge", "gpt-9", "the id is not the hash of the other parts"),
 ]
 
 
@@ -172,12 +172,12 @@ def test_a_board_tells_what_corrects_a_score(shelf, tmp_path):
     assert [one for one in reviewed.findings if one.code == "audit"] == []
 
 
-CHOSEN = "which the submitter may have chosen: boards omit the audit"
+CHOSEN = "which the submitter may have chosen; boards omit the audit"
 
 
 @pytest.mark.parametrize(
     ("seed", "said"),
-    [(1, CHOSEN), (None, "derived from the answers, which the submitter could vary")],
+    [(1, CHOSEN), (None, "follows from the answers, which the submitter could vary")],
 )
 def test_an_audit_that_no_maintainer_drew_is_named_and_left_out_of_boards(
     shelf, tmp_path, monkeypatch, seed, said
@@ -193,7 +193,7 @@ def test_an_audit_that_no_maintainer_drew_is_named_and_left_out_of_boards(
     assert verified.code == 0
     assert said in " ".join(verified.out.split())
     text, values = corrected_on_boards(tmp_path / "packed", tmp_path / "site")
-    assert "audit hidden: not drawn by a maintainer" in text
+    assert "audit hidden: no maintainer drew its records" in text
     assert "audits by people" not in text
     assert values["others"] is None
 

@@ -143,7 +143,10 @@ def test_a_run_that_goes_on_keeps_its_audit(audited):
 
 def test_fewer_than_twenty_audits_are_refused_with_the_share_that_is_needed(here, server):
     said = alps_here(*RUN, *audit(server, "10%")).one_line
-    assert "audit=10%: 3 of 26 records of extraction; at least 20 are needed: set audit=77%" in said
+    assert (
+        "audit=10% draws 3 of 26 records of extraction; at least 20 are needed: set audit=77%"
+        in said
+    )
     assert not (here / "audited").exists()
 
 
@@ -218,7 +221,7 @@ def test_runs_that_share_audits_are_compared_by_them(here, server):
 def test_a_run_without_audits_is_compared_as_it_was_judged(audited, here):
     assert alps_here("run", "task=extraction", "model=oracle", "data=samples", "out=b").code == 0
     shown = alps_here("compare", "audited", "b")
-    assert "Not corrected: no audits of B" in shown.out
+    assert "Not corrected: runs without audits: B" in shown.out
     assert "corrected by audits" not in shown.out
 
 
@@ -264,7 +267,7 @@ def test_the_page_of_a_run_shows_what_audits_correct(audited):
     folder, _ = audited
     assert alps_here("report", "audited", "out=page.html").code == 0
     page = (folder.parent / "page.html").read_text(encoding="utf-8")
-    assert "Corrected by audits of openai/auditor" in page
+    assert "Corrected with audits by openai/auditor" in page
     assert f"{audited_scores(folder)['f1']['value']:.3f}".lstrip("0") in page
 
 

@@ -299,7 +299,7 @@ def test_an_endpoint_without_batches_is_refused_before_anything_is_paid_for(
 
 def test_a_key_that_the_interface_refuses_is_told(server, shape, tmp_path):
     server.troubles.status = 401
-    with pytest.raises(AlpsError, match="alps could not list its batches"):
+    with pytest.raises(AlpsError, match="alps could not list the batches"):
         run_on(server, shape, tmp_path / "out", batch=True)
 
 

@@ -254,7 +254,7 @@ def test_verdicts_on_nothing_that_people_labelled_are_one_line(tmp_path):
     labels = read_labels(write(tmp_path, {"pa": BINARY}, [binary(1, 1), ("pa", {}, 1)]))
     with pytest.raises(
         UsageError,
-        match="judge=j: none of its 1 verdicts is on a labelled item: compare the item ids",
+        match=r"judge=j: no verdict \(1 in total\) is on a labelled item; compare the item ids",
     ):
         rubric_reports(labels, Verdicts("j", {"i1": Verdict(1)}, "0"))
     with pytest.raises(UsageError, match="judge=j: gave no verdict"):

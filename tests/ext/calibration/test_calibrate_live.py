@@ -250,7 +250,7 @@ def test_a_rubric_of_ones_own_lies_in_the_label_folder(tmp_path):
         tmp_path / "labels", {"brevity": BINARY}, [("brevity", answer("good"), 1, 1)] * 2
     )
     with serve(by_the_word) as server:
-        assert "put them into rubrics/brevity.md" in calibrate(tmp_path, server.url).one_line
+        assert "write them to rubrics/brevity.md" in calibrate(tmp_path, server.url).one_line
         (folder / "rubrics").mkdir()
         (folder / "rubrics" / "brevity.md").write_text(
             "<!-- id: brevity/1 -->\nMet if it is short.\n"
@@ -262,7 +262,7 @@ def test_a_rubric_of_ones_own_lies_in_the_label_folder(tmp_path):
 @pytest.mark.parametrize(
     ("rubric", "scale", "payload", "said"),
     [
-        ("pa", BINARY, {"query": "x"}, "item i0: payload.response must be text"),
+        ("pa", BINARY, {"query": "x"}, "item i0: payload.response must be a string"),
         ("pa", BINARY, answer("x", dialogue="hello"), "payload.dialogue must be a list"),
         ("pa", BINARY, answer("x", dialogue=[{"role": "user"}]), "payload.dialogue: text"),
         ("matching", BINARY, {"gold": {"value": "x"}}, "payload.predicted must be a memory"),

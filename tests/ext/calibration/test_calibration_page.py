@@ -121,7 +121,7 @@ WHOLE = {
 SHOWN = {
     "confusion": "Confusion matrix",
     "acceptance": "Stress set",
-    "pairs": "Agreement compared with people's",
+    "pairs": "Agreement between raters",
     "heterogeneity": "Differences between groups",
 }
 PARTS = (

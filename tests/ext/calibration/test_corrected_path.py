@@ -107,7 +107,7 @@ def test_f1_is_corrected_by_the_commands_that_are_printed(llm):
     assert purpose in page
     corrected = pasted(printed("score", pasted(printed("annotate export", terminal))))
     assert "\n corrected " in corrected
-    assert "Corrected by audits of people" in pasted(["show", "runs/mine"])
+    assert "Corrected with audits by people" in pasted(["show", "runs/mine"])
     summary = json.loads(Path("runs/mine/summary.json").read_text())
     f1 = summary["audit"]["tracks"]["task1"]["scores"]["f1"]
     assert f1["value"] < summary["tracks"]["task1"]["scores"]["f1"]["value"] / 2

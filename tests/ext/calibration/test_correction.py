@@ -349,7 +349,11 @@ def test_a_calibration_of_another_judge_is_refused(run, server):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(None, "no calibration; create one"), ("{", "not valid JSON"), ("[]", "not a calibration")],
+    [
+        (None, "no calibration at this path; create one"),
+        ("{", "not valid JSON"),
+        ("[]", "not a calibration"),
+    ],
 )
 def test_what_is_no_calibration_is_one_line(run, tmp_path, text, said, server):
     if text is not None:
@@ -442,9 +446,7 @@ def test_labels_on_a_part_of_the_sample_carry_nothing(run, tmp_path, server):
 @pytest.mark.release
 def test_fewer_than_ten_labels_carry_nothing(run, tmp_path, server):
     score(run, server, f"calibration={calibrated(run, server, n=9)}")
-    assert (
-        "only 9 answers are labelled; label at least 10" in corrected(tmp_path / "scored")["reason"]
-    )
+    assert "only 9 labelled answers; label at least 10" in corrected(tmp_path / "scored")["reason"]
 
 
 @pytest.mark.release

@@ -296,7 +296,7 @@ def test_a_score_interval_stays_possible_and_has_a_width_where_all_agree():
     assert 0.7 < perfect.low < wilson(12, 12).low
     found = ppi(PEOPLE, JUDGE, OTHERS, interval="score")
     assert 0 < found.low < found.value < found.high < 1
-    with pytest.raises(ValueError, match="needs labels of 0 and 1"):
+    with pytest.raises(ValueError, match="needs labels 0 or 1"):
         ppi(PEOPLE * 5, JUDGE, OTHERS, interval="score")
 
 

@@ -393,7 +393,7 @@ def test_answers_of_retrieval_are_drawn_where_there_are_any_and_told_apart_by_tr
 
 def test_a_run_without_anything_to_judge_is_refused(tmp_path):
     folder = retrieved(tmp_path, "")
-    assert "the run has no question for a judge" in refusal(UsageError, folder, tmp_path / "labels")
+    assert "no answer of this run needs a judge" in refusal(UsageError, folder, tmp_path / "labels")
     assert not (tmp_path / "labels").exists()
 
 

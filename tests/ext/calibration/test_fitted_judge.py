@@ -143,7 +143,7 @@ def test_the_order_of_the_memories_changes_no_verdict(here):
     [
         (("labels=judged",), "out="),
         (("labels=judged", "out=records.jsonl"), "already exists"),
-        (("labels=judged", "judge=lexical", "out=x.json"), "leave judge= out"),
+        (("labels=judged", "judge=lexical", "out=x.json"), "leave judge= and verdicts= out"),
         (("labels=nowhere", "out=x.json"), "nowhere"),
     ],
 )

@@ -117,13 +117,13 @@ def test_what_can_not_be_shown_is_said_in_one_line(here, tmp_path, monkeypatch):
     other = alps_here("calibrate", "list", known, f"labels={few}", f"out={tmp_path / 'x.html'}")
     assert "no calibration uses these labels" in other.one_line
     assert (
-        "no calibration; create one"
+        "no calibration at this path; create one"
         in alps_here("calibrate", "list", tmp_path / "nowhere").one_line
     )
     mine = tmp_path / "mine.html"
     mine.write_text("mine")
     refused = alps_here("calibrate", "list", known, f"out={mine}")
-    assert "this file is not a report" in refused.one_line
+    assert "this file exists and is not a report" in refused.one_line
     assert mine.read_text() == "mine"
 
 

@@ -240,7 +240,7 @@ def test_a_quote_of_the_user_is_found_though_it_is_not_literal(tmp_path, quote):
 @pytest.mark.parametrize(
     ("quote", "detail"),
     [
-        ("prefer lavender and thyme", "the quote is in assistant's turns only"),
+        ("prefer lavender and thyme", "the quote is only in the assistant's turns"),
         ("My sister collects antique clocks", "the quote is in no turn"),
     ],
 )
@@ -316,7 +316,7 @@ def test_rows_in_another_order_are_no_finding(tmp_path):
         (lambda row, gold: gold.update(session_id="other"), "the session_id differs"),
         (
             lambda row, gold: gold["gold"].update(conversation=turns("Somebody else")),
-            "the conversation of the gold is not the input's",
+            "the gold's conversation differs from the input's",
         ),
         (
             lambda row, gold: row["input"]["queries"][0].update(query="Another?"),

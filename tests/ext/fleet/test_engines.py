@@ -129,7 +129,7 @@ def test_ctrl_c_ends_the_workers(place):
 
 def test_a_system_that_ends_its_process_ends_the_run_in_a_line(place):
     said = one_line(run(place, *of("Ends", *TWO, "out=divided")))
-    assert "its process ended, 3 times without a new answer" in said
+    assert "its process ended 3 times without a new answer" in said
 
 
 def test_an_error_of_a_worker_is_that_of_the_run(place):

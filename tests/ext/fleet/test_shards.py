@@ -145,7 +145,7 @@ def shards(tmp_path_factory):
         (["s1"], "2 shards are needed; add these: 2"),
         (["s1", "s2", "twin"], "twin: shard 1/2 appears twice, also in "),
         (["s1", "other"], "other: not from the same run as "),
-        (["s1", "of-three"], "1 of 3 shards, but "),
+        (["s1", "of-three"], "is one of 3 shards, but "),
         (["s1", "whole"], "whole: not a shard; this run was made without shard="),
         ([], "name the run folders of the shards"),
     ],
@@ -163,7 +163,7 @@ def test_a_shard_with_the_records_of_another_is_refused_by_name(shards, tmp_path
         shutil.copy(shards / "s1" / name, tmp_path / "s2" / name)
     done = run(tmp_path, "merge", "merged", str(shards / "s1"), "s2")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert "s2: 4 answers to records outside shard 2/2 (task1/" in done.stderr
+    assert "s2: 4 answers to records outside shard 2/2, such as task1/" in done.stderr
     assert not (tmp_path / "merged").exists()
 
 
@@ -204,10 +204,10 @@ def test_a_manifest_of_no_shard_is_one_line(shards, tmp_path, shard):
 
 @pytest.mark.parametrize("shard", ["0/3", "4/3", "1", "1/0", "a/b", "1/3/5"])
 def test_what_is_no_shard_is_refused(shard):
-    with pytest.raises(UsageError, match="expected NUMBER/COUNT, as 3/8"):
+    with pytest.raises(UsageError, match="expected NUMBER/COUNT, such as 3/8"):
         parse_words(["task=extraction", "model=rules", f"shard={shard}"], RunSettings)
 
 
 def test_more_shards_than_sessions_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="shard=1/9: the data has 3 sessions; use fewer"):
+    with pytest.raises(UsageError, match=r"shard=1/9: more shards than sessions \(3\); use fewer"):
         ran(tmp_path / "s", "task=extraction", "model=rules", "limit=3", "shard=1/9")

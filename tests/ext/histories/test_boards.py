@@ -74,7 +74,7 @@ WRONG = {"a mark that no rubric gives": "answer", "a rubric that there is not": 
 def test_a_mark_of_no_rubric_is_refused(judged, tmp_path, name):
     copy = packed(judged / "runs" / "rules", tmp_path / "copy")
     forge_rows(copy, "locomo/verdicts", changed("0.marks", {name: 3}))
-    refused(verify(copy, Options()), "verdict", f"marks.{name} is 3, which no rubric gives")
+    refused(verify(copy, Options()), "verdict", f"marks.{name} is 3, which no rubric allows")
 
 
 def test_only_systems_that_were_run_alike_are_ranked_together(judged, tmp_path):

@@ -56,7 +56,7 @@ def test_a_file_that_is_no_such_file_is_refused_in_a_line(tmp_path, name, change
     assert "\n" not in told
     assert path.name in told
     assert why in told
-    assert "codec" not in told or "not JSON" in told or "no table" in told
+    assert "codec" not in told or "not JSON" in told or "not a CSV table" in told
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -29,7 +29,7 @@ def test_a_run_offline_is_admitted_and_says_what_it_was_of(locomo):
     folder, printed = locomo
     assert "memory admitted (24 of 24)" in " ".join(printed.split())
     shown = alps_here("show", str(folder)).out
-    assert "locomo: 24 questions on 3 histories, sha256" in shown
+    assert "locomo: 24 questions about 3 histories, sha256" in shown
     held = open_run(folder).summary.parts["histories"]["locomo"]
     assert (held["questions"], held["answerable"], held["sound"]) == (24, 20, 24)
     track = track_of(folder, "locomo")
@@ -266,7 +266,7 @@ def test_recorded_outcomes_give_halumems_three_rates(tmp_path):
 
 NOT_PUT = {
     "no such folder": ("nowhere", (), "no answers.jsonl; create it with alps import"),
-    "of another set": ("other", (), "no answer is to a question of locomo"),
+    "of another set": ("other", (), "no answer matches a question of locomo"),
     "of two systems": ("two", (), "several systems (a, b); set system="),
 }
 

@@ -206,7 +206,7 @@ def test_beam_finds_the_answers_beside_their_verdicts(tmp_path):
     assert {answer["conversation"] for answer in answers} == {"100K/1", "100K/2"}
     assert {answer["system"] for answer in answers} == {"rag"}
     assert [answer["answer"] for answer in answers] == ["Shut"] * 4
-    assert summary["flags"] == ["rag: 2 chats do not have 20 questions: 100K/1, 100K/2"]
+    assert summary["flags"] == ["rag: 2 chats without exactly 20 questions: 100K/1, 100K/2"]
 
 
 def test_omnimemeval_gives_the_share_of_the_judges_draws(tmp_path):
@@ -275,7 +275,7 @@ def test_a_score_above_the_ceiling_of_wrong_golds_is_named(tmp_path):
     assert "best: 95.96% on single-hop is above the ceiling of 95.72%: at least 2 answers" in flags
     assert "got credit for one of the 36 wrong golds" in flags
     assert "1,267" not in flags
-    assert "the true share is from 75.84% to 88.70%" in flags
+    assert "the true share is between 75.84% and 88.70%" in flags
     assert "best: reported 92.9%, recomputed 82.27%" in flags
     assert "multi-hop is above" not in flags
     assert score_of(summary)["n"] == 1540
@@ -308,7 +308,7 @@ def test_two_files_are_compared_on_the_questions_that_they_share(tmp_path):
     (ties,) = summary["ties"]
     assert ties["letters"] == {"good": "a", "alike": "a", "bad": "b"}
     assert {pair["n"] for pair in ties["pairs"]} == {36, 48}
-    assert "bad: 13 questions that other systems answered are missing" in shown
+    assert "bad: 13 missing questions that other systems answered" in shown
     assert "alike: repeated questions: Where did Bo" in shown
 
 
@@ -352,7 +352,7 @@ BROKEN = {
     "a score": (
         "mem0",
         json.dumps({"0": [mem0_row("Who?", "Bo", "Bo", 3, "1")]}),
-        "f.json, 0.0.llm_score: no score from 0 to 1",
+        "f.json, 0.0.llm_score: not a score from 0 to 1",
     ),
     "no system": (
         "locomo",
@@ -365,14 +365,14 @@ BROKEN = {
         "f.json, line 2, hypothesis: is missing",
     ),
     "no JSON": ("amb", '{\n "run_name": }', "f.json, line 2: not JSON"),
-    "another list": ("beam", "[]", "f.json: is not an object; beam is evaluation-NAME.json"),
+    "another list": ("beam", "[]", "f.json: is not an object; beam expects evaluation-NAME.json"),
     "another object": ("halumem", "{}", "f.json, question_answering_records: is missing"),
     "a verdict": (
         "omnimemeval",
         '{"0": [{"question": "Who?", "category": 1, "llm_judgments": {"judgment_1": "maybe"}}]}',
         "judgment_1",
     ),
-    "nothing": ("omnimemeval", "{}", "f.json: no answers in it"),
+    "nothing": ("omnimemeval", "{}", "f.json: no answers in this file"),
 }
 
 
@@ -390,7 +390,7 @@ def test_a_file_that_is_no_log_of_inspect_is_one_line(tmp_path):
     pytest.importorskip("inspect_ai", reason="pip install 'alps-eval[inspect]'")
     (tmp_path / "f.eval").write_bytes(b"PK no archive")
     error = one_line(run(tmp_path, "import", "inspect", "f.eval", "out=out"))
-    assert "f.eval: no log of Inspect" in error
+    assert "f.eval: not an Inspect log" in error
 
 
 @pytest.mark.few(2)

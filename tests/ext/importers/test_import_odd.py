@@ -64,7 +64,7 @@ DAMAGE = {
         ": a damaged gzip file",
     ),
     "half of it": (lambda data: data[: len(data) // 2], "not JSON"),
-    "a long number": (lambda _: b"1" * 5_000, "a number of thousands of digits"),
+    "a long number": (lambda _: b"1" * 5_000, "a number has thousands of digits"),
     "a number": (lambda _: b"1", "is not a"),
 }
 
@@ -159,7 +159,7 @@ def test_longmemeval_is_read_as_its_script_reads_it(tmp_path):
     assert [answer["abstains"] for answer in answers_of(found)] == [False, True]
     assert overall(found) == (0.5, 2, 0)
     assert any(
-        "left out 1 answer to no question" in flag and flag.endswith(": x") for flag in found.flags
+        "left out 1 answer without a" in flag and flag.endswith(": x") for flag in found.flags
     )
 
 
@@ -236,7 +236,7 @@ def test_an_answer_that_is_not_there_is_no_word(tmp_path):
 def test_verdicts_on_other_answers_than_those_beside_them_are_refused(tmp_path):
     judged = write(tmp_path / "evaluation-rag.json", {"abstention": 2 * [{"llm_judge_score": 1}]})
     write(tmp_path / "rag.json", {"abstention": [{"question": "Hut?", "llm_response": "Shut"}]})
-    with pytest.raises(DataError, match=r"abstention: 2 verdicts on 1 answers in rag\.json"):
+    with pytest.raises(DataError, match=r"abstention: 2 verdicts, but 1 answer in rag\.json"):
         imported(tmp_path, "beam", judged)
 
 
@@ -318,7 +318,7 @@ def test_a_small_archive_of_inspect_that_unpacks_to_much_is_refused(tmp_path, li
             archive.getinfo("samples/9_epoch_1.json").file_size = 10
     assert path.stat().st_size < 1 << 20
     error = one_line(run(tmp_path, "import", "inspect", path.name, "out=out"))
-    assert "larger than 128 MB unpacked; inspect log convert --to json" in error
+    assert "larger than 128 MB unpacked; unpack it: inspect log convert --to json" in error
 
 
 def test_values_of_inspect_are_read_as_its_metrics_read_them(tmp_path):
@@ -334,7 +334,7 @@ def test_values_of_inspect_are_read_as_its_metrics_read_them(tmp_path):
     # Of ratings from 1 to 5 the worst ones alone would be from 0 to 1, and right.
     rated, flags = scores("rated", 1, 5, 3, 1)
     assert rated == [None] * 4
-    what = "no score lies between 0 and 1 in every answer"
+    what = "no score is between 0 and 1 for every answer"
     assert f"rated.json: {what}, so alps leaves all answers unscored" in flags
 
 
@@ -353,7 +353,7 @@ def test_a_log_of_inspect_that_ended_early_is_in_doubt(tmp_path):
     assert found.flags == [
         "log.eval: the evaluation did not succeed (error)",
         "log.eval: the log has 2 of 5 planned answers",
-        "log.eval: 1 of 2 answers ended in an error, so they are unscored",
+        "log.eval: 1 of 2 answers unscored because of an error",
     ]
 
 

@@ -130,7 +130,7 @@ def test_files_of_one_conversation_each_are_one_system_whose_copies_count_once(t
     assert shown[""] == (0.5, 18, 0)
     # Mem0 calls the most of all questions open-domain, which are LoCoMo's single-hop.
     assert (shown["single-hop"][1], shown["multi-hop"][1], shown["open-domain"][1]) == (10, 2, 4)
-    assert any("the file has Mem0's category names" in flag for flag in found.flags)
+    assert any("the file uses Mem0's category names" in flag for flag in found.flags)
     assert any("2 files share no question" in flag for flag in found.flags)
 
 
@@ -221,13 +221,16 @@ def test_personamem_v3_takes_the_metric_of_each_task_and_the_mean_of_tasks(tmp_p
     told = " ".join(found.flags)
     assert f"mean of 4 tasks {(0.5 + 0.375 + 2 / 3) / 4:.2%}" in told
     assert "warned 100.00%, silent 50.00%, F1 66.67%" in told
-    assert "1 rows failed" in told
+    assert "1 failed row, counted as 0" in told
 
 
 V3_BROKEN = {
     "no column": ("query_id,task_type\nq,t\n", "no column user_id"),
     "an unknown task": (v3(("poetry", {}, "ok")), "unknown task 'poetry'"),
-    "off its scale": (v3((LEAK, {"personalization_leak_rate": 7}, "ok")), "no share: 7"),
+    "off its scale": (
+        v3((LEAK, {"personalization_leak_rate": 7}, "ok")),
+        "not a share from 0 to 1: 7",
+    ),
     "torn metrics": (v3((LEAK, {}, "ok")).replace("{}", "{"), "metrics_json: not JSON"),
     "a short row": (v3((LEAK, {}, "ok")) + "q,1\n", "too few columns"),
 }

@@ -157,7 +157,7 @@ def test_shares_between_marks_are_verdicts_where_they_are_called_so(tmp_path):
             "verdict=grades",
             "has no such field, or alps already reads it; these fields look like verdicts: grade",
         ),
-        ("verdict=note", 'answer 1: "fine by me" is no verdict'),
+        ("verdict=note", 'answer 1: "fine by me" is not a verdict'),
     ],
 )
 def test_a_field_that_is_no_verdict_is_refused(tmp_path, word, named):
@@ -266,8 +266,8 @@ def test_a_verdict_of_another_kind_is_asked_about_and_then_read(
         (of("rating", 1, 5, 3, 2), "rating", "write verdict=rating:1..5 (worst..best)"),
         (of("score", 90, 0, 5, 7), "score", "write verdict=score:0..90 (worst..best)"),
         (of("grade", "A", "D", "F", "A"), "grade", "the values, write verdict=grade:A=1,D=0,…"),
-        (of("grade", "A", "D", "F", "A"), "grade:A=1,D=0", 'answer 3: "F" is no verdict'),
-        (of("rating", 1, 5, 3, 2), "rating:1..4", "answer 2: 5 is no verdict"),
+        (of("grade", "A", "D", "F", "A"), "grade:A=1,D=0", 'answer 3: "F" is not a verdict'),
+        (of("rating", 1, 5, 3, 2), "rating:1..4", "answer 2: 5 is not a verdict"),
         (of("grade", "A", "B", "A", "B"), "grade:A=2,B=0", "'A=2' gives no score"),
         (
             of("grade", "A", "B", "A", "B"),
@@ -277,7 +277,7 @@ def test_a_verdict_of_another_kind_is_asked_about_and_then_read(
         (
             of("judge", *(f"So it is, {n}" for n in range(4))),
             "judge",
-            "is no verdict (4 such values:",
+            "is not a verdict (4 such values:",
         ),
     ],
 )
@@ -292,7 +292,7 @@ def test_values_that_are_no_verdict_are_named_with_how_to_give_them_a_meaning(
 def test_letters_are_said_to_be_read_as_simpleqa_has_them(tmp_path):
     written(tmp_path, "mem0", *of("grade", "A", "B", "C", "A"))
     said = " ".join(imported(tmp_path, "mem0", "verdict=grade").out.split())
-    assert "grade: A as correct, B as incorrect, C as not attempted" in said
+    assert "grade: A means correct, B incorrect, C not attempted" in said
 
 
 ORDINARY = {
@@ -520,7 +520,7 @@ POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:ab12\nsize 123
     ("text", "named"),
     [
         pytest.param(POINTER, "a Git LFS pointer to a file of 12,345 bytes", id="pointer"),
-        pytest.param('{"a": 1}\n{"a": 2}\n', "JSON Lines, one object a line", id="lines"),
+        pytest.param('{"a": 1}\n{"a": 2}\n', "JSON Lines, one object per line", id="lines"),
     ],
 )
 def test_a_file_of_another_kind_is_called_what_it_is(tmp_path, text, named):

@@ -137,7 +137,7 @@ def test_anchors_split_a_drift_into_judge_and_system(server, observed):
         "the answers differ from those of"
         in alps_here("judges", "old", "new", "anchors=new").one_line
     )
-    assert "takes two runs" in alps_here("judges", "old", "anchors=now").one_line
+    assert "needs two runs" in alps_here("judges", "old", "anchors=now").one_line
 
 
 @pytest.fixture(scope="module")

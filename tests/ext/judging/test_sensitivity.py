@@ -278,9 +278,10 @@ def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):
     ran = ask(server, "two")
     assert ran.code == 0, ran.err
     out = " ".join(ran.out.split())
-    assert "Left out on extraction, as identical to ours: harsh." in out
-    assert "Left out on persona awareness, as identical to ours: brief." in out
-    assert "Left out prompts whose rubrics these runs do not use: cf." in out
+    same = "(identical to the built-in prompt)"
+    assert f"Left out on extraction {same}: harsh." in out
+    assert f"Left out on persona awareness {same}: brief." in out
+    assert "Left out (these runs do not use these rubrics): cf." in out
 
 
 def mine(text: str) -> Any:
@@ -337,7 +338,7 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
     [
         ({}, ("prompts=elsewhere",), "prompts=elsewhere: no such folder"),
         ({}, (), "prompts=new: no .md files, and no folders with .md files"),
-        ({"harsh/notes.txt": "x"}, (), "new/harsh: no .md file in it"),
+        ({"harsh/notes.txt": "x"}, (), "new/harsh: no .md file in this folder"),
         (
             {"harsh/paa.md": "<!-- id: a/1 -->\nx"},
             (),
@@ -346,7 +347,7 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
         (
             {"harsh/cf.md": "<!-- id: a/1 -->\nx"},
             (),
-            "new/harsh: the runs use none of these rubrics",
+            "new/harsh: no prompt for a rubric that these runs use",
         ),
         ({"same.md": OURS.read_bytes()}, (), "new/same.md: identical to the built-in pa"),
         ({"harsh.md": "Be harsh."}, (), "new/harsh.md, line 1: must be an id line"),
@@ -401,7 +402,7 @@ def test_runs_on_other_data_are_refused_before_anything_is_asked(here, server):
     write_ability(here / "data", 1, *(target_row(f"r{n}") for n in range(2)))
     predict(here, "small", ("exact", "wrong"))
     assert (
-        "small and steady have different data: task4_ability1"
+        "small and steady have different data (sha256 of task4_ability1)"
         in ask(server, "steady", "small").one_line
     )
     assert server.requests == []

@@ -41,7 +41,7 @@ def test_without_an_install_a_line_says_what_to_type(key, alps, monkeypatch, tmp
     done = alps("run", "task=extraction", *words)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
-        "alps: local: no server is installed for it — alps local install"
+        "alps: local: the local server is not installed; run alps local install"
     )
     assert not (tmp_path / "runs").exists()
 
@@ -63,7 +63,7 @@ def test_what_can_t_be_installed_is_named(alps, monkeypatch, tmp_path):
         (("model=local:odd.gguf",), "odd.gguf: not a GGUF file, which llama.cpp needs"),
         (("model=local", "api_base=http://127.0.0.1:1/v1"), "local models use their own server"),
         (("model=local", "batch=yes"), "alps sends no batches to"),
-        (("task=personamem", "model=local", "answer=logprob"), "it has only a chat endpoint"),
+        (("task=personamem", "model=local", "answer=logprob"), "its chat endpoint returns"),
     ],
 )
 def test_what_can_t_be_meant_is_refused_before_anything_starts(words, told, alps, tmp_path):
@@ -171,7 +171,7 @@ def test_a_server_that_ends_early_ends_the_run_in_a_line():
         finally:
             await server.released()
 
-    with pytest.raises(UsageError, match="its server has ended"):
+    with pytest.raises(UsageError, match="the server of this model has ended"):
         asyncio.run(asking())
 
 
@@ -180,7 +180,7 @@ def test_a_file_that_can_t_be_loaded_is_told_in_a_line(alps, tmp_path):
     (tmp_path / "half.gguf").write_bytes(b"GGUF" + bytes(100))
     done = alps("run", *TINY, "model=local:half.gguf")
     assert done.returncode == 2
-    assert "half.gguf: its server has ended" in done.stderr.splitlines()[-1]
+    assert "half.gguf: the server of this model has ended" in done.stderr.splitlines()[-1]
 
 
 @really
@@ -217,7 +217,7 @@ def test_a_command_says_what_it_is_and_how_fast(alps):
     assert done.returncode == 0, done.stderr
     told = " ".join(done.stdout.split())
     assert "135 million parameters, a context of 8,192 tokens" in told
-    assert re.search(r"it reads [\d,]+ tokens a second now, and writes [\d,]+", told)
+    assert re.search(r"measured now: reads [\d,]+ tokens a second, writes [\d,]+", told)
 
 
 @really

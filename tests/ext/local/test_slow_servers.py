@@ -111,7 +111,7 @@ def test_a_request_that_cannot_end_in_time_is_not_asked_again(tmp_path):
     (said,) = found.said
     written = re.fullmatch(
         r"openai/slow: this server writes ([\d.]+) tokens a second; an answer of 800 takes (\d+) "
-        r"s: timeout= or max_tokens=",
+        r"s; raise timeout= or lower max_tokens=",
         said,
     )
     assert 10 <= float(written[1]) <= 20
@@ -127,8 +127,8 @@ def test_what_does_not_fit_the_context_is_said_once(tells, tmp_path):
         sent = len(server.requests) - 1
     assert [one.outcome for one in found.completions] == ["ok"] + 20 * ["too_long"]
     assert found.said == [
-        "openai/slow: 100 tokens fit into the context of this server: set max_context_tokens= to "
-        "show less, or start the server with a larger context"
+        "openai/slow: 100 tokens fit into the context of this server; lower max_context_tokens=, "
+        "or start the server with a larger context"
     ]
     # Of a server that does not say it beforehand, those that went out before its first answer.
     assert sent == 0 if tells else 0 < sent <= 16

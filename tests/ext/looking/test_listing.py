@@ -111,7 +111,7 @@ def test_journals_without_a_manifest_are_unreadable_and_other_folders_are_named(
         (runs / f"other-{number_:02}").mkdir()
     text = folded(listed(runs))
     assert "hard-run: manifest.json is missing" in text
-    assert "No run in: other-00, other-01" in text
+    assert "Not runs: other-00, other-01" in text
     assert "and 2 more" in text
 
 

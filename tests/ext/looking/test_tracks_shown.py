@@ -156,7 +156,7 @@ def test_a_track_that_the_settings_do_not_give_is_said(copied_run):
         copied_run / "manifest.json", lambda value: value["settings"].update(distractors="100")
     )
     with pytest.raises(
-        RunFolderError, match=r"manifest\.json: its settings name no task 'task3_d300'"
+        RunFolderError, match=r"manifest\.json: its settings do not include the task 'task3_d300'"
     ):
         shown(copied_run, "bert")
 
@@ -230,7 +230,7 @@ def test_the_page_says_which_figures_no_judge_has_a_part_in(copied_run, tmp_path
     _, *facts = text.partition('id="provenance"')[2].split("<dt>task</dt>")
     (retrieval,) = (one for one in facts if one.startswith("<dd>retrieval@100<"))
     (update,) = (one for one in facts if one.startswith("<dd>update<"))
-    assert "(no judge)" in retrieval
+    assert "needs no judge" in retrieval
     assert "not comparable" not in retrieval
     assert "not comparable" in update
 
@@ -239,7 +239,7 @@ def test_the_instructive_records_of_update_begin_with_what_was_kept(tracks_run):
     rows = open_run(tracks_run).rows("scores")
     update = {key: row for key, row in rows.items() if key.track == "task2"}
     ((group, keys),) = choose(load_task("update").shown.highlights, update, {})
-    assert "kept that should be gone" in group.title
+    assert "outdated memories kept" in group.title
     assert [key.id for key in keys] == ["anna", "bert"]
     found = {
         group.title: [key.id for key in keys]
@@ -248,11 +248,11 @@ def test_the_instructive_records_of_update_begin_with_what_was_kept(tracks_run):
         )
     }
     assert found == {
-        "the wrong memory, the gold lowest in the ranking": ["cleo"],
-        "the right memory": ["anna"],
+        "wrong memory, gold ranked lowest": ["cleo"],
+        "right memory": ["anna"],
     }
     (low,) = choose(load_task("utilization").shown.highlights, _of(rows, "task4_ability4"), {})
-    assert low[0].title == "worst rating, although the answer has the memory's words"
+    assert low[0].title == "worst rating, although the answer contains the memory's words"
 
 
 def _of(rows: dict[AnswerKey, Any], track: str) -> dict[AnswerKey, Any]:

@@ -217,7 +217,7 @@ BROKEN = {
     "it swallows k": (searching(lambda find, k: find(10)), "k=1 returns"),
     "it finds as many always": (
         searching(lambda find, k: find(1)),
-        "k=6 returns no more hits than k=1",
+        "k=1 and k=6 both return",
     ),
     "a larger k ranks otherwise": (
         searching(lambda find, k: find(k) if k <= 6 else find(k)[::-1]),
@@ -225,7 +225,7 @@ BROKEN = {
     ),
     "times of now": (searching(times_of_now), "a hit is dated "),
     "the same ids": (searching(same_ids), "two hits of one search have the same id"),
-    "no text": (searching(without_texts), "expected a non-empty text"),
+    "no text": (searching(without_texts), "expected a non-empty string"),
     "it hangs": (searching(hang), "no answer within 0.5 s"),
     "never ingested": (searching(never_ingested), INVENTED),
     "paraphrases": (searching(paraphrased), INVENTED),

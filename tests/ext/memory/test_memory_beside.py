@@ -86,7 +86,7 @@ def test_rows_that_were_run_are_not_run_again(ran):
 
 def test_runs_without_one_that_shows_nothing_are_not_sorted(ran):
     folder, _ = ran
-    with pytest.raises(UsageError, match="none of these runs has memory=none"):
+    with pytest.raises(UsageError, match="add a run with memory=none"):
         beside([folder, folder / "beside" / "oracle"])
 
 
@@ -118,6 +118,6 @@ def test_a_row_that_the_data_do_not_allow_is_left_out_with_its_reason(tmp_path):
     done = run_beside(tmp_path / "run", ["none", "placebo"], {})
     assert len(done.folders) == 2
     assert done.left_out == (
-        "Left out, memory=placebo: it shows the history of another user, "
+        "Left out: memory=placebo: it shows the history of another user, "
         "but the data has only one user",
     )

@@ -186,7 +186,7 @@ def test_code_that_a_run_names_is_run_only_where_it_is_typed_again(planted, monk
     ran = run_of(folder, monkeypatch, Planted(), name="typed", limit=2)
     with pytest.raises(UsageError, match="add model=… to the command"):
         diagnose(ran, typed={"model": None, "memory": None})
-    with pytest.raises(UsageError, match=r"model=rules: .* has model=python:"):
+    with pytest.raises(UsageError, match=r"model=rules: .* was made with model=python:"):
         diagnose(ran, typed={"model": "rules"})
     diagnose(ran, typed={"model": f"python:{__name__}:Reader", "memory": None})
 

@@ -122,7 +122,7 @@ def test_recorded_extractions_need_the_dialogues_that_they_are_of(files, tmp_pat
     with pytest.raises(UsageError, match=r"also set memory.dialogues=FILE"):
         check_boxed(f"recorded:{records}", {})
     others = written(tmp_path / "others.jsonl", {"benchmark_id": "z", "input": {"dialogue": []}})
-    with pytest.raises(UsageError, match="none of the records in"):
+    with pytest.raises(UsageError, match="it has no dialogue of"):
         recorded((records, others))
 
 
@@ -195,5 +195,5 @@ def test_a_reply_without_a_list_is_a_failure(system, tmp_path):
 
 
 def test_an_llm_memory_without_models_says_what_it_needs(tmp_path):
-    with pytest.raises(ValueError, match="it needs an LLM and an embedder"):
+    with pytest.raises(ValueError, match="this memory system needs an LLM and an embedder"):
         LlmMemory().open(Opening(tmp_path, None, None, 0, {}))

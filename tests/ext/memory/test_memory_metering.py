@@ -184,7 +184,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/x.png"}}
         ({"best_of": 20}, "best_of: not supported"),
         ({"num_choices": 20}, "num_choices: not supported"),
         ({"prompt": ["a", "b"]}, "prompt: not supported"),
-        ({"messages": "a"}, "messages: missing"),
+        ({"messages": "a"}, "messages: expected a list"),
         ({"messages": [["a"], ["b"]]}, "messages[0]: expected an object"),
         ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content: expected"),
         ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content: only text"),

@@ -96,7 +96,7 @@ for line in sys.stdin:
 @pytest.mark.parametrize(
     ("size", "said"),
     [
-        (LARGEST_REPLY, "its answer can't be read: it is larger than 16 MB"),
+        (LARGEST_REPLY, "the program's answer can't be read: it is larger than 16 MB"),
         (
             LARGEST_TEXT + 1,
             "hits[0].text: the text has 4,194,305 bytes; at most 4,194,304 are allowed",

@@ -153,16 +153,16 @@ def test_the_doctor_gives_a_system_its_models(alps):
     assert "12 checks passed: admitted." in done.stdout
     done = alps("doctor", "memory=llm")
     assert done.returncode == 1
-    assert "it needs an LLM and an" in done.stdout
+    assert "LLM and an embedder: set memory_llm= and memory_embedder=" in done.stdout
 
 
 def test_a_product_apart_is_listed_and_run_once_it_is_installed(alps, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     listed = " ".join(alps("memory", "list").stdout.split())
-    assert "memos in its own environment: alps memory install memos MemoryOS==" in listed
+    assert "memos in a separate environment: alps memory install memos MemoryOS==" in listed
     done = alps("run", "task=personamem", "model=rules", "memory=memos")
     assert done.returncode == 2
-    assert "memory=memos: not installed — alps memory install memos" in done.stderr
+    assert "memory=memos: not installed; run alps memory install memos" in done.stderr
     done = alps("memory", "install", "memo")
     assert done.returncode == 2
     assert "memo: unknown — did you mean 'memos'?" in done.stderr

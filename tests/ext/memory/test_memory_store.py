@@ -166,8 +166,8 @@ class Says(Watched):
     ("system", "said"),
     [
         (Breaks(), "memory, search: raised RuntimeError: no index"),
-        (Pends(), "memory, settle: 'pending' after 10 s"),
-        (Says(), "memory, search: hits[0].text: expected a non-empty text"),
+        (Pends(), "memory, settle: returned 'pending' instead of 'ready' (timeout: 10 s)"),
+        (Says(), "memory, search: hits[0].text: expected a non-empty string"),
     ],
 )
 def test_a_failure_is_one_of_its_stage_and_never_an_empty_result(personas, tmp_path, system, said):

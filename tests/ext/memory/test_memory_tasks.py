@@ -221,7 +221,7 @@ def test_a_system_that_lists_nothing_is_refused_where_the_list_is_the_answer(tmp
     with pytest.raises(UsageError) as refused:
         check_estimable(store, [task for task, _ in asked])
     assert str(refused.value) == (
-        "memory=own has no `memories`, so extraction can't be estimated; give task=retrieval"
+        "memory=own has no method `memories`, so extraction can't be estimated; set task=retrieval"
     )
     extracted, found = answers(store, asked)
     # Not estimable is not 0: such a record is unscored.

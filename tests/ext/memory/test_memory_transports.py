@@ -227,7 +227,7 @@ for line in sys.stdin:
     [
         ("hang", "memory, search: no answer within 3 s", 2),
         ("die", "memory, search: the program ended (exit code 1): no memory left", 2),
-        ("fail", "memory, search: said no index", 1),
+        ("fail", "memory, search: answered with an error: no index", 1),
     ],
 )
 def test_a_call_that_fails_names_its_stage_and_the_next_one_is_answered(

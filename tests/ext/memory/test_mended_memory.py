@@ -114,8 +114,8 @@ def kept_of_users_alone(way: str, folder: Path):
 
 HOW = {
     "python": f"settings = {DECLARED} in the class",
-    "program": f"answer open with {DECLARED}",
-    "mcp": f"answer open with {DECLARED}",
+    "program": f"answer `open` with {DECLARED}",
+    "mcp": f"answer `open` with {DECLARED}",
     "http": f'answer POST /declares with {{"data": ["{BOTH}"]}}',
 }
 
@@ -132,9 +132,9 @@ def test_what_keeps_facts_of_users_alone_learns_the_way_out_and_is_admitted_by_t
 ):
     with kept_of_users_alone(way, tmp_path) as (memory, mend, declare):
         refused = one_line(asked(tmp_path, memory))
-        assert f"{BOTH}: the assistant's turn is not found; if the system " in refused
+        assert f"{BOTH}: the assistant's turn is not found; if, by design, the system " in refused
         assert (
-            f"stores only what users say by design, declare it: {HOW[way]}; all checks: alps doctor"
+            f"stores only what users say, declare this: {HOW[way]}; all checks: alps doctor"
             in refused
         )
         (declare if declared else mend)()
@@ -192,7 +192,7 @@ def test_a_declaration_that_is_none_is_refused_by_its_name(name, said, tmp_path)
 def test_an_id_that_no_submission_may_have_is_refused_by_the_run(tmp_path):
     (tmp_path / "memory.py").write_text(MEMORY.replace('"id": when', '"id": when + "x" * 800'))
     refused = one_line(asked(tmp_path, "python:memory:M"))
-    assert "hits[0].id: 825 characters; return one of at most 500" in refused
+    assert "hits[0].id: 825 characters, but at most 500 are allowed" in refused
 
 
 def test_the_documentation_lists_every_check_and_every_declaration():

@@ -202,7 +202,7 @@ def test_a_session_that_failed_leaves_nothing_and_is_told_again(tmp_path):
     assert isinstance(failed, MemoryFailed)
     assert texts(kept) == texts(after) == ["one"]
     refused = asked[5]["messages"][-1]
-    assert refused["content"].startswith("Error: /memories/a.md: it is there already")
+    assert refused["content"].startswith("Error: /memories/a.md: already exists")
     assert len(asked) == 6  # the last time it is known
 
 

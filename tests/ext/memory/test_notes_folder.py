@@ -76,7 +76,7 @@ def test_a_long_file_is_shown_in_parts(place):
     shown = call(place, "view", path="/memories/long.md")
     *lines, last = shown.splitlines()
     assert len(shown) < MOST_SHOWN + 100
-    assert last == f"… lines {len(lines) + 1} to 900: give view_range"
+    assert last == f"… to see lines {len(lines) + 1} to 900, set view_range"
     rest = call(place, "view", path="/memories/long.md", view_range=[880, 900])
     assert len(rest.splitlines()) == 21
 
@@ -204,7 +204,8 @@ def test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere(place):
 
 def test_a_folder_holds_so_much_and_no_more(place):
     huge = call(place, "create", path="/memories/huge.md", file_text="x" * (LARGEST + 1))
-    assert huge == f"Error: /memories/huge.md: a file has at most {LARGEST:,} bytes; use several"
+    most = f"a file may have at most {LARGEST:,} bytes; use several files"
+    assert huge == f"Error: /memories/huge.md: {most}"
     call(place, "create", path="/memories/full.md", file_text="x" * LARGEST)
     grown = call(place, "insert", path="/memories/full.md", insert_line=0, insert_text="x")
     assert "at most" in grown
@@ -212,17 +213,17 @@ def test_a_folder_holds_so_much_and_no_more(place):
     assert "at most" in call(place, "view", path="/memories/theirs.md")
     for number in range(MOST):
         answer = call(place, "create", path=f"/memories/n/{number}.md", file_text="x")
-    assert answer.endswith(f"{MOST} files and folders are the most; delete some")
+    assert answer.endswith(f"at most {MOST} files and folders are allowed; delete some")
     assert len(list(place.rglob("*"))) == MOST
     moved = call(place, "rename", old_path="/memories/full.md", new_path="/memories/new/full.md")
-    assert moved.endswith("are the most; delete some")
+    assert moved.endswith("are allowed; delete some")
 
 
 def test_a_folder_moved_into_another_gets_no_deeper_than_paths_are(place):
     deep = "/memories/" + "/".join("abcd"[:DEEPEST])
     assert call(place, "create", path=deep, file_text="x") == f"Created {deep}."
     moved = call(place, "rename", old_path="/memories/a", new_path="/memories/e/a")
-    assert moved == "Error: /memories/e/a: at most 4 names below /memories"
+    assert moved == "Error: /memories/e/a: more than 4 names below /memories"
     inside = call(place, "rename", old_path="/memories/a", new_path="/memories/a/b/e")
     assert inside.startswith("Error: ")
     assert call(place, "view", path="/memories/a") == deep
@@ -246,11 +247,12 @@ def test_a_folder_moved_into_another_gets_no_deeper_than_paths_are(place):
         ('{"command": "create", "path": "/memories", "file_text": ""}', "the folder itself"),
         ('{"command": "delete", "path": "/memories"}', "the folder itself"),
         ('{"command": "delete", "path": "/memories/no.md"}', "there is no such file or folder"),
-        ('{"command": "rename", "old_path": "/memories", "new_path": "/memories/a"}', "inside of"),
+        ('{"command": "rename", "old_path": "/memories", "new_path": "/memories/a"}', "is inside"),
         ('{"command": "rename", "old_path": "/memories/n", "new_path": "/memories/a"}', "no such"),
         ('{"command": "insert", "path": "/memories/kept.md", "insert_line": 9, "insert_text": ""}',
-         "kept.md has 3 lines, so 0 to 3"),
-        ('{"command": "str_replace", "path": "/memories/kept.md", "old_str": "four"}', "nowhere"),
+         "expected 0 to 3, the last line"),
+        ('{"command": "str_replace", "path": "/memories/kept.md", "old_str": "four"}',
+         "does not occur word for word"),
         ('{"command": "str_replace", "path": "/memories/kept.md", "old_str": "t"}', "2 times"),
     ],
 )  # fmt: skip
@@ -263,6 +265,6 @@ def test_what_a_call_lacks_is_told_in_a_line(arguments, told, place):
 
 def test_a_search_reads_and_writes_nothing(place):
     refused = call(place, "delete", only=READING, path="/memories/kept.md")
-    assert refused == "Error: delete: only view now"
+    assert refused == "Error: delete: not available now; available: view"
     other = carry_out(Folder(place), "shell", "{}", COMMANDS)
-    assert other == "Error: shell: there is no such tool; the only one is memory"
+    assert other == "Error: shell: there is no such tool; the only tool is memory"

@@ -27,7 +27,7 @@ def chat(**more: Any) -> str:
     return json.dumps({"messages": PLAIN, **more})
 
 
-HALF = "it contains half a character"
+HALF = "the body contains half a character"
 BODIES = {
     "no JSON": ("{", "not JSON"),
     "nothing": ("", "not JSON"),
@@ -65,7 +65,7 @@ BODIES = {
     ),
     "arguments that are an object": (
         called([{**CALL, "function": {"name": "keep", "arguments": {}}}]),
-        "messages[1].tool_calls[0].function.arguments: expected a text",
+        "messages[1].tool_calls[0].function.arguments: expected a string",
     ),
     "a call of another type": (called([{**CALL, "type": "web"}]), "messages[1].tool_calls[0].type"),
     "a tool without a name": (

@@ -310,9 +310,9 @@ def test_names_of_an_ordinal_scale_stand_one_step_apart():
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
-        ("nominal", (1,), "two or more"),
-        ("nominal", (1, 1), "two or more different"),
-        ("interval", ("a", "b"), "declares numbers"),
+        ("nominal", (1,), "at least two"),
+        ("nominal", (1, 1), "two different values"),
+        ("interval", ("a", "b"), "needs numbers"),
         ("ordinal", (2, 1), "ascend"),
     ],
 )
@@ -326,7 +326,7 @@ def test_scales_that_cannot_be_are_refused(kind, values, message):
     [
         (
             lambda: pair_table([1, 7], [1, 2], FIVE),
-            r"label 7 at 1 is not on the scale \[1, 2, 3, 4, 5\]",
+            r"label 7 at index 1 is not on the scale \[1, 2, 3, 4, 5\]",
         ),
         (lambda: pair_table([1], [1, 2], FIVE), "lengths differ"),
         (lambda: pair_estimates([1], [1], FIVE, []), "lengths differ"),

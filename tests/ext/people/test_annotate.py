@@ -87,7 +87,7 @@ def test_the_judge_is_hidden_until_a_label_is_on_disk_and_both_labels_are_kept(w
         first = desk.hidden["item"]
         desk.say(label="1")
         assert [one.answer for one in lines(work)] == [{"label": 1}]
-        assert "The judge (openai/scripted-judge) says" in " ".join(Page(desk.text).text.split())
+        assert "The judge's label (openai/scripted-judge)" in " ".join(Page(desk.text).text.split())
         assert desk.hidden["item"] == first
         desk.say(label="0")
         kept = [(one.item_id, one.stage, one.answer["label"], one.shown) for one in lines(work)]
@@ -252,7 +252,7 @@ def test_two_people_label_in_one_folder_and_one_person_has_one_page(work):
     with Desk(work) as anna, Desk(work, "ben") as ben:
         anna.say(label="1")
         ben.say(label="0")
-        with pytest.raises(UsageError, match="as=anna: this page is already open"):
+        with pytest.raises(UsageError, match="as=anna: this annotator's page is already open"):
             Seat(work, "anna")
     assert {name: len(said) for name, said in people_in(work).items()} == {"anna": 1, "ben": 1}
 

@@ -114,7 +114,7 @@ def test_gold_is_kept_edited_rejected_and_added_by_keys(browser, work):
         for key in ("k", "1", "1", "2", "1", "1"):
             page.keyboard.press(key)
         press(page, "1", "Enter")
-        assert "The draft says" in page.locator(".shown").inner_text()
+        assert "The draft's label" in page.locator(".shown").inner_text()
         press(page, "Enter")
         page.keyboard.press("e")
         page.keyboard.type(" for sure")

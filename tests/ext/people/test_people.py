@@ -145,7 +145,7 @@ def test_two_files_may_be_named_and_sessions_of_one_person_are_left_out(folder, 
     assert (row["sessions"], row["alone"]) == (6, 4)
     assert row["annotators"] == ["annotator_1", "second"]
     said = agreement(folder / "annotator_1.jsonl", other).out
-    assert "sessions of only one of them, left out: 4" in " ".join(said.split())
+    assert "left out, annotated by only one of them: 4" in " ".join(said.split())
 
 
 def test_without_a_draft_the_table_says_how_to_name_one(folder):
@@ -214,9 +214,9 @@ def test_other_words_are_refused(folder, tmp_path):
         ((folder, "rule=publisher"), "did you mean 'publishers'?"),
         ((folder, "judge=lexical"), "write rule=lexical"),
         ((folder, "draft=nowhere"), "draft=nowhere: no such file or folder"),
-        ((folder, f"draft={tmp_path}"), "no session with a reference_output.jsonl is in it"),
+        ((folder, f"draft={tmp_path}"), "no reference_output.jsonl with sessions in this folder"),
         ((folder / "annotator_1.jsonl",), "name two files (found: annotator_1.jsonl)"),
-        ((tmp_path,), "no annotator_….jsonl in it"),
+        ((tmp_path,), "neither a label folder nor a folder with annotator_….jsonl"),
         ((tmp_path / "gone",), "gone: no such file or folder"),
         (("rule=lexical",), "name a folder with annotations"),
     ):

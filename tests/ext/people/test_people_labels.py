@@ -79,7 +79,7 @@ def test_labels_of_one_person_are_refused(tmp_path):
     folder = write(tmp_path / "labels", {"pa": BINARY}, [("pa", {"anna": 1}, 1)])
     ran = alps_here("annotate", "agreement", folder)
     assert ran.code == 2
-    assert "no item has labels of two people" in ran.err
+    assert "agreement needs items that two people labelled" in ran.err
 
 
 @pytest.mark.real

@@ -226,7 +226,7 @@ def test_what_is_no_size_is_refused(typed):
 
 def test_recorded_answers_are_of_one_size(ran):
     words = {"model": f"predictions:{ran}", "memory": "full"}
-    with pytest.raises(UsageError, match="the recorded answers come from one size; name only"):
+    with pytest.raises(UsageError, match="the recorded answers belong to one context size; set"):
         run(ran.parent / "recorded", **words)
 
 
@@ -295,7 +295,7 @@ def test_the_page_draws_the_curves_of_several_runs_on_one_axis(ran, tmp_path):
     other = run(tmp_path / "other", memory="last:50").folder
     page = write_report([ran, other], tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.count("Equal context sizes: PersonaMem") == 1
-    (told,) = re.findall(r'aria-label="accuracy over the size of the context\. ([^"]+)"', page)
+    (told,) = re.findall(r'aria-label="accuracy by context size\. ([^"]+)"', page)
     for folder, name in (ran, "memory bm25"), (other, "memory last:50"):
         values = [point["score"]["value"] for point in curve_in(folder)["points"]]
         sizes = zip(SIZES, values, strict=True)

@@ -58,7 +58,7 @@ def _question(row: QuestionRow) -> SetQuestion:
 
 SET = CitedSet(
     name="histories",
-    title="Histories of your own",
+    title="Your own histories",
     licence="yours",
     language="any",
     source=f"a folder with {HISTORIES} and {QUESTIONS}",

@@ -80,7 +80,7 @@ class Files:
             ValueError: If the run gives no LLM.
         """
         if opening.llm is None:
-            raise ValueError("give memory_llm=; memory=notes keeps notes without a model")
+            raise ValueError("set memory_llm=; memory=notes keeps notes without a model")
         self._llm: MeteredEndpoint = opening.llm
         self._folder, self._seed = opening.folder, opening.seed
         self._found.clear()

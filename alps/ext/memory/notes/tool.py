@@ -102,7 +102,7 @@ class Folder:
             _check_size(parts, len(content))
         there = self._there()
         if new and parts in there:
-            raise Refused(f"{path_of(parts)}: it is there already; edit, rename or delete it")
+            raise Refused(f"{path_of(parts)}: already exists; edit, rename or delete it")
         self._check_room(parts, there)
         with self._above(parts, make=True) as (above, name):
             with suppress(FileNotFoundError):
@@ -131,11 +131,12 @@ class Folder:
         if parts and parts not in there:
             raise Refused(f"{path_of(parts)}: {_MISSING}")
         if to in there or to[: len(parts)] == parts:
-            raise Refused(f"{path_of(to)}: it is there already, or inside of what is renamed")
+            why = f"already exists, or is inside {path_of(parts)}"
+            raise Refused(f"{path_of(to)}: {why}")
         self._check_room(to, there)
         below = max(len(entry) for entry in there if entry[: len(parts)] == parts)
         if len(to) + below - len(parts) > DEEPEST:
-            raise Refused(f"{path_of(to)}: at most {DEEPEST} names below {ROOT}")
+            raise Refused(f"{path_of(to)}: more than {DEEPEST} names below {ROOT}")
         with self._above(parts) as (above, name), self._above(to, make=True) as (below, new):
             os.rename(name, new, src_dir_fd=above, dst_dir_fd=below)
 
@@ -145,7 +146,8 @@ class Folder:
     def _check_room(self, parts: Parts, there: set[Parts]) -> None:
         made = {parts[:length] for length in range(1, len(parts) + 1)} - there
         if self._bounded and made and len(there) + len(made) > MOST:
-            raise Refused(f"{path_of(parts)}: {MOST} files and folders are the most; delete some")
+            why = f"at most {MOST} files and folders are allowed; delete some"
+            raise Refused(f"{path_of(parts)}: {why}")
 
     def _walk(self, parts: Parts) -> Iterator[tuple[Parts, bool]]:
         with self._at(parts) as folder, os.scandir(folder) as found:
@@ -165,7 +167,7 @@ class Folder:
     def _above(self, parts: Parts, *, make: bool = False) -> Iterator[tuple[int, str]]:
         """Yield the descriptor of the folder that something is in, and its name there."""
         if not parts:
-            raise Refused(f"{ROOT}: it is the folder itself; name a file in it")
+            raise Refused(f"{ROOT}: this is the folder itself; name a file in it")
         with self._at(parts[:-1], make=make) as above:
             try:
                 yield above, parts[-1]
@@ -275,10 +277,10 @@ def carry_out(folder: Folder, name: str, arguments: str, commands: Sequence[str]
     """Return the answer to a call of the tool: what was done, or in one line why nothing was."""
     try:
         if name != NAME:
-            raise Refused(f"{name:.40}: there is no such tool; the only one is {NAME}")
+            raise Refused(f"{name:.40}: there is no such tool; the only tool is {NAME}")
         asked = _read(arguments)
         if asked.command not in commands:
-            raise Refused(f"{asked.command}: only {', '.join(commands)} now")
+            raise Refused(f"{asked.command}: not available now; available: {', '.join(commands)}")
         return _CARRIED_OUT[asked.command](folder, asked)
     except Refused as refused:
         return " ".join(f"Error: {refused}".split())
@@ -314,13 +316,13 @@ def _view(folder: Folder, asked: _View) -> str:
     first, last = asked.view_range or (1, -1)
     last = len(lines) if last == -1 else min(last, len(lines))
     if not 1 <= first <= last:
-        raise Refused(f"view_range: {asked.path} has the lines 1 to {len(lines)}")
+        raise Refused(f"view_range: {asked.path} has lines 1 to {len(lines)}")
     shown: list[str] = []
     left = MOST_SHOWN
     for number in range(first, last + 1):
         line = f"{number}\t{lines[number - 1]}"
         if shown and len(line) > left:
-            shown.append(f"… lines {number} to {last}: give view_range")
+            shown.append(f"… to see lines {number} to {last}, set view_range")
             break
         shown.append(line[:MOST_SHOWN])
         left -= len(line) + 1
@@ -337,8 +339,9 @@ def _replace(folder: Folder, asked: _Replace) -> str:
     text = folder.read(parts)
     found = text.count(asked.old_str)
     if found != 1:
-        often = f"{found} times: give more of the text" if found else "nowhere, word for word"
-        raise Refused(f"old_str: it is in {asked.path} {often}")
+        often = f"occurs {found} times in {asked.path}; give more of the text"
+        never = f"does not occur word for word in {asked.path}"
+        raise Refused(f"old_str: {often if found else never}")
     folder.write(parts, text.replace(asked.old_str, asked.new_str))
     return f"Edited {asked.path}."
 
@@ -347,7 +350,7 @@ def _insert(folder: Folder, asked: _Insert) -> str:
     parts = parts_of(asked.path)
     lines = lines_of(folder.read(parts))
     if asked.insert_line > len(lines):
-        raise Refused(f"insert_line: {asked.path} has {len(lines)} lines, so 0 to {len(lines)}")
+        raise Refused(f"insert_line: expected 0 to {len(lines)}, the last line of {asked.path}")
     lines[asked.insert_line : asked.insert_line] = lines_of(asked.insert_text)
     folder.write(parts, "".join(f"{line}\n" for line in lines))
     return f"Edited {asked.path}."
@@ -380,11 +383,11 @@ def parts_of(path: str) -> Parts:
         Refused: If it is outside, or a name is none that every file system takes.
     """
     if path != ROOT and not path.startswith(f"{ROOT}/"):
-        raise Refused(f"{_shown(path)}: paths begin with {ROOT}")
+        raise Refused(f"{_shown(path)}: paths must begin with {ROOT}")
     inside = path.removeprefix(ROOT).strip("/")
     parts = tuple(inside.split("/")) if inside else ()
     if len(parts) > DEEPEST:
-        raise Refused(f"{_shown(path)}: at most {DEEPEST} names below {ROOT}")
+        raise Refused(f"{_shown(path)}: more than {DEEPEST} names below {ROOT}")
     for name in parts:
         if fault := _fault(name):
             raise Refused(f"{_shown(path)}: {fault}")
@@ -399,11 +402,11 @@ def path_of(parts: Sequence[str]) -> str:
 def _fault(name: str) -> str:
     """Say why no file may be called so; nothing where it may."""
     if not name or name.startswith("."):
-        return "no name may be empty or begin with a dot"
+        return "names must not be empty or begin with a dot"
     if not name.isprintable() or set(name) & set("\\:"):
-        return "a name has no control characters, backslashes or colons"
+        return "names must not contain control characters, backslashes or colons"
     if len(name.encode(errors="replace")) > LONGEST_NAME:
-        return f"a name has at most {LONGEST_NAME} bytes"
+        return f"names must not be longer than {LONGEST_NAME} bytes"
     stem = name.partition(".")[0].strip().upper()
     if stem in _DEVICES or (stem[:3] in _NUMBERED and stem[3:].isdigit()):
         return f"{stem} is the name of a device"
@@ -417,12 +420,12 @@ def _shown(path: str) -> str:
 
 def _check_plain(parts: Parts, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-        raise Refused(f"{path_of(parts)}: it is a link or a device, which is not read")
+        raise Refused(f"{path_of(parts)}: links and devices are not read")
 
 
 def _check_size(parts: Parts, size: int) -> None:
     if size > LARGEST:
-        most = f"a file has at most {LARGEST:,} bytes; use several"
+        most = f"a file may have at most {LARGEST:,} bytes; use several files"
         raise Refused(f"{path_of(parts)}: {most}")
 
 

@@ -25,7 +25,7 @@ class MemOS:
     def open(self, opening: Any) -> None:
         """Open the stores in the folder; what they held before is there again."""
         if opening.llm is None or opening.embedder is None:
-            raise ValueError("give memory_llm= and memory_embedder=")
+            raise ValueError("set memory_llm= and memory_embedder=")
         self._scratch = tempfile.TemporaryDirectory()
         # Both are read while it is imported: where it writes its log, and what it waits for.
         os.environ["MEMOS_BASE_PATH"] = self._scratch.name

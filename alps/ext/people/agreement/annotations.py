@@ -206,7 +206,7 @@ def read_annotations(path: Path) -> dict[str, AnnotatedSession]:
             sessions[read.session_id] = _session(read)
     slips.settle()
     if not sessions:
-        raise DataError("is empty: expected a session a line", path=path)
+        raise DataError("is empty: expected one session per line", path=path)
     return sessions
 
 
@@ -256,7 +256,7 @@ def read_draft(path: Path) -> Sessions:
         if part is not None:
             _add_track(sessions, track, part)
     if not sessions:
-        raise UsageError(f"draft={path}: no session with a {GOLD} is in it")
+        raise UsageError(f"draft={path}: no {GOLD} with sessions in this folder")
     return sessions
 
 

@@ -102,7 +102,7 @@ class PublishersRule:
     """The matching rule of the publishers (see the module docstring)."""
 
     row: Mapping[str, Any] = {"rule": PUBLISHERS, "version": 1, "rouge_l": LEAST}
-    title = f"{PUBLISHERS}, the same text or ROUGE-L F1 of {LEAST} or more, best first"
+    title = f"{PUBLISHERS} (same text, or ROUGE-L F1 of at least {LEAST}; best match first)"
 
     async def match(
         self, first: Sequence[AnnotatedMemory], second: Sequence[AnnotatedMemory], *, about: str
@@ -173,7 +173,7 @@ class JudgeRule:
         self._judge = judge
         fingerprint = judge.fingerprint_for(RUBRICS)
         self.row: Mapping[str, Any] = {"rule": judge.name, "judge": fingerprint_id(fingerprint)}
-        self.title = f"{judge.name} with the matching of a run"
+        self.title = f"{judge.name}, as in a run"
 
     async def match(
         self, first: Sequence[AnnotatedMemory], second: Sequence[AnnotatedMemory], *, about: str
@@ -291,7 +291,7 @@ async def gold_agreement(
     if not parts and not unjudged:
         names = " and ".join(people.names)
         raise UsageError(
-            f"{names} have nothing to compare: a line has memories, memory or queries "
+            f"{names} have nothing to compare: each line must have memories, memory or queries "
             f"under one of {', '.join(TITLES)}"
         )
     return GoldAgreement(

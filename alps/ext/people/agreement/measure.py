@@ -92,7 +92,7 @@ _TITLES = {
     "query_f1": "F1 of queries (mean over sessions)",
     "query_f1_micro": "  pooled over all queries",
     "spearman_confidence": "Spearman of confidence",
-    "mae_confidence": "mean difference of confidence",
+    "mae_confidence": "mean difference in confidence",
 }
 _WITHOUT = {
     "set_f1_micro": "set F1 of items not in the draft",
@@ -137,7 +137,7 @@ def measure(words: Sequence[str], settings: AgreementSettings) -> Measured:
         AlpsError: If labels, draft, rule or file can't be used.
     """
     if not words:
-        raise UsageError("name a folder with annotations, two files of them, or a label folder")
+        raise UsageError("name a folder with annotations, two annotation files, or a label folder")
     paths = [Path(word).expanduser() for word in words]
     files = annotation_files(paths)
     if files:
@@ -155,7 +155,8 @@ def _on_labels(paths: Sequence[Path], settings: AgreementSettings) -> LabelAgree
     if len(paths) > 1:
         raise UsageError(f"{paths[1]}: name one label folder at a time")
     if not any((paths[0] / name).exists() for name in (ITEMS, LABELS, SCALE)):
-        raise UsageError(f"{paths[0]}: no annotator_….jsonl in it, and no label folder")
+        why = "neither a label folder nor a folder with annotator_….jsonl"
+        raise UsageError(f"{paths[0]}: {why}")
     for name in ("rule", "draft"):
         if name in settings.model_fields_set:
             why = "labels of a label folder are compared on their scale"
@@ -242,7 +243,7 @@ def _label_agreement(labels: LabelSet, *, seed: int = 0, draws: int = DRAWS) -> 
         if row is not None:
             rubrics[rubric] = row
     if not rubrics:
-        raise UsageError("no item has labels of two people, which agreement needs")
+        raise UsageError("agreement needs items that two people labelled, but there are none")
     return LabelAgreement(labels=labels.sha256, rubrics=rubrics)
 
 
@@ -301,7 +302,7 @@ def print_agreement(measured: Measured, console: Console) -> None:
 
 def _head(row: GoldAgreement) -> Iterator[str]:
     names = " and ".join(row.annotators)
-    alone = f"; sessions of only one of them, left out: {row.alone:,}" if row.alone else ""
+    alone = f"; left out, annotated by only one of them: {row.alone:,}" if row.alone else ""
     yield f"{names} on {counted(row.sessions, 'session')}{alone}"
     yield f"Matching: {row.matching}"
     if row.draft is None:
@@ -317,7 +318,9 @@ def _part(part: PartRow, people: tuple[str, str]) -> Iterator[Part]:
     for kind, counts in part.counts.items():
         if kind != "memory":
             first, second = counts.items
-            yield Line(f"{_KINDS[kind]}: {first:,} and {second:,}, {counts.pairs:,} pairs match")
+            yield Line(
+                f"{_KINDS[kind]}: {first:,} and {second:,}, {counted(counts.pairs, 'matched pair')}"
+            )
     measured = [name for name in _TITLES if name in part.figures]
     rows = [_row(_TITLES[name], part.figures[name]) for name in measured]
     for kind, draft in part.drafts.items():

@@ -191,7 +191,7 @@ def _people(work: Work, names: set[str]) -> Row:
             annotators[name] = {"kind": "derived", "how": how}
         else:
             annotators[name] = {"kind": "person", "blind": work.plan.blind}
-    return {"guidelines": "the rubric, as the judge has it", "annotators": annotators}
+    return {"guidelines": "the rubric that the judge uses", "annotators": annotators}
 
 
 def _sample(sample: Row, items: Sequence[Row]) -> Row:
@@ -267,7 +267,7 @@ def _records(work: Work) -> list[Row]:
         track = str(record.get("track"))
         fault = path_fault(track)
         if folders.setdefault(same_file(track), track) != track:
-            fault = f"{track!r} and {folders[same_file(track)]!r} would be one folder"
+            fault = f"{track!r} and {folders[same_file(track)]!r} would share one folder"
         if fault:
             raise DataError(fault, path=path, line=line, field="track")
     return records
@@ -404,7 +404,8 @@ def print_export(done: Exported, console: Any) -> None:
     if done.differing:
         what = counted(done.differing, "item")
         console.print(
-            f"Annotators differ on {what}; to let a third person decide, add adjudicate=yes",
+            f"Annotators differ on {what}; to let a third person decide, run "
+            "alps annotate FOLDER as=NAME adjudicate=yes",
             soft_wrap=True,
         )
     if done.next:

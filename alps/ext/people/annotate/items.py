@@ -133,7 +133,8 @@ def open_work(folder: Path) -> Work:
     """
     path = folder / PLAN
     if not path.is_file():
-        raise UsageError(f"{folder}: nothing to annotate ({PLAN} is missing)")
+        mend = f"create it with alps annotate {folder} job=… from=…"
+        raise UsageError(f"{folder}: nothing to annotate ({PLAN} is missing); {mend}")
     try:
         plan = LabelPlan.model_validate(parse_json(path.read_bytes()))
     except (ValueError, ValidationError) as error:
@@ -146,7 +147,7 @@ def open_work(folder: Path) -> Work:
         item = _item(row, shown.get(str(row.get("item_id")), {}), folder / ITEMS)
         items[item.item_id] = item
     if not items:
-        raise DataError("holds no item", path=folder / ITEMS)
+        raise DataError("has no items", path=folder / ITEMS)
     return Work(folder, plan, items)
 
 
@@ -244,7 +245,7 @@ def form_of(item: LabelItem, scales: Mapping[str, LabelScale]) -> LabelForm:
     if item.rubric in scales:
         return LabelForm((_on_scale(scales[item.rubric], item.rubric),))
     if item.rubric == "queries":
-        texts = {"query": "A query that needs this memory", "second": "Another one, or none"}
+        texts = {"query": "A query that needs this memory", "second": "Another query (optional)"}
         return LabelForm((), texts)
     verdicts = (ADD, NOTHING) if item.rubric == "missing" else (KEEP, EDIT, REJECT)
     texts = {"value": "The memory", "quote": "Quote from the dialogue (evidence)"}

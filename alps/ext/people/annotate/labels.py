@@ -72,7 +72,8 @@ class LabelJournal:
             self._lock.acquire(timeout=0)
         except Timeout as error:
             raise UsageError(
-                f"as={person}: this page is already open; close it, or choose another name"
+                f"as={person}: this annotator's page is already open; close it, or choose another "
+                "name"
             ) from error
         except OSError as error:
             raise UsageError(f"{folder}: can't be written ({error.strerror})") from error

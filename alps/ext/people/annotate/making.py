@@ -208,7 +208,8 @@ def _plan(settings: Settings, source: str, job: Job) -> LabelPlan:
             f"audit={100 * settings.audit:g}%: use it only with job=rate or match and without n="
         )
     if settings.audit_seed is not None and settings.audit is None:
-        raise UsageError(f"audit_seed={settings.audit_seed}: would change nothing without audit=")
+        why = "would change nothing without audit=; leave it out"
+        raise UsageError(f"audit_seed={settings.audit_seed} {why}")
     if job == "queries" and settings.target is not None:
         raise UsageError(f"target={settings.target:g}: queries have no metric; leave it out")
     of_plan = {name: getattr(settings, name) for name in _TAKEN}

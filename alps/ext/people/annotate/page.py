@@ -356,7 +356,7 @@ class _Desk:
         async for piece in request.stream():
             body += piece
             if len(body) > _LONGEST:
-                return self._refusal("The form is too long", 413)
+                return self._refusal("The text is too long to save: shorten it", 413)
         given = dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
         place = whole_number(given.get("place", "")) or 0
         rows = whole_number(given.get("rows", "")) or 0

@@ -186,7 +186,7 @@ class Seat:
             OSError: If it can't be written.
         """
         if item_id not in self._places:
-            raise UsageError("This item is not yours to label")
+            raise UsageError("This item is not assigned to you")
         place = self._places[item_id]
         item = self.order[place - 1]
         step = self._step(item, place)

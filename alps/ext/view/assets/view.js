@@ -120,9 +120,9 @@ function sort(order) {
 const shownScore = (score) => (score === null ? "–" : score.toFixed(3).replace(/^0\./, "."));
 
 function draw() {
-  const total = index.rows.length.toLocaleString("en");
-  $("count").textContent = found.length === index.rows.length ? `${total} records`
-    : found.length ? `${found.length.toLocaleString("en")} of ${total} records` : "No record matches.";
+  const total = `${index.rows.length.toLocaleString("en")} ${index.rows.length === 1 ? "record" : "records"}`;
+  $("count").textContent = found.length === index.rows.length ? total
+    : found.length ? `${found.length.toLocaleString("en")} of ${total}` : "No record matches.";
   $("clear").hidden = found.length > 0 || !index.rows.length;
   $("list").start = first + 1;
   $("list").replaceChildren(...found.slice(first, first + PAGE).map((place) => {

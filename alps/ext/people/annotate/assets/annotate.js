@@ -113,7 +113,7 @@
   function count() {
     for (const note of all("[data-words]")) {
       const words = document.getElementById(note.dataset.words).value.split(/\s+/).filter(Boolean).length;
-      note.textContent = `${words} words`;
+      note.textContent = `${words} word${words === 1 ? "" : "s"}`;
     }
   }
 
