@@ -461,8 +461,7 @@ def _why_no_sample(
         under = f" under all of {', '.join(rows)}" if len(rows) > 1 else ""
         return f"no answer is labelled{under}"
     if len(known) < LEAST:
-        labelled = counted(len(known), "labelled answer")
-        return f"only {labelled}; label at least {LEAST}"
+        return f"only {counted(len(known), 'labelled answer')}; label at least {LEAST}"
     return None
 
 

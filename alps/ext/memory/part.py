@@ -130,8 +130,8 @@ def check_memory_models(settings: MemoryModels, memory: str) -> None:
         name = getattr(settings, of)
         if getattr(settings, f"{of}_api_base") is not None and (name in (None, *IN_THE_BOX)):
             why = f"{of}={redact(str(name))}" if name else f"{of}= is missing"
-            mend = f"leave {of}_api_base= out"
-            raise UsageError(f"{of}_api_base= would change nothing: {why}; {mend}")
+            fix = f"leave {of}_api_base= out"
+            raise UsageError(f"{of}_api_base= would change nothing: {why}; {fix}")
     embedder_versions(settings)
 
 
@@ -328,10 +328,10 @@ def check_estimable(memory: EmbeddedMemory | None, tasks: Sequence[Task]) -> Non
         needed = task.by_memory.answers is not None and task.by_memory.answers.lists
         (lost if needed else left)[task.name] = None
     if lost:
-        mend = f"; set task={','.join(left)}" if left else ""
+        fix = f"; set task={','.join(left)}" if left else ""
         raise UsageError(
             f"memory={memory.name} has no method `memories`, so {' and '.join(lost)} can't be "
-            f"estimated{mend}"
+            f"estimated{fix}"
         )
 
 

@@ -133,8 +133,8 @@ def open_work(folder: Path) -> Work:
     """
     path = folder / PLAN
     if not path.is_file():
-        mend = f"create it with alps annotate {folder} job=… from=…"
-        raise UsageError(f"{folder}: nothing to annotate ({PLAN} is missing); {mend}")
+        fix = f"create it with alps annotate {folder} job=… from=…"
+        raise UsageError(f"{folder}: nothing to annotate ({PLAN} is missing); {fix}")
     try:
         plan = LabelPlan.model_validate(parse_json(path.read_bytes()))
     except (ValueError, ValidationError) as error:
