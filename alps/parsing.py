@@ -42,7 +42,7 @@ _IN_WORDS = {
     "finite_number": "must be a finite number",
     "bool_parsing": "must be yes or no",
     "bool_type": "must be yes or no",
-    "string_type": "must be text",
+    "string_type": "must be a string",
     "greater_than": "must be more than {gt:g}",
     "greater_than_equal": "must be {ge:g} or more",
     "less_than": "must be less than {lt:g}",

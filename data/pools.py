@@ -319,7 +319,7 @@ def _is_memory(node: Any) -> bool:
 def _query(pair: RowPair, folder: Path) -> Query:
     row, name = pair.input, str(pair.input["benchmark_id"])
     if not isinstance(row.get("input"), dict) or not isinstance(row["input"].get("query"), str):
-        message = f"must be a text (record '{name}')"
+        message = f"must be a string (record '{name}')"
         raise DataError(message, path=folder / INPUT, line=pair.line, field="input.query")
     memory = None
     if pair.gold is not None:

@@ -258,7 +258,7 @@ def _fault_of_reviews(reviews: Sequence[Row]) -> tuple[str, str] | None:
             return f"{field}.error_type", f"unknown error type {shown(kind)}"
         for name in ("gold_id", "pred_id"):
             if not isinstance(review.get(name), str | None):
-                return f"{field}.{name}", f"must be text, got {shown(review[name])}"
+                return f"{field}.{name}", f"must be a string, got {shown(review[name])}"
     return None
 
 

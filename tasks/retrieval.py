@@ -158,7 +158,7 @@ def _ids(count: int) -> tuple[str, ...]:
 def _said(item: Row, where: str) -> str:
     value = item["value"]
     if not isinstance(value, str) or not (said := value.strip()):
-        raise ValueError(f"{where}: a memory's value must be a text")
+        raise ValueError(f"{where}: a memory's value must be a non-empty string")
     return shown_value(said)
 
 

@@ -314,7 +314,7 @@ def fits(sample: UtilizationSample, prediction: Row) -> None:
         ValueError: If it is something else.
     """
     if not isinstance(prediction.get("answer"), str):
-        raise ValueError("answer: must be a text")
+        raise ValueError("answer: must be a string")
 
 
 def score(

@@ -205,7 +205,7 @@ def _check(message: Any, history: str, place: int) -> None:
         raise ValueError(f"{history}[{place}]: expected a message with role and content")
     for name in ("role", "content"):
         if not isinstance(message.get(name), str):
-            raise ValueError(f"{history}[{place}].{name}: expected a text")
+            raise ValueError(f"{history}[{place}].{name}: expected a string")
     if message["role"] not in ROLES:
         shown = f"{history}[{place}].role: '{message['role'][:20]}'"
         raise ValueError(f"{shown} is not one of {', '.join(ROLES)}")

@@ -51,7 +51,7 @@ def read_kinds(path: Path) -> dict[str, tuple[str, ...]]:
             raise DataError("not a JSON object", path=path, line=line)
         question, options = row.get("question_id"), row.get("options")
         if not isinstance(question, str):
-            raise DataError("expected a text", path=path, line=line, field="question_id")
+            raise DataError("expected a string", path=path, line=line, field="question_id")
         if not isinstance(options, list) or not all(isinstance(kind, str) for kind in options):
             raise DataError("expected a list of texts", path=path, line=line, field="options")
         kinds[question] = tuple(options)

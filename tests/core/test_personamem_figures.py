@@ -257,7 +257,7 @@ def test_an_option_that_is_superseded_is_what_the_timeline_left_behind(tmp_path)
     ("line", "said"),
     [
         ("[]", "options_32k.jsonl, line 1: not a JSON object"),
-        ('{"question_id": 1}', "options_32k.jsonl, line 1, question_id: expected a text"),
+        ('{"question_id": 1}', "options_32k.jsonl, line 1, question_id: expected a string"),
         ('{"question_id": "x", "options": "a"}', "line 1, options: expected a list of texts"),
     ],
 )

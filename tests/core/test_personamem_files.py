@@ -82,7 +82,7 @@ def test_the_kept_index_is_not_that_of_a_changed_file(tmp_path):
     ("text", "said"),
     [
         ("[]\n", "line 1: not a history (expected '{' at character 1)"),
-        ('{"x": [{"role": "user"}]}\n', "line 1: not a history (x[0].content: expected a text)"),
+        ('{"x": [{"role": "user"}]}\n', "line 1: not a history (x[0].content: expected a string)"),
         ('{"x": []}\n{"x": []}\n', "line 2: not a history (history 'x' appears twice)"),
         ('{"x": [{"role": "user", "content": "cut', "line 1: not a history"),
     ],

@@ -165,7 +165,7 @@ LABELS = {
     ),
     "an item whose system is a number": (
         lambda items, labels: items[5].update(system=3),
-        "items.jsonl, line 6, system: must be text or null",
+        "items.jsonl, line 6, system: must be a string or null",
         40,
     ),
 }

@@ -63,7 +63,7 @@ class LabelRow:
         value = self.get(field)
         if not isinstance(value, str):
             quotes = ": write it in quotes" if is_number(value) else ""
-            raise self.wrong(field, f"must be text, got {shown(value)}{quotes}")
+            raise self.wrong(field, f"must be a string, got {shown(value)}{quotes}")
         # An empty name of an item or an annotator would be shared by all who forgot it.
         if not value.strip():
             raise self.wrong(field, "must not be empty")
@@ -73,7 +73,7 @@ class LabelRow:
         """Return a text, or None where it is null or left out."""
         value = self.values.get(field)
         if value is not None and not isinstance(value, str):
-            raise self.wrong(field, f"must be text or null, got {shown(value)}")
+            raise self.wrong(field, f"must be a string or null, got {shown(value)}")
         return value
 
     def object(self, field: str) -> dict[str, Any]:

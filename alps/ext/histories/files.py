@@ -259,7 +259,7 @@ def text(node: Any, name: str) -> str:
 def as_text(value: Any, name: str) -> str:
     """Return a value as a text; see `text`."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{name}: expected a text, got {shown(value)}")
+        raise ValueError(f"{name}: expected a string, got {shown(value)}")
     return str(value)
 
 

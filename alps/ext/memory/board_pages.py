@@ -105,7 +105,11 @@ def listed_hits(hits: Mapping[str, list[Mapping[str, Any]]], record: str) -> str
         # A record that is asked several times has its number behind its id.
         if name == record or name.rpartition(" ")[0] == record:
             lines = [f"<li>{shown_text(hit.get('text'))}</li>" for hit in found[:MOST_HITS]]
-            more = '<p class="note">More hits are in memory.jsonl.</p>' if found[MOST_HITS:] else ""
+            more = (
+                '<p class="note">More hits are in memory.jsonl of the submission.</p>'
+                if found[MOST_HITS:]
+                else ""
+            )
             lists.append(f"<ol>{''.join(lines)}</ol>{more}" if lines else _NO_HITS)
     return f"<h4>Found by its memory system</h4>{''.join(lists)}" if lists else ""
 

@@ -527,7 +527,8 @@ def _looked_through(facts: AnswerFacts) -> Iterator[tuple[str, Found | None]]:
     yield "found by the memory's words", located.indexed
     if located.listed is not None:
         yield "after ingestion", located.was
-        yield f"in {counted(located.listed, 'memory', 'memories')}", located.kept
+        of_all = f"among all {counted(located.listed, 'memory', 'memories')}"
+        yield of_all, located.kept
 
 
 def _right(right: bool | None) -> str:

@@ -167,7 +167,7 @@ def said_of(text: str) -> str:
     return f'{{"item_id": "w1", "annotator": "cy", "label": {text}}}'
 
 
-QUOTED = "must be text, got 1: write it in quotes"
+QUOTED = "must be a string, got 1: write it in quotes"
 TWICE = '{"item_id":"q1","annotator":"cy","label":0,"label":1}'
 BAD_LABELS: dict[str, tuple[Any, list[str]]] = {
     "off the scale": (
@@ -181,7 +181,7 @@ BAD_LABELS: dict[str, tuple[Any, list[str]]] = {
     "null": (label("w1", "cy", None), ["label", "null is not on the scale"]),
     "a list": (label("w1", "cy", [1]), ["label", "[1] is not on the scale"]),
     "NaN": (said_of("NaN"), ["label", "NaN is not a number"]),
-    "infinity": (said_of("1e999"), ["label", "1e999 is beyond the range"]),
+    "infinity": (said_of("1e999"), ["label", "1e999 is too large"]),
     "an unknown item": (label("q9", "cy", 1), ["item_id", 'unknown item "q9"', "items.jsonl"]),
     "an annotator twice": (
         label("q1", "ada", 1),
@@ -210,7 +210,7 @@ BAD_ITEMS: dict[str, tuple[Any, list[str]]] = {
     "a misspelt optional field": ({**BARE, "payload": {}, "sytem": "a"}, ["sytem", "system"]),
     "a payload in text": (item("x", payload="hi"), ["payload", 'must be an object, got "hi"']),
     "no payload": (BARE, ["payload", "is missing"]),
-    "a cluster in numbers": (item("x", cluster=7), ["cluster", "must be text or null, got 7"]),
+    "a cluster in numbers": (item("x", cluster=7), ["cluster", "must be a string or null, got 7"]),
     "NaN far inside": (
         '{"item_id": "x", "rubric": "right", "payload": {"a": [1, {"b": NaN}]}}',
         ["payload.a.1.b", "NaN is not a number in JSON"],
@@ -374,7 +374,7 @@ BAD_VERDICTS: dict[str, tuple[Any, list[str]]] = {
     "an unknown item": (verdict("x", "new", 1), ["item_id", 'unknown item "x"']),
     "a judge twice": (verdict("q1", "gpt", 1), ["judge", SEEN]),
     "no verdict": ({"item_id": "q1", "judge": "new"}, ["verdict", "is missing"]),
-    "raw in numbers": (verdict("q1", "new", 1, raw=3), ["raw", "must be text or null, got 3"]),
+    "raw in numbers": (verdict("q1", "new", 1, raw=3), ["raw", "must be a string or null, got 3"]),
     "a chance above one": (verdict("q1", "new", 1, probability=1.2), CHANCE),
     "a chance in words": (verdict("q1", "new", 1, probability="high"), CHANCE),
     "a misspelt chance": (

@@ -77,17 +77,17 @@ WRONG = {
     "a null text": ("locomo", (*FIRST, 0, "text"), None, "text: expected"),
     "an id that is an object": ("locomo", (*FIRST, 0, "dia_id"), {}, "dia_id"),
     "a question that is an object": ("locomo", (0, "qa", 0, "question"), {}, "question: expected"),
-    "a null gold": ("locomo", (0, "qa", 0, "answer"), None, "answer: expected a text, got null"),
-    "no name": ("locomo", (0, "sample_id"), None, "sample_id: expected a text"),
+    "a null gold": ("locomo", (0, "qa", 0, "answer"), None, "answer: expected a string, got null"),
+    "no name": ("locomo", (0, "sample_id"), None, "sample_id: expected a string"),
     "no sessions": ("locomo", (0, "conversation"), {}, "conv-1 has questions but no sessions"),
     "a null message": ("longmemeval", (0, "haystack_sessions", 0, 0, "content"), None, "content: "),
     "an unknown role": ("longmemeval", (0, "haystack_sessions", 0, 0, "role"), "bot", "role: "),
-    "a null gold of a number": ("longmemeval", (0, "answer"), None, "answer: expected a text"),
+    "a null gold of a number": ("longmemeval", (0, "answer"), None, "answer: expected a string"),
     "dates that are fewer": ("longmemeval", (0, "haystack_dates"), [], "zip()"),
     "a null point": ("halumem", (0, "sessions", 0, "memory_points", 0), None, "memory_content"),
     "a null session of a user": ("halumem", (0, "sessions", 0), None, "line 1"),
     "turns that are an object": ("beam", (0, "turns"), {}, "turns: expected a list, got {}"),
-    "a null content": ("beam", (0, "turns", 0, 0, "content"), None, "content: expected a text"),
+    "a null content": ("beam", (0, "turns", 0, 0, "content"), None, "content: expected a string"),
 }
 
 
