@@ -179,7 +179,7 @@ def test_holm_lies_between_no_correction_and_bonferroni_and_ignores_order(ps, ra
 
 @pytest.mark.parametrize("ps", [[-0.1], [1.1], [float("nan")]])
 def test_holm_refuses_what_is_no_probability(ps):
-    with pytest.raises(ValueError, match="p-values are in"):
+    with pytest.raises(ValueError, match="p-values must be in"):
         holm(ps)
 
 
@@ -213,7 +213,7 @@ def test_letters_go_down_the_ranking():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: mcnemar(-1, 2), "not negative"),
+        (lambda: mcnemar(-1, 2), "not be negative"),
         (lambda: paired_mcnemar([True], []), "lengths differ"),
         (lambda: paired_difference(np.ones(2), np.ones(3)), "lengths differ"),
         (lambda: paired_difference(np.ones(2), np.ones(2), ["a"]), "lengths differ"),

@@ -296,7 +296,7 @@ class OwnServer:
         raise TransportError(what, transient=False, unsent=True, too_long=True)
 
     def _say_context(self) -> None:
-        fits = f"{self._context:,} tokens fit" if self._context else "a prompt does not fit"
+        fits = f"only {self._context:,} tokens fit" if self._context else "a prompt does not fit"
         fix = "lower max_context_tokens=, or start the server with a larger context"
         self._say("context", f"{fits} into the context of this server; {fix}")
 

@@ -127,8 +127,8 @@ def test_what_does_not_fit_the_context_is_said_once(tells, tmp_path):
         sent = len(server.requests) - 1
     assert [one.outcome for one in found.completions] == ["ok"] + 20 * ["too_long"]
     assert found.said == [
-        "openai/slow: 100 tokens fit into the context of this server; lower max_context_tokens=, "
-        "or start the server with a larger context"
+        "openai/slow: only 100 tokens fit into the context of this server; lower "
+        "max_context_tokens=, or start the server with a larger context"
     ]
     # Of a server that does not say it beforehand, those that went out before its first answer.
     assert sent == 0 if tells else 0 < sent <= 16
