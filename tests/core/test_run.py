@@ -316,7 +316,7 @@ def test_scoring_again_on_other_data_is_refused(alps, tmp_path):
     write_visitors(tmp_path / "data", 3)
     alps("run", "task=extraction", "model=rules", "data=data", "out=out")
     write_visitors(tmp_path / "data", 4)
-    assert "hash differs" in one_line(alps("score", "out", "judge=lexical", "out=again"))
+    assert "hashes differ" in one_line(alps("score", "out", "judge=lexical", "out=again"))
     assert not (tmp_path / "again").exists()
 
 

@@ -95,7 +95,7 @@ def test_what_is_shown_without_the_code_is_what_the_code_would_show(folder: Path
         run(folder, "show", "runs/one", "1", *typed) for typed in ((), ("task=python:stranger",))
     )
     assert figures(closed) == figures(opened) != []
-    assert "type task=python:stranger" in " ".join(closed.stdout.split())
+    assert "add task=python:stranger to the command" in " ".join(closed.stdout.split())
     assert "Dialogue" not in closed.stdout
     assert was_run(folder)
     closed, opened = (
