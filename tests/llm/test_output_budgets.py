@@ -104,7 +104,7 @@ def test_an_answer_cut_off_after_thought_is_asked_for_without_a_budget_as_are_al
         sent = [body.get("max_tokens") for body in server.requests]
     assert [completion.outcome for completion in got] == ["ok"] * 3
     assert sent == [50, None, None, None]
-    assert capsys.readouterr().err.count("no output budget") == 1
+    assert capsys.readouterr().err.count("without an output limit") == 1
 
 
 def test_half_an_answer_that_was_cut_off_after_thought_is_not_kept(desk: Desk, cache: Cache):

@@ -102,7 +102,8 @@ def test_rows_of_others_stand_below_with_who_ran_them_and_what_differs(judged, t
     for words in ("MemOS (OmniMemEval)", ".888"):
         assert words in page
     listed = (tmp_path / "site" / "references.html").read_text(encoding="utf-8")
-    for words in ("OmniMemEval", "Other judge and prompt than the authors", "three draws"):
+    different = "The judge and the prompt differ from the authors"
+    for words in ("OmniMemEval", different, "three judge calls per answer"):
         assert words in listed
 
 
