@@ -52,7 +52,7 @@ def test_an_error_of_a_server_is_named_with_how_long_it_was_tried(tmp_path, stat
         )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line.startswith("alps: 1 of 1 are unscored: more than max_failures=5%; transport: ")
+    assert line.startswith("alps: 1 of 1 is unscored: more than max_failures=5%; transport: ")
     assert f"HTTP {status} from http://127.0.0.1:" in line
     assert re.search(r"(tried for|has not answered for) \d+ s.*to wait longer, set patience=", line)
 
