@@ -230,9 +230,11 @@ def _compare_tracks(
         metric = judged_metric(one, track)
         names = [wording.name for wording in wordings if rewords(wording, one, track)]
         if metric is None:
-            left_out.setdefault("scored without a judge", []).append(track)
+            left_out.setdefault("scored without a judge", []).append(track_title(track))
         elif not names:
-            left_out.setdefault("no prompt variant for their rubrics", []).append(track)
+            left_out.setdefault("no prompt variant for their rubrics", []).append(
+                track_title(track)
+            )
         else:
             # A wording that says nothing else here would add a row of zeros to every table.
             same = [wording.name for wording in wordings[1:] if wording.name not in names]

@@ -282,6 +282,9 @@ def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):
     assert f"Left out on extraction {same}: harsh." in out
     assert f"Left out on persona awareness {same}: brief." in out
     assert "Left out (these runs do not use these rubrics): cf." in out
+    shutil.rmtree(here / "words" / "brief")
+    left = " ".join(ask(server, "two").out.split())
+    assert "Left out (no prompt variant for their rubrics): extraction." in left
 
 
 def mine(text: str) -> Any:
