@@ -77,7 +77,7 @@ def test_a_system_that_one_task_does_not_know_is_one_line(alps):
         (("task=utilization", "model=rules", "condition=gold"), "condition=gold"),
         (
             ("task=retrieval", "model=bm25", "scoring=authors-v1"),
-            "takes only extraction and update",
+            "is defined only for extraction and update",
         ),
         (("task=python:nowhere", "model=rules"), "importing it raised ModuleNotFoundError"),
         (("task=python:json", "model=rules"), "json has no function tracks"),

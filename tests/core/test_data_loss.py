@@ -75,7 +75,7 @@ def test_a_report_is_written_over_a_report_and_over_nothing_else(place: Path) ->
     (place / "thesis.html").write_text("<!doctype html>\n<p>mine")
     (place / "report.html.tmp").write_text("mine")
     told = one_line(run(place, "report", "run", "out=thesis.html"))
-    assert "out=thesis.html: this file is not a report" in told
+    assert "out=thesis.html: this file exists and is not a report" in told
     assert (place / "thesis.html").read_text() == "<!doctype html>\n<p>mine"
     for _ in range(2):
         finished = run(place, "report", "run", "out=report.html")

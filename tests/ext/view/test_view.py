@@ -157,7 +157,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(place, tmp_path):
     (theirs / "thesis.txt").write_text("chapter one", encoding="utf-8")
     refused = alps_here("view", str(place / "hard-run"), f"out={theirs}")
     assert (refused.code, len(refused.err.splitlines())) == (2, 1)
-    assert "holds something else" in refused.err
+    assert "has other files in it" in refused.err
     assert [path.name for path in theirs.iterdir()] == ["thesis.txt"]
 
 
