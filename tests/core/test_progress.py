@@ -85,7 +85,7 @@ def test_a_log_says_what_runs_and_since_when_no_answer_came(tmp_path):
         lines = []
         for line in process.stderr:
             lines.append(line.rstrip())
-            if "no answer for" in line and "3 in progress" in line:
+            if "no answer for" in line and "3 requests pending" in line:
                 waited.set()
         with process.stdout, process.stderr:
             process.stdout.read()
