@@ -9,6 +9,7 @@ from tests.endtoend import run
 ABOUT_ZERO = "(expected to score about 0)"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("task", "below", "about_zero"),
     [

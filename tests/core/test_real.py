@@ -261,6 +261,7 @@ def test_the_authors_scores_of_every_record_are_reproduced_from_the_command_line
         assert scores.get("judge_score") == pytest.approx(expected[name]["judge_score"], abs=1e-4)
 
 
+@pytest.mark.release
 def test_recorded_responses_get_their_recorded_marks(sample, tmp_path):
     for ability, name in ((1, "pa"), (3, "vra"), (5, "ei")):
         records = sample / "recorded" / f"task4_ability{ability}" / "records.jsonl"

@@ -75,6 +75,7 @@ def two_runs(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(("line", "commands"), few(STREAMS, plain={"stderr closed"}))
 def test_no_command_breaks_off_for_what_it_was_started_with(two_runs, line, commands):
     if "unshare" in line and not has_namespaces():

@@ -136,6 +136,7 @@ def steps(folder):
     return [row["step"] for row in rows(folder / FILE)]
 
 
+@pytest.mark.few(1)
 def test_a_run_in_batches_ends_with_the_same_bytes_at_half_the_price(
     server, shape, tmp_path, monkeypatch
 ):

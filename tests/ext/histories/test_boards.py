@@ -70,6 +70,7 @@ def test_verdicts_of_an_llm_are_checked_against_the_marks_of_rubrics(judged, tmp
 WRONG = {"a mark that no rubric gives": "answer", "a rubric that there is not": "guess"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", WRONG.values(), ids=WRONG)
 def test_a_mark_of_no_rubric_is_refused(judged, tmp_path, name):
     copy = packed(judged / "runs" / "rules", tmp_path / "copy")

@@ -78,6 +78,7 @@ class Here:
             return alps_here(*words)
 
 
+@pytest.mark.release
 def test_a_change_of_the_judge_is_found_and_told_from_that_of_the_system(here, judge):
     judge.likes, before = ("exact",), judge.asked
     ran = here.drift("old", "new", "anchors=now", "format=json")

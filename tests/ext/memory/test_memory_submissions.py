@@ -76,6 +76,7 @@ def copy(packed, tmp_path):
     return copied
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["embedding", "swallows"])
 def test_what_is_packed_of_a_memory_system_is_recomputed(packed, data, name):
     found = verify(packed / name, Options(data=str(data)))

@@ -111,6 +111,7 @@ def test_a_run_without_memory_of_an_embedded_reader_is_made_again(made, data, tm
         pack_memory(run, tmp_path / "other", "spoiled")
 
 
+@pytest.mark.release
 def test_warnings_of_rows_beside_a_run_are_kept(made, data, tmp_path):
     verification = verify(pack_memory(made / "own", tmp_path, "own"), Options(data=str(data)))
     (warned, *_) = [one for one in named(verification, "constant") if "beside" in one]
@@ -157,6 +158,7 @@ def set_reader(folder: Path, **settings: Any) -> None:
     forge(folder, change)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("settings", "ranked"),
     few(
@@ -240,6 +242,7 @@ def test_a_neighbour_that_cannot_be_read_is_named_and_the_others_are_held_agains
     assert ("moved" if spoil is other_slug else "honest-1") in unread
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("failed", "has"), [(3, True), (4, False)])
 def test_a_run_with_many_failures_has_no_difference_from_no_memory(made, tmp_path, *, failed, has):
     path = altered(Path(shutil.copytree(made / "own", tmp_path / "run")), failed, nothing)
