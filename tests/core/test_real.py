@@ -234,7 +234,7 @@ def two_decimals(text):
     return f"{float(text):.2f}".replace("0.", ".", 1)
 
 
-@pytest.mark.few(1)
+@pytest.mark.release
 @pytest.mark.parametrize(("task", "track"), [("extraction", "task1"), ("update", "task2")])
 def test_the_authors_scores_of_every_record_are_reproduced_from_the_command_line(
     sample, tmp_path, task, track

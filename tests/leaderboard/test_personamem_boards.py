@@ -64,7 +64,7 @@ def copy(packed, tmp_path):
     return Path(shutil.copytree(packed / "rules", tmp_path / "rules"))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", RUNS)
 def test_a_submission_is_recomputed_from_choices_and_the_gold_of_the_questions(packed, data, name):
     found = verify(packed / name, Options(data=str(data)))

@@ -112,6 +112,7 @@ def test_a_figure_that_is_not_what_the_answers_give_fails_the_check(recomputing,
     assert said.count("; other data") == said.count("; ") > 0
 
 
+@pytest.mark.release
 @needs(ALPSBENCH)
 @pytest.mark.parametrize(
     "table",

@@ -106,7 +106,7 @@ def capped(times: float, request: Request[Any]) -> tuple[Budget, Any]:
     return Budget(max_cost=cap, max_total_tokens=None, spent=Totals(), price=price_of), reserve
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.usefixtures("a_key")
 @pytest.mark.parametrize("usage", [*SHAPES.values(), *DETAILS.values()], ids=[*SHAPES, *DETAILS])
 def test_no_usage_gives_money_back_or_ends_the_run(desk: Desk, usage: str):

@@ -115,6 +115,7 @@ def took(folder):
     return open_run(folder).summary.parts["histories"]["histories"]["economy"]
 
 
+@pytest.mark.release
 def test_dollars_and_seconds_are_those_of_memory_and_reader_for_each_right_answer(runs):
     folder, out = runs
     kept = folder / "kept"

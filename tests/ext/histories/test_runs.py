@@ -72,7 +72,7 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "authors"), list(PUBLISHED.items()))
 def test_right_answers_are_right_by_both_judgements(tmp_path, monkeypatch, name, authors):
     monkeypatch.setenv("OPENAI_API_KEY", "test")

@@ -87,7 +87,7 @@ def secrets_of(sample):
     return [text for text in texts if len(text) > 15 and not any(text in one for one in said)]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_sent_names_no_task_no_record_no_gold_and_no_option(ran, data, way):
     sent = (ran(way) / "log").read_text()
