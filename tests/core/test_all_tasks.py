@@ -1,9 +1,7 @@
-import json
-
 import pytest
 
 from tests.conftest import ROOT
-from tests.endtoend import one_line, rows, run_cold, summary
+from tests.endtoend import one_line, rows, run_cold, summary, write_rows
 
 SAMPLES = ROOT / "data" / "samples" / "dev"
 ABILITIES = {
@@ -54,17 +52,19 @@ def test_scored_and_unscored_add_up_to_what_the_data_asks(whole, track):
     assert len({row["benchmark_id"] for row in written}) == found["n"]
 
 
-def test_several_tasks_are_named_with_commas(alps, tmp_path):
-    finished = alps("run", "task=update,extraction", "model=rules", "limit=2", "out=two")
+@pytest.mark.parametrize(
+    ("words", "counts"),
+    [
+        (("task=update,extraction", "limit=2"), {"task2": 2, "task1": 2}),
+        (("task=utilization", "ability=cf", "limit=3"), {"task4_ability4": 3}),
+    ],
+    ids=["several with commas", "an ability alone"],
+)
+def test_tasks_are_run_alone_where_they_are_named(alps, tmp_path, words, counts):
+    finished = alps("run", *words, "model=rules", "out=out")
     assert finished.returncode == 0, finished.stderr
-    tracks = summary(tmp_path / "two")["tracks"]
-    assert {name: track["n"] for name, track in tracks.items()} == {"task2": 2, "task1": 2}
-
-
-def test_a_system_that_one_task_does_not_know_is_one_line(alps):
-    said = one_line(alps("run", "task=all", "model=bm25"))
-    assert "model=bm25: not a system for extraction" in said
-    assert "(built-in systems: " in said
+    tracks = summary(tmp_path / "out")["tracks"]
+    assert {name: track["n"] for name, track in tracks.items()} == counts
 
 
 @pytest.mark.few(3)
@@ -81,22 +81,13 @@ def test_a_system_that_one_task_does_not_know_is_one_line(alps):
         ),
         (("task=python:nowhere", "model=rules"), "importing it raised ModuleNotFoundError"),
         (("task=python:json", "model=rules"), "json has no function tracks"),
+        (("task=python:leaving", "model=rules"), "importing it raised SystemExit"),
+        (("task=all", "model=bm25"), "model=bm25: not a system for extraction (built-in systems: "),
     ],
 )
-def test_what_a_task_does_not_take_is_one_line(alps, words, said):
-    assert said in one_line(alps("run", *words))
-
-
-def test_a_task_that_leaves_as_it_is_imported_is_one_line(alps, tmp_path):
+def test_what_a_task_does_not_take_is_one_line(alps, tmp_path, words, said):
     (tmp_path / "leaving.py").write_text("import sys\nsys.exit()\n", encoding="utf-8")
-    assert "importing it raised SystemExit" in one_line(
-        alps("run", "task=python:leaving", "model=rules")
-    )
-
-
-def test_an_ability_is_run_alone(alps, tmp_path):
-    assert alps("run", "task=utilization", "ability=cf", "model=rules", "out=cf").returncode == 0
-    assert list(summary(tmp_path / "cf")["tracks"]) == ["task4_ability4"]
+    assert said in one_line(alps("run", *words))
 
 
 def test_all_tasks_on_data_without_some_of_them_leave_those_out_and_say_so(alps, tmp_path):
@@ -124,23 +115,17 @@ def test_the_audit_of_the_real_sample_ends_with_exit_1(alps, sample):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("answer", ["", "  \n"])
 def test_an_empty_answer_from_a_file_or_a_class_is_empty_and_scores_nothing(alps, tmp_path, answer):
-    names = [row["benchmark_id"] for row in rows(SAMPLES / "task4_ability3" / "model_input.jsonl")][
-        :2
-    ]
-    lines = [json.dumps({"benchmark_id": name, "answer": answer}) + "\n" for name in names]
-    (tmp_path / "answers.jsonl").write_text("".join(lines))
+    asked = rows(SAMPLES / "task4_ability3" / "model_input.jsonl")[:2]
+    write_rows(
+        tmp_path / "answers.jsonl",
+        [{"benchmark_id": row["benchmark_id"], "answer": answer} for row in asked],
+    )
     (tmp_path / "silent.py").write_text(
         f"class Silent:\n    def predict(self, sample):\n        return {answer!r}\n"
     )
+    words = ("run", "task=utilization", "ability=vra", "limit=2")
     for number, model in enumerate(("predictions:answers.jsonl", "python:silent:Silent")):
-        finished = alps(
-            "run",
-            "task=utilization",
-            "ability=vra",
-            f"model={model}",
-            "limit=2",
-            f"out=out{number}",
-        )
+        finished = alps(*words, f"model={model}", f"out=out{number}")
         assert finished.returncode == 1, finished.stderr
         assert "2 of 2 predictions failed" in finished.stderr
         found = summary(tmp_path / f"out{number}")["tracks"]["task4_ability3"]

@@ -15,6 +15,7 @@ from tests.endtoend import run as run_command
 from tests.loopback import Answer, serve
 
 SMALL = {"task": "extraction,utilization", "model": "rules", "data": "samples", "limit": 4}
+EXTRACTION = {**SMALL, "task": "extraction"}
 
 
 @pytest.fixture(autouse=True)
@@ -26,24 +27,14 @@ def elsewhere(tmp_path, monkeypatch):
 def test_the_public_names_are_these():
     assert alps.__all__ == sorted(alps.__all__)
     assert set(dir(alps)) == {
-        *(
-            "AlpsError",
-            "Judge",
-            "MemorySystem",
-            "Metric",
-            "Record",
-            "Run",
-            "Score",
-            "System",
-            "Task",
-        ),
-        *("__version__", "aevaluate", "calibrate", "compare", "evaluate", "open_run"),
+        *("AlpsError", "Judge", "MemorySystem", "Metric", "Record", "Run", "Score", "System"),
+        *("Task", "__version__", "aevaluate", "calibrate", "compare", "evaluate", "open_run"),
     }
     assert all(getattr(alps, name) is not None for name in dir(alps))
     assert set(dir(alps)) - set(alps.__all__) == {"MemorySystem", "calibrate"}
 
 
-def test_a_run_has_the_scores_and_the_folder_of_the_command(tmp_path):
+def test_a_run_has_the_scores_and_the_folder_of_the_command_and_is_a_table(tmp_path):
     run = alps.evaluate(**SMALL, out=tmp_path / "ours")
     words = [f"{name}={value}" for name, value in SMALL.items()]
     assert run_command(tmp_path, "run", *words, "out=theirs").returncode == 0
@@ -54,10 +45,13 @@ def test_a_run_has_the_scores_and_the_folder_of_the_command(tmp_path):
     assert 0 <= f1.low <= f1.value <= f1.high <= 1
     assert run.scores["task4_ability1"]["pa"].value is None
     assert "cannot rate answers" in run.scores["task4_ability1"]["pa"].unscored
+    page = run._repr_html_()
+    assert f"<td>{f1.value:.3f}</td><td>[{f1.low:.3f}, {f1.high:.3f}]</td><td>4</td>" in page
+    assert "judge lexical cannot rate answers by a rubric" in page
 
 
 def test_records_are_a_table_for_pandas_and_a_data_set():
-    run = alps.evaluate(**{**SMALL, "task": "extraction"}, out="run")
+    run = alps.evaluate(**EXTRACTION, out="run")
     records = list(run.records())
     assert len(records) == 4
     table = run.to_pandas()
@@ -71,9 +65,8 @@ def test_records_are_a_table_for_pandas_and_a_data_set():
 
 def test_it_works_in_a_running_event_loop_as_notebooks_have_one(tmp_path):
     async def cell():
-        small = {**SMALL, "task": "extraction"}
-        first = alps.evaluate(**small, out="one")
-        second = await alps.aevaluate(**{**small, "model": "floor/empty"}, out="two")
+        first = alps.evaluate(**EXTRACTION, out="one")
+        second = await alps.aevaluate(**{**EXTRACTION, "model": "floor/empty"}, out="two")
         calibrated = alps.calibrate(judge="lexical", labels="stress", out="calibrated")
         return first, second, calibrated
 
@@ -87,7 +80,7 @@ def test_it_works_in_a_running_event_loop_as_notebooks_have_one(tmp_path):
 def test_several_runs_at_once_do_not_disturb_each_other():
     async def cell():
         models = ("rules", "oracle", "floor/empty")
-        given = [{**SMALL, "task": "extraction", "model": name, "out": name} for name in models]
+        given = [{**EXTRACTION, "model": name, "out": name} for name in models]
         return await asyncio.gather(*(alps.aevaluate(**settings) for settings in given))
 
     rules, oracle, nothing = asyncio.run(cell())
@@ -135,27 +128,15 @@ def test_a_run_that_is_cancelled_is_ended_and_resumed(monkeypatch):
     assert alps.open_run("run").scores == {}
 
 
-def test_a_notebook_shows_the_scores_as_a_table():
-    run = alps.evaluate(**SMALL, out="run")
-    page = run._repr_html_()
-    f1 = run.scores["task1"]["f1"]
-    assert f"<td>{f1.value:.3f}</td><td>[{f1.low:.3f}, {f1.high:.3f}]</td><td>4</td>" in page
-    assert "judge lexical cannot rate answers by a rubric" in page
-
-
-def test_a_notebook_shows_a_plot_of_the_headline_next_to_its_best_baseline():
-    run = alps.evaluate(**{**SMALL, "task": "extraction", "model": "oracle"}, out="run")
-    page = run._repr_html_()
+def test_a_notebook_shows_a_plot_of_the_headline_and_reprs_are_one_line_with_it():
+    oracle = alps.evaluate(**{**EXTRACTION, "model": "oracle"}, out="oracle")
+    page = oracle._repr_html_()
     (plot,) = re.findall(r"<svg .*?</svg>", page)
     # The score is at the right end of its axis, the baseline at the left one.
     assert re.findall(r'<circle cx="([\d.]+)"', plot) == ["190.0", "490.0"]
     assert "1.000 [" in plot
     assert page.index("<svg") < page.index("<table")
-
-
-def test_reprs_are_one_line_with_the_headline():
-    rules = alps.evaluate(**{**SMALL, "task": "extraction"}, out="rules")
-    oracle = alps.evaluate(**{**SMALL, "task": "extraction", "model": "oracle"}, out="oracle")
+    rules = alps.evaluate(**EXTRACTION, out="rules")
     assert re.fullmatch(r"<Run extraction: rules, F1 \.\d+ \[.*\], n 4, lexical>", repr(rules))
     f1, strict = (rules.scores["extraction"][name] for name in ("f1", "f1_strict"))
     assert repr(f1) == f"<Score {f1.value:.3f} [{f1.low:.3f}, {f1.high:.3f}], n 4>"
@@ -165,7 +146,7 @@ def test_reprs_are_one_line_with_the_headline():
 
 
 def test_a_notebook_shows_comparisons_and_calibrations_as_the_command_prints_them(tmp_path):
-    run = alps.evaluate(**{**SMALL, "task": "extraction"}, out="run")
+    run = alps.evaluate(**EXTRACTION, out="run")
     baseline = alps.evaluate(task="extraction", model="floor/empty", limit=4, out="baseline")
     printed = run_command(tmp_path, "compare", "run", "baseline").stdout
     assert alps.compare(run, baseline)._repr_html_() == f"<pre>{html.escape(printed)}</pre>"
@@ -183,20 +164,15 @@ def test_more_failures_than_allowed_are_a_warning(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.warns(UserWarning, match="predictions failed.*more than max_failures"):
-        run = alps.evaluate(
-            **{**SMALL, "task": "extraction", "model": "python:broken:Broken"}, out="run"
-        )
+        run = alps.evaluate(**{**EXTRACTION, "model": "python:broken:Broken"}, out="run")
     assert run.summary["tracks"]["task1"]["failed_predictions"] == {"invalid": 4}
 
 
 def test_to_import_the_package_imports_nothing_heavy():
-    script = (
-        "import alps, sys; print([m for m in ('litellm', 'scipy', 'pydantic') if m in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    heavy = "m for m in ('litellm', 'scipy', 'pydantic') if m in sys.modules"
+    script = f"import alps, sys; print([{heavy}])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert done.stdout.strip() == b"[]"
 
 
 def test_a_run_shows_its_headline_on_one_line_and_is_asked_by_the_names_people_read(tmp_path):
@@ -220,18 +196,24 @@ def test_a_task_that_has_several_tracks_is_named_alone_where_a_run_has_one(tmp_p
     settings = {"model": "bm25", "limit": 2}
     run = alps.evaluate(task="retrieval@300", out=str(tmp_path / "three"), **settings)
     assert run.scores["retrieval"] == run.scores["retrieval@300"] == run.scores["task3_d300"]
-    same = alps.evaluate(
-        task="retrieval", distractors="300", out=str(tmp_path / "three"), **settings
-    )
+    settings |= {"task": "retrieval", "distractors": "300"}
+    same = alps.evaluate(out=str(tmp_path / "three"), **settings)
     assert same.summary == run.summary, "both words mean the same run"
 
 
-def test_a_misspelt_setting_is_suggested():
-    with pytest.raises(alps.AlpsError, match=r"unknown key 'modle' — did you mean 'model'.$"):
-        alps.evaluate(task="extraction", modle="rules")
-    with pytest.raises(alps.AlpsError, match="model= is missing"):
-        alps.evaluate(task="extraction")
-    with pytest.raises(alps.AlpsError, match="this name means ability=cf, not pa"):
-        alps.evaluate(task="constraints", ability="pa", model="rules")
-    with pytest.raises(alps.AlpsError, match="several tasks of retrieval"):
-        alps.evaluate(task="retrieval@100,retrieval@300", model="rules")
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"modle": "rules"}, r"unknown key 'modle' — did you mean 'model'.$"),
+        ({}, "model= is missing"),
+        (
+            {"task": "constraints", "ability": "pa", "model": "rules"},
+            "this name means ability=cf, not pa",
+        ),
+        ({"task": "retrieval@100,retrieval@300", "model": "rules"}, "several tasks of retrieval"),
+    ],
+    ids=["misspelt", "missing", "another ability", "a task twice"],
+)
+def test_settings_that_are_missing_misspelt_or_at_odds_are_named(settings, said):
+    with pytest.raises(alps.AlpsError, match=said):
+        alps.evaluate(**{"task": "extraction", **settings})

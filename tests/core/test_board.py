@@ -1,8 +1,13 @@
+import math
 import random
+import tracemalloc
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from alps.run.scores import RecordScores, count_failure
+from alps.run.scores import RecordColumn, RecordScores, count_failure
 from alps.schema import FAILURES, UNHEARD
 from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric, MicroRatio, Scored
@@ -14,10 +19,10 @@ MICRO = Metric("f1_micro", "F1 (micro)", MicroRatio({"matched": 2}, {"gold": 1, 
 METRICS = (F1, RECALL, ERROR, MICRO)
 
 
-def record(
-    f1: float, matched: int = 0, gold: int = 0, predicted: int = 0, **scores: float
-) -> Scored:
-    return Scored({"f1": f1, **scores}, {"matched": matched, "gold": gold, "predicted": predicted})
+def record(f1: float, *sums: int, **scores: float) -> Scored:
+    """Return what a record scored; the sums are matched, gold and predicted."""
+    counts = dict(zip(("matched", "gold", "predicted"), sums or (0, 0, 0), strict=True))
+    return Scored({"f1": f1, **scores}, counts)
 
 
 def board(*records: tuple[int, str, Scored]) -> RecordScores:
@@ -27,15 +32,18 @@ def board(*records: tuple[int, str, Scored]) -> RecordScores:
     return filled
 
 
+def apart(*records: Scored) -> RecordScores:
+    """Return the scores of records that each have a session of their own."""
+    return board(*((place, f"s{place}", scored) for place, scored in enumerate(records)))
+
+
 def some_records(count: int = 30) -> list[tuple[int, str, Scored]]:
     draw = random.Random(4)
     rows = []
     for place in range(count):
         indirect = {"recall_indirect": draw.random()} if place % 3 else {}
-        scored = record(
-            draw.random(), draw.randrange(4), draw.randrange(4, 9), draw.randrange(4, 9), **indirect
-        )
-        rows.append((place, f"s{place // 2}", scored))
+        sums = draw.random(), draw.randrange(4), draw.randrange(4, 9), draw.randrange(4, 9)
+        rows.append((place, f"s{place // 2}", record(*sums, **indirect)))
     return rows
 
 
@@ -55,37 +63,29 @@ def test_the_order_in_which_records_are_finished_does_not_change_a_figure(metric
     assert board(*shuffled).estimate(metric) == board(*rows).estimate(metric)
 
 
-def test_a_mean_is_taken_over_the_records():
-    estimate = board((0, "a", record(0.2)), (1, "b", record(0.6)), (2, "c", record(1.0))).estimate(
-        F1
-    )
-    assert estimate.value == pytest.approx(0.6)
-    assert estimate.n == 3
-    assert estimate.low is not None
-
-
-def test_a_figure_that_is_not_defined_for_a_record_leaves_it_out():
-    filled = board(
-        (0, "a", record(1.0)),
-        (1, "b", record(1.0, recall_indirect=0.5)),
-        (2, "c", record(1.0)),
-        (3, "d", record(1.0, recall_indirect=0.0)),
-    )
-    estimate = filled.estimate(RECALL)
-    assert (estimate.value, estimate.n) == (0.25, 2)
-    assert filled.estimate(F1).n == 4
-
-
-def test_a_figure_that_no_record_defines_has_no_value():
-    assert board((0, "a", record(1.0)), (1, "b", record(0.0))).estimate(RECALL) == Estimate(
-        None, None, None, 0
-    )
-
-
-def test_a_micro_figure_is_the_ratio_of_sums():
-    filled = board((0, "a", record(1.0, 1, 1, 1)), (1, "b", record(0.0, 0, 9, 3)))
-    assert filled.estimate(MICRO).value == pytest.approx(2 * 1 / (10 + 4))
-    assert filled.estimate(F1).value == pytest.approx(0.5)
+@pytest.mark.parametrize(
+    ("metric", "records", "value", "n"),
+    [
+        pytest.param(F1, (record(0.2), record(0.6), record(1.0)), 0.6, 3, id="a mean"),
+        pytest.param(
+            RECALL,
+            (record(1.0), record(1.0, recall_indirect=0.5), record(1.0, recall_indirect=0.0)),
+            0.25,
+            2,
+            id="not defined for a record",
+        ),
+        pytest.param(RECALL, (record(1.0), record(0.0)), None, 0, id="not defined for any"),
+        pytest.param(
+            MICRO, (record(1.0, 1, 1, 1), record(0.0, 0, 9, 3)), 2 / 14, 2, id="a ratio of sums"
+        ),
+    ],
+)
+def test_a_figure_is_taken_over_the_records_that_define_it(metric, records, value, n):
+    filled = apart(*records)
+    estimate = filled.estimate(metric)
+    assert (estimate.value, estimate.n) == (value if value is None else pytest.approx(value), n)
+    assert (estimate.low is None) == (value is None)
+    assert filled.estimate(F1).n == len(records)
 
 
 def test_repeats_of_a_record_count_each_and_their_order_does_not_matter():
@@ -112,28 +112,27 @@ def test_each_repeat_has_its_own_mean():
 
 
 def test_counts_are_summed():
-    filled = board((0, "a", record(1.0, 2, 3, 4)), (1, "b", record(1.0, 1, 1, 1)))
+    filled = apart(record(1.0, 2, 3, 4), record(1.0, 1, 1, 1))
     assert (filled.total("matched"), filled.total("gold"), filled.total("unheard_of")) == (3, 4, 0)
 
 
-def test_bounds_are_what_the_worst_and_the_best_of_the_unscored_would_make_of_it():
-    filled = board((0, "a", record(0.5)), (1, "b", record(1.0)), (2, "c", record(0.0)))
+@pytest.mark.parametrize(
+    ("metric", "records", "bounds"),
+    [
+        pytest.param(
+            F1, (record(0.5), record(1.0), record(0.0)), (1.5 / 4, 2.5 / 4), id="higher is better"
+        ),
+        pytest.param(ERROR, (record(0.5, confidence_error=0.2),), (0.6, 0.1), id="lower is better"),
+        pytest.param(MICRO, (record(0.5, 1, 1, 1),), None, id="a ratio of sums has none"),
+    ],
+)
+def test_bounds_are_what_the_worst_and_the_best_of_the_unscored_would_make_of_it(
+    metric, records, bounds
+):
+    filled = apart(*records)
     filled.add_unscored()
-    low, high = filled.bounds(F1, filled.estimate(F1))
-    assert low == pytest.approx(1.5 / 4)
-    assert high == pytest.approx(2.5 / 4)
-
-
-def test_the_worst_error_is_the_highest_and_the_best_the_lowest():
-    filled = board((0, "a", record(0.5, confidence_error=0.2)))
-    filled.add_unscored()
-    assert filled.bounds(ERROR, filled.estimate(ERROR)) == (pytest.approx(0.6), pytest.approx(0.1))
-
-
-def test_ratios_of_sums_have_no_worst_record_and_no_bounds():
-    filled = board((0, "a", record(0.5, 1, 1, 1)))
-    filled.add_unscored()
-    assert filled.bounds(MICRO, filled.estimate(MICRO)) is None
+    found = filled.bounds(metric, filled.estimate(metric))
+    assert found == (bounds if bounds is None else pytest.approx(bounds))
 
 
 def test_a_difference_is_taken_record_by_record_over_those_that_both_have():
@@ -149,10 +148,8 @@ def test_a_difference_is_taken_record_by_record_over_those_that_both_have():
 def test_a_paired_difference_is_surer_than_two_intervals():
     draw = random.Random(3)
     hard = [draw.random() * 0.8 for _ in range(60)]
-    mine = board(
-        *((n, f"s{n}", record(value + 0.1 + draw.random() / 50)) for n, value in enumerate(hard))
-    )
-    theirs = board(*((n, f"s{n}", record(value)) for n, value in enumerate(hard)))
+    mine = apart(*(record(value + 0.1 + draw.random() / 50) for value in hard))
+    theirs = apart(*map(record, hard))
     difference = mine.difference(theirs, F1)
     assert difference.low > 0
     assert mine.estimate(F1).low < theirs.estimate(F1).high
@@ -165,15 +162,43 @@ def test_a_difference_does_not_depend_on_the_order_in_which_records_are_finished
     assert board(*reversed(rows)).difference(board(*others[5:], *others[:5]), F1) == one
 
 
-@pytest.mark.parametrize("outcome", UNHEARD)
-def test_a_system_that_was_not_heard_is_unscored(outcome):
+@pytest.mark.parametrize("outcome", [*UNHEARD, *FAILURES])
+def test_a_system_is_unscored_where_it_was_not_heard_and_not_where_it_failed(outcome):
     filled = board()
     count_failure(filled, outcome)
-    assert (filled.unscored, filled.failed_predictions[outcome]) == (1, 1)
+    unscored = int(outcome in UNHEARD)
+    assert (filled.unscored, filled.failed_predictions[outcome]) == (unscored, 1)
 
 
-@pytest.mark.parametrize("outcome", FAILURES)
-def test_a_system_that_was_heard_and_failed_is_counted_but_not_unscored(outcome):
-    filled = board()
-    count_failure(filled, outcome)
-    assert (filled.unscored, filled.failed_predictions[outcome]) == (0, 1)
+REPRODUCIBLY = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+GAPS = st.integers(min_value=0, max_value=3)
+SMALL = st.integers(min_value=0, max_value=254).map(float)
+ANY = st.one_of(
+    SMALL, st.sampled_from([255.0, 256.0, -1.0, 0.5, math.nan, math.inf]), st.floats(width=64)
+)
+
+
+@REPRODUCIBLY
+@given(st.lists(st.tuples(GAPS, SMALL)), st.lists(st.tuples(GAPS, ANY)))
+def test_a_column_gives_back_what_was_put_into_it_and_nothing_between(small, others):
+    column, expected = RecordColumn(), []
+    for gap, number in [*small, *others]:
+        expected += [math.nan] * gap
+        column.put(len(expected), number)
+        expected.append(number)
+    assert len(column) == len(expected)
+    assert np.array_equal(column.numbers(), np.array(expected, dtype=np.float64), equal_nan=True)
+
+
+@pytest.mark.parametrize(("number", "most"), [(254.0, 1.3), (0.5, 9.3)])
+def test_whole_numbers_take_a_byte_each_and_others_eight(number, most):
+    count = 50_000
+    tracemalloc.start()
+    try:
+        column = RecordColumn()
+        for place in range(count):
+            column.put(place, number)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most / 2 < taken / count < most

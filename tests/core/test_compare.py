@@ -1,8 +1,10 @@
+"""Comparing runs: records are paired, sessions resampled together, and many tests corrected."""
+
 import io
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +14,17 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from alps.data.release import write_track
-from alps.errors import RunFolderError, UsageError
-from alps.run.folder import write_json
+from alps.errors import UsageError
 from alps.show.compare import Comparison, Contrast, compare_runs
 from alps.show.compare_table import print_comparison
 from alps.stats.paired import holm
 from tests.conftest import ROOT
 from tests.core.test_cli import HEAVY, modules_after
-from tests.endtoend import rows
+from tests.endtoend import edit_json, rows, write_rows
 from tests.tracks import alps_here
 from tests.visitors import memory_items
 
+pytestmark = pytest.mark.usefixtures("runs")
 RECORDS, SESSIONS = 24, 6
 METRICS = ("f1", "precision", "recall")
 RUNS = {
@@ -59,46 +61,27 @@ def runs(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def record(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    ids = {
-        "benchmark_id": record_id(number),
-        "session_id": f"s{number % SESSIONS}",
-        "task": "task1",
-    }
+    session = f"s{number % SESSIONS}"
+    ids = {"benchmark_id": f"r{number:02}", "session_id": session, "task": "task1"}
     said = [
         {"role": "user", "text": f"I keep {number + 2} bees."},
         {"role": "assistant", "text": "How nice."},
     ]
-    return {**ids, "input": {"dialogue": said}}, {
-        **ids,
-        "gold": {"memory_items": memory_items(f"Keeps {number} bees")},
-    }
-
-
-def record_id(number: int) -> str:
-    return f"r{number:02}"
+    gold = {"memory_items": memory_items(f"Keeps {number} bees")}
+    return {**ids, "input": {"dialogue": said}}, {**ids, "gold": gold}
 
 
 def set_scores(run: Path, values: Mapping[str, Sequence[float | None]]) -> None:
     """Give the first records of a run these scores by metric, and no others; those without any are
     unscored.
     """
+    path = run / "scores.jsonl"
     kept = []
-    for place, row in enumerate(rows(run / "scores.jsonl")):
+    for place, row in enumerate(rows(path)):
         scores = {name: column[place] for name, column in values.items() if place < len(column)}
-        kept.append(
-            {**row, "scores": {name: value for name, value in scores.items() if value is not None}}
-        )
-    write_rows(run / "scores.jsonl", kept)
-
-
-def write_rows(path: Path, kept: Sequence[Mapping[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
-
-
-def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    value = json.loads(path.read_text(encoding="utf-8"))
-    change(value)
-    write_json(path, value)
+        there = {name: value for name, value in scores.items() if value is not None}
+        kept.append({**row, "scores": there})
+    write_rows(path, kept)
 
 
 def compared(*names: str, seed: int = 0) -> Comparison:
@@ -111,13 +94,13 @@ def contrast(comparison: Comparison, metric: str = "f1", *, pair: int = 0) -> Co
 
 
 def with_p(comparison: Comparison) -> list[Contrast]:
-    every = (
+    return [
         found
         for track in comparison.tracks
         for metric in track.metrics
         for found in metric.contrasts
-    )
-    return [found for found in every if found.p is not None]
+        if found.p is not None
+    ]
 
 
 def shown(comparison: Comparison, *, whole: bool = True) -> str:
@@ -131,12 +114,12 @@ def folded(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.usefixtures("runs")
 def test_records_are_paired_by_their_ids_whatever_their_order() -> None:
     mine = [n / 25 for n in range(RECORDS)]
     set_scores(Path("rules"), {"f1": mine})
     set_scores(Path("empty"), {"f1": [value / 2 for value in mine]})
-    write_rows(Path("empty/scores.jsonl"), rows(Path("empty/scores.jsonl"))[::-1])
+    scores = Path("empty/scores.jsonl")
+    write_rows(scores, rows(scores)[::-1])
     found = contrast(compared("rules", "empty"))
     assert [score.value for score in found.scores] == pytest.approx([0.46, 0.23])
     assert found.difference.estimate.value == pytest.approx(0.23)
@@ -144,7 +127,6 @@ def test_records_are_paired_by_their_ids_whatever_their_order() -> None:
     assert found.difference.estimate.n == RECORDS
 
 
-@pytest.mark.usefixtures("runs")
 def test_repeats_are_averaged() -> None:
     set_scores(Path("rules"), {"f1": [1.0] * RECORDS})
     once = rows(Path("rules/scores.jsonl"))
@@ -155,7 +137,6 @@ def test_repeats_are_averaged() -> None:
     assert found.difference.estimate.n == RECORDS
 
 
-@pytest.mark.usefixtures("runs")
 def test_the_records_of_a_session_are_resampled_together() -> None:
     """Where records of a session are alike, they tell less than as many that stand alone."""
     set_scores(Path("rules"), {"f1": [(n % SESSIONS) / 5 for n in range(RECORDS)]})
@@ -175,21 +156,25 @@ def width(found: Contrast) -> float:
     return estimate.high - estimate.low
 
 
-@pytest.mark.usefixtures("runs")
 def test_data_that_changed_are_not_believed() -> None:
     write_track(Path("data/dev/task1"), (record(number) for number in range(1, RECORDS)))
     assert compared("rules", "empty").tracks[0].clusters is None
 
 
-@pytest.mark.usefixtures("runs")
 def test_binary_scores_of_records_that_stand_alone_have_an_exact_test_below_the_table() -> None:
-    set_scores(Path("rules"), {"f1": [1.0] * 8 + [0.0] + [1.0] * 15})
-    set_scores(Path("empty"), {"f1": [0.0] * 8 + [1.0] + [1.0] * 15})
-    clustered = contrast(compared("rules", "empty"))
+    thirds, quarters = ([n % k / k for n in range(RECORDS)] for k in (3, 4))
+    set_scores(Path("rules"), {"f1": [1.0] * 8 + [0.0] + [1.0] * 15, "recall": thirds})
+    set_scores(Path("empty"), {"f1": [0.0] * 8 + [1.0] + [1.0] * 15, "recall": quarters})
+    together = compared("rules", "empty")
+    clustered = contrast(together)
     assert (clustered.mcnemar.first_only, clustered.mcnemar.second_only) == (8, 1)
     assert clustered.mcnemar.p == pytest.approx(0.0390625)
     assert not clustered.exact
     assert clustered.p == clustered.difference.estimate.p
+    assert contrast(together, "recall").mcnemar is None, "scores between 0 and 1"
+    said = folded(shown(together))
+    assert "8 records score 1 only in A, 1 only in B." in said
+    assert "McNemar" not in said
     shutil.rmtree("data")
     alone = compared("rules", "empty")
     assert contrast(alone).exact
@@ -197,30 +182,51 @@ def test_binary_scores_of_records_that_stand_alone_have_an_exact_test_below_the_
     assert "8 records score 1 only in A, 1 only in B; exact McNemar p .039." in folded(shown(alone))
 
 
-@pytest.mark.usefixtures("runs")
-def test_scores_between_0_and_1_get_no_mcnemar() -> None:
-    set_scores(Path("rules"), {"f1": [0.5] + [1.0] * (RECORDS - 1)})
-    assert contrast(compared("rules", "oracle")).mcnemar is None
-
-
-@pytest.mark.usefixtures("runs")
-def test_the_headline_is_tested_by_itself_and_diagnostics_are_corrected_together() -> None:
-    columns = {"f1": 3, "precision": 5, "recall": 7}
-    set_scores(
-        Path("rules"), {name: [n % k / k for n in range(RECORDS)] for name, k in columns.items()}
-    )
-    set_scores(
-        Path("empty"),
-        {name: [n % 2 / (k + 1) for n in range(RECORDS)] for name, k in columns.items()},
-    )
-    found = compared("rules", "empty")
-    (headline,), *others = (metric.contrasts for metric in found.tracks[0].metrics)
+def test_pairs_of_a_headline_are_one_family_and_diagnostics_another() -> None:
+    generator = np.random.default_rng(5)
+    for name, lead in (("rules", 0), ("empty", 0.05), ("oracle", 0.5)):
+        columns = {metric: (generator.random(RECORDS) * 0.4 + lead).tolist() for metric in METRICS}
+        set_scores(Path(name), columns)
+    found = compared("rules", "empty", "oracle")
+    contrasts = with_p(found)
+    for family in (contrasts[:3], contrasts[3:]):
+        assert [c.corrected for c in family] == pytest.approx(holm([c.p for c in family]))
+    assert found.family == 9 == found.as_json()["family"]
+    assert found.diagnostics == 6 == found.as_json()["diagnostics"]
+    assert "Holm's method treats the 6 tests of other metrics as one family" in folded(shown(found))
+    for metric in found.tracks[0].metrics:
+        letters = {one.name: set(one.letters) for one in metric.ranked}
+        for one in (found for found in metric.contrasts if found.p is not None):
+            assert bool(letters[one.first] & letters[one.second]) == (one.corrected > 0.05)
+    assert len({c.corrected <= 0.05 for c in contrasts}) == 2
+    two = compared("rules", "empty")
+    headline, *others = with_p(two)
     assert headline.corrected == headline.p
-    tested = [c for contrasts in others for c in contrasts if c.p is not None]
-    assert [c.corrected for c in tested] == pytest.approx(holm([c.p for c in tested]))
-    assert len(tested) == found.diagnostics == 2
-    assert found.tests("A", "B") == len(columns)
-    assert "Holm's method treats the 2 tests of other metrics as one family" in folded(shown(found))
+    assert [c.corrected for c in others] == pytest.approx(holm([c.p for c in others]))
+    assert (two.diagnostics, two.tests("A", "B")) == (len(others), 3) == (2, 3)
+
+
+@pytest.mark.release
+def test_of_tables_of_equal_runs_one_in_twenty_has_a_bold_p_at_most() -> None:
+    """Four runs and three metrics: a headline of six pairs, and twelve tests of diagnostics."""
+    generator = np.random.default_rng(20)
+    bold, raw = [0, 0], 0
+    shutil.copytree("rules", "again")
+    shutil.rmtree("data")  # of few sessions intervals are wide, and hardly any p would be bold
+    for _ in range(100):
+        for name in ("rules", "empty", "oracle", "again"):
+            own = generator.random(RECORDS)
+            columns = {
+                metric: ((own + generator.random(RECORDS)) / 2).tolist() for metric in METRICS
+            }
+            set_scores(Path(name), columns)
+        contrasts = with_p(compared("rules", "empty", "oracle", "again"))
+        assert len(contrasts) == 18
+        for family, part in enumerate((contrasts[:6], contrasts[6:])):
+            bold[family] += any(found.corrected <= 0.05 for found in part)
+        raw += any(found.p <= 0.05 for found in contrasts)
+    assert raw > 20, (raw, bold)
+    assert max(bold) <= 5
 
 
 def sessions_alike(generator: np.random.Generator) -> list[float]:
@@ -233,7 +239,6 @@ def binary(generator: np.random.Generator) -> list[float]:
 
 
 @pytest.mark.parametrize(("drawn", "alone"), [(sessions_alike, False), (binary, True)])
-@pytest.mark.usefixtures("runs")
 def test_every_row_has_a_p_below_05_where_its_interval_leaves_out_0(drawn, alone) -> None:
     generator = np.random.default_rng(8)
     if alone:
@@ -257,7 +262,6 @@ def test_every_row_has_a_p_below_05_where_its_interval_leaves_out_0(drawn, alone
     assert both == {True, False}
 
 
-@pytest.mark.usefixtures("runs")
 def test_equal_runs_differ_by_nothing_and_nothing_is_promised() -> None:
     shutil.copytree("rules", "rules-again")
     found = contrast(compared("rules", "rules-again"))
@@ -265,7 +269,6 @@ def test_equal_runs_differ_by_nothing_and_nothing_is_promised() -> None:
     assert found.difference.detectable is None
 
 
-@pytest.mark.usefixtures("runs")
 def test_records_that_only_one_run_scored_are_counted() -> None:
     set_scores(Path("rules"), {"f1": [None, None, *[0.5] * (RECORDS - 2)]})
     found = compared("rules", "short")
@@ -279,14 +282,12 @@ def test_records_that_only_one_run_scored_are_counted() -> None:
         assert f"Left out: {left_out}." in said
 
 
-@pytest.mark.usefixtures("runs")
 def test_a_metric_is_compared_on_the_records_that_have_it_on_both_sides() -> None:
     set_scores(Path("rules"), {"f1": [0.5] * RECORDS, "precision": [None] * 4 + [0.5] * 20})
     set_scores(Path("oracle"), {"f1": [1.0] * RECORDS, "precision": [1.0] * 22 + [None] * 2})
     assert contrast(compared("rules", "oracle"), "precision").difference.estimate.n == 18
 
 
-@pytest.mark.usefixtures("runs")
 def test_of_three_runs_those_not_told_apart_share_a_letter() -> None:
     """With six sessions of one mind each, only a large and steady difference is found."""
     set_scores(Path("rules"), {"f1": [n % 2 * 0.1 for n in range(RECORDS)]})
@@ -298,15 +299,11 @@ def test_of_three_runs_those_not_told_apart_share_a_letter() -> None:
     assert ranked[0].name == "C"
     assert letters["A"] & letters["B"]
     assert not letters["C"] & (letters["A"] | letters["B"])
-    assert [(c.first, c.second) for c in found.tracks[0].lead.contrasts] == [
-        ("A", "B"),
-        ("A", "C"),
-        ("B", "C"),
-    ]
+    pairs = [c.first + c.second for c in found.tracks[0].lead.contrasts]
+    assert pairs == ["AB", "AC", "BC"]
     assert "every pair" in shown(found)
 
 
-@pytest.mark.usefixtures("runs")
 def test_where_lower_is_better_the_lowest_comes_first() -> None:
     for name, error in (("rules", 0.3), ("empty", 0.1), ("oracle", 0.2)):
         set_scores(Path(name), {"confidence_error": [error + n * 0.001 for n in range(RECORDS)]})
@@ -317,7 +314,6 @@ def test_where_lower_is_better_the_lowest_comes_first() -> None:
     assert ranked[0].estimate.low < 0.1115 < ranked[0].estimate.high
 
 
-@pytest.mark.usefixtures("runs")
 def test_many_runs_still_fit_the_terminal() -> None:
     names = ["rules", "oracle", "empty"]
     for number in range(4):
@@ -330,15 +326,12 @@ def test_many_runs_still_fit_the_terminal() -> None:
         assert all(f"{letter} " in text for letter in "ABCDEFG")
 
 
-@pytest.mark.usefixtures("runs")
 def test_tracks_that_not_all_have_are_named() -> None:
     found = compared("samples", "retrieval")
     assert [track.track for track in found.tracks] == ["task3_d100"]
     assert "Left out of A (not in all runs): task1" in found.notes[0]
-    assert re.search(
-        r"Left out of A \(not in all runs\): (extraction|\d tasks)",
-        folded(shown(found, whole=False)),
-    )
+    short = folded(shown(found, whole=False))
+    assert re.search(r"Left out of A \(not in all runs\): (extraction|\d tasks)", short)
     assert "(not measured in A): recall@5" in folded(shown(found))
     assert contrast(found, "recall_at_1").scores[0].value == 1.0
 
@@ -348,11 +341,10 @@ def other_judge(run: str) -> None:
         for found in summary["tracks"].values():
             found["judge_fingerprint"] = "0123456789ab"
 
-    edit(Path(run, "summary.json"), change)
-    edit(Path(run, "manifest.json"), lambda manifest: manifest["judge"].update(threshold=0.7))
+    edit_json(Path(run, "summary.json"), change)
+    edit_json(Path(run, "manifest.json"), lambda manifest: manifest["judge"].update(threshold=0.7))
 
 
-@pytest.mark.usefixtures("runs")
 def test_recall_of_retrieval_needs_no_judge() -> None:
     other_judge("retrieval")
     assert contrast(compared("samples", "retrieval"), "recall_at_1").difference.estimate.n == 5
@@ -361,25 +353,23 @@ def test_recall_of_retrieval_needs_no_judge() -> None:
 def pretend_rated(run: str) -> None:
     """Write marks into a run whose judge rates nothing, as one that rates would have."""
     score = {"value": 0.0, "low": 0.0, "high": 0.0, "n": 3}
-    edit(
+    edit_json(
         Path(run, "summary.json"),
         lambda found: found["tracks"]["task4_ability1"].update(scores={"pa": score}),
     )
     path = Path(run, "scores.jsonl")
-    path.write_text(
-        "".join(json.dumps({**row, "scores": {"pa": 0.0}}) + "\n" for row in rows(path))
-    )
+    write_rows(path, [{**row, "scores": {"pa": 0.0}} for row in rows(path)])
 
 
-@pytest.mark.usefixtures("runs")
+def other_setting(run: str, **settings: str) -> None:
+    edit_json(Path(run, "manifest.json"), lambda manifest: manifest["settings"].update(settings))
+
+
 def test_conditions_that_differ_are_said() -> None:
     pretend_rated("aware")
     shutil.copytree("aware", "told")
     assert "Different conditions" not in shown(compared("aware", "told"))
-    edit(
-        Path("told/manifest.json"),
-        lambda manifest: manifest["settings"].update(condition="gold_memory"),
-    )
+    other_setting("told", condition="gold_memory")
     for whole in (True, False):
         said = folded(shown(compared("aware", "told"), whole=whole))
         assert "Different conditions: A default settings, B memory=oracle" in said
@@ -390,17 +380,18 @@ def remove_summary(run: str) -> None:
 
 
 def other_data(run: str) -> None:
-    edit(
+    edit_json(
         Path(run, "manifest.json"),
         lambda manifest: manifest["data"]["tracks"]["task1"].update(sha256="f" * 64),
     )
 
 
+def no_track(run: str) -> None:
+    edit_json(Path(run, "summary.json"), lambda summary: summary["tracks"].update(task1=None))
+
+
 def other_scoring(run: str) -> None:
-    edit(
-        Path(run, "manifest.json"),
-        lambda manifest: manifest["settings"].update(scoring="authors-v1"),
-    )
+    other_setting(run, scoring="authors-v1")
 
 
 def unscored(run: str) -> None:
@@ -408,7 +399,7 @@ def unscored(run: str) -> None:
 
 
 def nothing(run: str) -> None:
-    pass
+    """Leave it as it is."""
 
 
 @pytest.mark.parametrize(
@@ -418,6 +409,7 @@ def nothing(run: str) -> None:
         (("rules", "./rules"), nothing, ("named twice",)),
         (("rules", "orcale"), nothing, ("orcale", "no such run")),
         (("rules", "oracle"), remove_summary, ("oracle", "not finished")),
+        (("rules", "oracle"), no_track, ("oracle", "not a run of this alps")),
         (
             ("rules", "oracle"),
             other_judge,
@@ -432,18 +424,10 @@ def nothing(run: str) -> None:
         (("rules", "oracle", "seed=-1"), nothing, ("seed=-1",)),
     ],
 )
-@pytest.mark.usefixtures("runs")
 def test_what_can_not_be_compared_is_refused_on_one_line_that_names_it(names, damage, said) -> None:
     damage("oracle")
     line = alps_here("compare", *names).one_line
     assert all(part in line for part in said), line
-
-
-@pytest.mark.usefixtures("runs")
-def test_a_summary_of_something_else_is_no_traceback() -> None:
-    edit(Path("oracle/summary.json"), lambda summary: summary["tracks"].update(task1=None))
-    with pytest.raises(RunFolderError, match="not a run of this alps"):
-        compared("rules", "oracle")
 
 
 def test_fewer_than_two_runs_are_refused() -> None:
@@ -451,23 +435,16 @@ def test_fewer_than_two_runs_are_refused() -> None:
         compare_runs([])
 
 
-@pytest.mark.usefixtures("runs")
 def test_the_command_writes_the_comparison_as_json() -> None:
     ran = alps_here("compare", "rules", "oracle", "empty", "seed=3", "format=json")
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     assert found == compared("rules", "oracle", "empty", seed=3).as_json()
-    assert found["tracks"]["task1"]["counts"]["A"] == {
-        "asked": RECORDS,
-        "scored": RECORDS,
-        "left_out": 0,
-    }
-    assert {
-        len(metric["differences"]) for metric in found["tracks"]["task1"]["metrics"].values()
-    } == {3}
+    track = found["tracks"]["task1"]
+    assert track["counts"]["A"] == {"asked": RECORDS, "scored": RECORDS, "left_out": 0}
+    assert {len(metric["differences"]) for metric in track["metrics"].values()} == {3}
 
 
-@pytest.mark.usefixtures("runs")
 def test_nothing_is_drawn_whatever_the_seed() -> None:
     set_scores(Path("rules"), {"f1": [n % 7 / 7 for n in range(RECORDS)]})
     set_scores(Path("empty"), {"f1": [n % 5 / 5 for n in range(RECORDS)]})
@@ -493,9 +470,8 @@ def test_a_p_is_bold_only_under_a_judge_that_passed_its_calibration(
         (runs / "known" / "own.json").write_text(json.dumps(calibration), "utf-8")
         monkeypatch.setenv("ALPS_CALIBRATIONS", str(runs / "known"))
     for model in ("rules", "oracle"):
-        ran = alps_here(
-            "run", "task=extraction", f"model={model}", "data=samples", f"out=by-{model}"
-        )
+        words = ("task=extraction", f"model={model}", "data=samples", f"out=by-{model}")
+        ran = alps_here("run", *words)
         assert ran.code == 0, ran.err
     comparison = compare_runs([runs / "by-rules", runs / "by-oracle"])
     assert comparison.tracks[0].metrics[0].contrasts[0].corrected <= 0.05
@@ -504,7 +480,7 @@ def test_a_p_is_bold_only_under_a_judge_that_passed_its_calibration(
     lines = out.getvalue().splitlines()
     (row,) = [line for line in lines if re.match(r"(\x1b\[1m|\s)*F1 ", line)][:1]
     assert ("\x1b[1m" in row) is bold
-    text = " ".join(out.getvalue().split())
+    text = folded(out.getvalue())
     assert ("p <.001, but the judge is not calibrated" in text) is not bold
     assert ("significant (p <.001)" in text) is bold
     assert "Judge lexical: for debugging; style alone can change its scores" in text

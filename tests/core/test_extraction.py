@@ -17,6 +17,10 @@ from alps.schema import (
 from alps.tasks import TASKS, Scored, load_task
 from alps.tasks.extraction import WrittenMemory, label_similarity, precision_recall_f1
 from tests.builders import TRACK, extraction_sample, heard, memories, memory
+from tests.endtoend import extraction, rows, run, task1
+from tests.loopback import Answer, serve
+from tests.tracks import payload_of
+from tests.visitors import good, is_judging, memory_items, values_of, visitor, write_visitors
 
 TASK = load_task("extraction")
 
@@ -35,9 +39,8 @@ class Names(EmbeddedJudge):
     async def answer(self, question: Any, *, about: str) -> Any:
         rows = {item.id: place for place, item in enumerate(question.gold)}
         columns = {item.id: place for place, item in enumerate(question.predicted)}
-        return Judgement(
-            "ok", tuple(Pair(rows[g], columns[p], r, "named") for g, p, r in self.pairs)
-        )  # type: ignore[arg-type]
+        pairs = tuple(Pair(rows[g], columns[p], r, "named") for g, p, r in self.pairs)  # type: ignore[arg-type]
+        return Judgement("ok", pairs)
 
 
 def score(sample: ExtractionSample, prediction: Prediction, judge: Any = None) -> Scored:
@@ -52,144 +55,132 @@ def failed(outcome: str = "unparsable") -> Prediction:
     return Prediction(benchmark_id="b1", track=TRACK, outcome=outcome, raw="?")  # type: ignore[arg-type]
 
 
+CAT, PORTO = memory("Owns a cat"), memory("Lives in Porto")
+NOTHING = {"f1": 0, "precision": 0, "recall": 0}
+EVERYTHING = {"f1": 1, "precision": 1, "recall": 1}
+ABSENT = "not scored"
+
+
 @pytest.mark.parametrize(
-    ("matched", "gold", "predicted", "scores"),
+    ("counts", "scores"),
     [
-        pytest.param(
-            0, 0, 0, {"f1": 1, "precision": 1, "recall": 1}, id="nothing to find and nothing found"
-        ),
-        pytest.param(0, 3, 0, {"f1": 0, "precision": 0, "recall": 0}, id="nothing found"),
-        pytest.param(0, 0, 3, {"f1": 0, "precision": 0}, id="nothing to find"),
-        pytest.param(0, 2, 2, {"f1": 0, "precision": 0, "recall": 0}, id="nothing right"),
-        pytest.param(3, 3, 3, {"f1": 1, "precision": 1, "recall": 1}, id="everything right"),
-        pytest.param(1, 2, 4, {"f1": 1 / 3, "precision": 1 / 4, "recall": 1 / 2}, id="one right"),
-        pytest.param(2, 5, 2, {"f1": 4 / 7, "precision": 1, "recall": 2 / 5}, id="too few"),
+        pytest.param((0, 0, 0), EVERYTHING, id="nothing to find and nothing found"),
+        pytest.param((0, 3, 0), NOTHING, id="nothing found"),
+        pytest.param((0, 0, 3), {"f1": 0, "precision": 0}, id="nothing to find"),
+        pytest.param((0, 2, 2), NOTHING, id="nothing right"),
+        pytest.param((3, 3, 3), EVERYTHING, id="everything right"),
+        pytest.param((1, 2, 4), {"f1": 1 / 3, "precision": 1 / 4, "recall": 1 / 2}, id="one right"),
+        pytest.param((2, 5, 2), {"f1": 4 / 7, "precision": 1, "recall": 2 / 5}, id="too few"),
+        pytest.param((0, 0, 0, True), NOTHING, id="failed, and nothing to find"),
+        pytest.param((0, 3, 0, True), NOTHING, id="failed"),
     ],
 )
-def test_precision_recall_and_f1(matched, gold, predicted, scores):
-    assert precision_recall_f1(matched, gold=gold, predicted=predicted) == pytest.approx(scores)
+def test_precision_recall_and_f1(counts, scores):
+    matched, gold, predicted, *failed = counts
+    found = precision_recall_f1(matched, gold=gold, predicted=predicted, failed=any(failed))
+    assert found == pytest.approx(scores)
 
 
-@pytest.mark.parametrize("gold", [0, 3])
-def test_a_failed_prediction_has_the_minimum_whatever_there_was_to_find(gold):
-    assert precision_recall_f1(0, gold=gold, predicted=0, failed=True) == {
-        "f1": 0,
-        "precision": 0,
-        "recall": 0,
-    }
-
-
-def test_a_perfect_answer_scores_one_everywhere():
-    gold = (
-        memory("Owns a cat"),
-        memory("Lives in Porto", memory_id="m2", type="indirect", confidence=0.65),
-    )
-    scored = score(extraction_sample(gold), heard(*gold))
-    for name in (
-        "f1",
-        "precision",
-        "recall",
-        "recall_direct",
-        "recall_indirect",
-        "label_similarity",
-        "type_accuracy",
-    ):
-        assert scored.scores[name] == 1.0
-    assert scored.scores["confidence_error"] == 0.0
-
-
-def test_recall_of_direct_and_of_indirect_memories_stand_apart():
-    gold = [
-        memory("Owns a cat"),
-        memory("Lives in Porto"),
-        memory("Works at night", type="indirect"),
-    ]
-    scored = score(extraction_sample(gold), heard(memory("Owns a cat"), memory("Works at night")))
-    assert (scored.scores["recall_direct"], scored.scores["recall_indirect"]) == (0.5, 1.0)
-
-
-def test_recall_of_a_kind_that_gold_does_not_have_is_not_defined():
-    scored = score(
-        extraction_sample([memory("Owns a cat")]), heard(memory("Owns a cat", type="indirect"))
-    )
-    assert "recall_indirect" not in scored.scores
-    assert scored.scores["recall_direct"] == 1.0
-
-
-def test_nothing_where_there_is_nothing_to_find_is_one_and_counted_apart():
-    scored = score(extraction_sample([]), heard())
-    assert scored.scores["f1"] == 1.0
-    assert scored.counts["empty_vs_empty"] == 1
+FIELDS = [
+    memory("Owns a cat", type="indirect", confidence=0.75, label="Preferences/Music"),
+    memory("Lives in Porto", confidence=None),
+    memory("Drinks tea", type="indirect", confidence=0.0, label="Plans/Schedule"),
+]
+PARTS = dict.fromkeys((*EVERYTHING, "recall_direct", "recall_indirect"), 1)
+OF_FIELDS = ("label_similarity", "type_accuracy", "confidence_error")
 
 
 @pytest.mark.parametrize(
-    ("gold", "predicted"),
-    [(["Owns a cat"], []), ([], ["Owns a cat"]), (["Owns a cat"], ["Owns a cat"])],
+    ("gold", "predicted", "scores"),
+    [
+        pytest.param(
+            [CAT, memory("Lives in Porto", memory_id="m2", type="indirect", confidence=0.65)],
+            [CAT, memory("Lives in Porto", memory_id="m2", type="indirect", confidence=0.65)],
+            {**PARTS, "label_similarity": 1, "type_accuracy": 1, "confidence_error": 0},
+            id="a perfect answer",
+        ),
+        pytest.param(
+            [CAT, PORTO, memory("Works at night", type="indirect")],
+            [CAT, memory("Works at night")],
+            {"recall_direct": 0.5, "recall_indirect": 1},
+            id="recall of direct and of indirect memories",
+        ),
+        pytest.param(
+            [CAT],
+            [memory("Owns a cat", type="indirect")],
+            {"recall_direct": 1, "recall_indirect": ABSENT},
+            id="a kind that gold does not have",
+        ),
+        pytest.param(
+            [CAT, memory("Lives in Porto", confidence=0.65), memory("Plays chess")],
+            FIELDS,
+            {"label_similarity": 0.75, "type_accuracy": 0.5, "confidence_error": 0.2},
+            id="fields of matches and of nothing else",
+        ),
+        pytest.param(
+            [CAT], [memory("Drinks tea")], dict.fromkeys(OF_FIELDS, ABSENT), id="no match"
+        ),
+        pytest.param(
+            [memory("Owns a cat", type=None)], [CAT], {"type_accuracy": ABSENT}, id="no gold type"
+        ),
+        pytest.param(
+            [CAT], [memory("Owns a cat", type=None)], {"type_accuracy": 0}, id="no predicted type"
+        ),
+        pytest.param(
+            [CAT], [CAT], {"f1": 1, "f1_strict": ABSENT}, id="a judge that cannot tell narrower"
+        ),
+    ],
 )
-def test_only_nothing_against_nothing_counts_as_empty_against_empty(gold, predicted):
-    scored = score(extraction_sample(memories(*gold)), heard(*memories(*predicted)))
-    assert scored.counts["empty_vs_empty"] == 0
+def test_the_scores_of_an_answer(gold, predicted, scores):
+    found = score(extraction_sample(gold), heard(*predicted)).scores
+    assert {name: found.get(name, ABSENT) for name in scores} == pytest.approx(scores)
+
+
+@pytest.mark.parametrize(
+    ("gold", "prediction", "f1", "count"),
+    [
+        pytest.param([], heard(), 1, 1, id="nothing against nothing"),
+        pytest.param([CAT], heard(), 0, 0, id="nothing found"),
+        pytest.param([], heard(CAT), 0, 0, id="nothing to find"),
+        pytest.param([CAT], heard(CAT), 1, 0, id="something against something"),
+        pytest.param([], failed(), 0, 0, id="failed, and nothing to find"),
+    ],
+)
+def test_only_nothing_against_nothing_counts_as_empty_against_empty(gold, prediction, f1, count):
+    scored = score(extraction_sample(gold), prediction)
+    assert (scored.scores["f1"], scored.counts["empty_vs_empty"]) == (f1, count)
 
 
 @pytest.mark.parametrize("outcome", ["refused", "truncated", "unparsable", "invalid", "empty"])
 def test_a_failed_prediction_scores_zero_and_its_gold_is_counted(outcome):
-    gold = [memory("Owns a cat"), memory("Lives in Porto", type="indirect")]
+    gold = [CAT, memory("Lives in Porto", type="indirect")]
     scored = score(extraction_sample(gold), failed(outcome))
-    assert {
-        name: scored.scores[name]
-        for name in ("f1", "precision", "recall", "recall_direct", "recall_indirect")
-    } == {
-        "f1": 0,
-        "precision": 0,
-        "recall": 0,
-        "recall_direct": 0,
-        "recall_indirect": 0,
-    }
-    assert (scored.counts["gold"], scored.counts["predicted"], scored.counts["matched"]) == (
-        2,
-        0,
-        0,
-    )
-    assert [missed["value"] for missed in scored.details["missed"]] == [
-        "Owns a cat",
-        "Lives in Porto",
-    ]
-
-
-def test_a_failed_prediction_where_there_is_nothing_to_find_is_no_success():
-    scored = score(extraction_sample([]), failed())
-    assert scored.scores["f1"] == 0.0
-    assert scored.counts["empty_vs_empty"] == 0
+    assert {name: scored.scores[name] for name in PARTS} == dict.fromkeys(PARTS, 0)
+    assert [scored.counts[name] for name in ("gold", "predicted", "matched")] == [2, 0, 0]
+    missed = [one["value"] for one in scored.details["missed"]]
+    assert missed == ["Owns a cat", "Lives in Porto"]
 
 
 def test_rejected_gold_is_matched_like_any_other_and_counted():
-    gold = [memory("Owns a cat [ERROR: not said]"), memory("Lives in Porto")]
-    scored = score(extraction_sample(gold), heard(memory("Owns a cat"), memory("Lives in Porto")))
+    gold = [memory("Owns a cat [ERROR: not said]"), PORTO]
+    scored = score(extraction_sample(gold), heard(CAT, PORTO))
     assert (scored.scores["f1"], scored.counts["rejected_gold"]) == (1.0, 1)
 
 
-def test_the_strict_policy_counts_fewer_matches():
-    sample = extraction_sample(memories("Owns a dog", "Lives in Porto"))
-    judge = Names(("g1", "p1", "narrower"), ("g2", "p2", "same"))
-    scored = score(sample, heard(*memories("Owns a beagle", "Resides in Porto")), judge)
-    assert (scored.scores["f1"], scored.scores["f1_strict"]) == (1.0, 0.5)
-
-
-@pytest.mark.parametrize("relation", ["broader", "conflicting", "related"])
-def test_what_says_less_or_otherwise_scores_nothing(relation):
-    scored = score(
-        extraction_sample(memories("Owns a dog")),
-        heard(memory("Has pets")),
-        Names(("g1", "p1", relation)),
-    )
-    assert (scored.scores["f1"], scored.scores["f1_strict"]) == (0.0, 0.0)
-
-
-def test_the_strict_policy_is_not_scored_by_a_judge_that_cannot_tell():
-    assert (
-        "f1_strict"
-        not in score(extraction_sample(memories("Owns a cat")), heard(memory("Owns a cat"))).scores
-    )
+@pytest.mark.parametrize(
+    ("relation", "scores"),
+    [
+        ("same", (1, 1)),
+        ("narrower", (1, 0)),
+        ("broader", (0, 0)),
+        ("conflicting", (0, 0)),
+        ("related", (0, 0)),
+    ],
+)
+def test_the_strict_policy_counts_fewer_matches_and_what_says_less_is_none(relation, scores):
+    judge = Names(("g1", "p1", relation))
+    found = score(extraction_sample(memories("Owns a dog")), heard(memory("Has pets")), judge)
+    assert (found.scores["f1"], found.scores["f1_strict"]) == scores
 
 
 def test_what_was_matched_missed_and_extra_is_told():
@@ -204,10 +195,11 @@ def test_a_verdict_can_be_stored_and_scored_again():
     sample, prediction = extraction_sample(memories("Owns a dog")), heard(memory("Owns a beagle"))
     judge = Names(("g1", "p1", "narrower"))
     verdict = asyncio.run(TASK.judge(sample, prediction, judge))
-    stored = json.loads(json.dumps(verdict))
-    assert TASK.score(sample, prediction, stored, judge) == TASK.score(
-        sample, prediction, verdict, judge
+    again, once = (
+        TASK.score(sample, prediction, it, judge)
+        for it in (json.loads(json.dumps(verdict)), verdict)
     )
+    assert again == once
     assert verdict["pairs"][0]["relation"] == "narrower"
 
 
@@ -232,62 +224,16 @@ def test_a_verdict_can_be_stored_and_scored_again():
     ],
 )
 def test_labels_are_compared_by_their_shared_prefix(one, other, similarity):
-    assert label_similarity(memory("v", label=one), memory("v", label=other)) == pytest.approx(
-        similarity
-    )
-    assert label_similarity(memory("v", label=other), memory("v", label=one)) == pytest.approx(
-        similarity
-    )
+    labelled = [memory("v", label=label) for label in (one, other)]
+    assert label_similarity(*labelled) == pytest.approx(similarity)
+    assert label_similarity(*reversed(labelled)) == pytest.approx(similarity)
 
 
-def test_unmapped_labels_are_compared_by_their_suggestion():
-    suggested = memory("v", label=UNMAPPED, label_suggestion="Work/Tooling/Editor")
-    assert label_similarity(suggested, memory("v", label="Work/Tooling/Database")) == pytest.approx(
-        2 / 3
-    )
-
-
-def test_the_suggestion_of_a_mapped_label_does_not_count():
-    one = memory("v", label="Preferences/Food", label_suggestion="Work/Tooling")
-    assert label_similarity(one, memory("v", label="Work/Tooling")) == 0.0
-
-
-def test_the_fields_of_matches_are_scored_and_nothing_else():
-    gold = [
-        memory("Owns a cat", confidence=0.95),
-        memory("Lives in Porto", confidence=0.65),
-        memory("Plays chess"),
-    ]
-    predicted = [
-        memory("Owns a cat", type="indirect", confidence=0.75, label="Preferences/Music"),
-        memory("Lives in Porto", confidence=None),
-        memory("Drinks tea", type="indirect", confidence=0.0, label="Plans/Schedule"),
-    ]
-    scores = score(extraction_sample(gold), heard(*predicted)).scores
-    assert scores["label_similarity"] == pytest.approx(0.75)
-    assert scores["type_accuracy"] == pytest.approx(0.5)
-    assert scores["confidence_error"] == pytest.approx(0.2)
-
-
-def test_fields_without_a_match_are_not_scored():
-    scores = score(extraction_sample([memory("Owns a cat")]), heard(memory("Drinks tea"))).scores
-    assert not {"label_similarity", "type_accuracy", "confidence_error"} & scores.keys()
-
-
-def test_a_type_that_gold_does_not_give_is_not_scored():
-    scores = score(
-        extraction_sample([memory("Owns a cat", type=None)]), heard(memory("Owns a cat"))
-    ).scores
-    assert "type_accuracy" not in scores
-
-
-def test_a_missing_predicted_type_is_wrong():
-    assert (
-        score(
-            extraction_sample([memory("Owns a cat")]), heard(memory("Owns a cat", type=None))
-        ).scores["type_accuracy"]
-        == 0
-    )
+def test_the_suggestion_of_an_unmapped_label_counts_and_of_a_mapped_one_does_not():
+    other = memory("v", label="Work/Tooling/Database")
+    for label, similarity in ((UNMAPPED, 2 / 3), ("Preferences/Food", 0)):
+        one = memory("v", label=label, label_suggestion="Work/Tooling/Editor")
+        assert label_similarity(one, other) == pytest.approx(similarity)
 
 
 ROW = {
@@ -310,39 +256,28 @@ GOLD_ROW = {
 }
 
 
+def asked(row, gold=None):
+    return TASK.messages(TASK.read_sample(row, gold))
+
+
 def test_a_system_is_shown_the_dialogue_with_turn_numbers_and_nothing_that_stands_beside_it():
-    sample = TASK.read_sample(ROW, GOLD_ROW)
-    system, user = TASK.messages(sample)
-    assert json.loads(user["content"]) == {
-        "conversation": [
-            {"turn": 0, "role": "user", "text": "I own a cat"},
-            {"turn": 1, "role": "assistant", "text": "Nice!"},
-        ]
-    }
+    system, user = asked(ROW, GOLD_ROW)
+    turns = [{"turn": n, **turn} for n, turn in enumerate(ROW["input"]["dialogue"])]
+    assert json.loads(user["content"]) == {"conversation": turns}
     assert (system["role"], user["role"]) == ("system", "user")
     assert "secret" not in system["content"] + user["content"]
     assert "b7" not in user["content"]
 
 
-def test_a_system_is_told_every_label_and_every_field():
-    system = TASK.messages(TASK.read_sample(ROW, None))[0]["content"]
-    assert [
-        label for label in (*CANONICAL_LABELS, UNMAPPED) if f"- {label}\n" not in f"{system}\n"
-    ] == []
+def test_a_system_is_told_every_label_and_every_field_and_the_same_for_every_dialogue():
+    system = asked(ROW)[0]["content"]
+    labels = [f"- {label}\n" for label in (*CANONICAL_LABELS, UNMAPPED)]
+    assert [label for label in labels if label not in f"{system}\n"] == []
     assert [field for field in WrittenMemory.model_fields if f"`{field}`" not in system] == []
     assert "{labels}" not in system
-
-
-def test_what_is_asked_first_is_the_same_for_every_dialogue():
-    other = {
-        **ROW,
-        "benchmark_id": "b8",
-        "input": {"dialogue": [{"role": "user", "text": "{labels}"}]},
-    }
-    assert (
-        TASK.messages(TASK.read_sample(ROW, None))[0]
-        == TASK.messages(TASK.read_sample(other, None))[0]
-    )
+    dialogue = [{"role": "user", "text": "{labels}"}]
+    other = {**ROW, "benchmark_id": "b8", "input": {"dialogue": dialogue}}
+    assert asked(other)[0]["content"] == system
 
 
 @pytest.mark.parametrize(
@@ -368,16 +303,14 @@ def test_hostile_text_in_a_dialogue_stays_inside_its_string(text):
     assert [turn["turn"] for turn in conversation] == [0, 1, 2, 3]
 
 
-def test_gold_that_is_withheld_is_none_and_cannot_be_scored():
-    sample = TASK.read_sample(ROW, None)
-    assert sample.gold is None
-    assert not TASK.has_gold(sample)
-
-
-def test_gold_that_is_an_empty_list_can_be_scored():
-    sample = TASK.read_sample(ROW, {"gold": {"memory_items": []}})
-    assert sample.gold == ()
-    assert TASK.has_gold(sample)
+@pytest.mark.parametrize(
+    ("row", "gold"),
+    [(None, None), ({"gold": {"memory_items": []}}, ())],
+    ids=["withheld", "an empty list"],
+)
+def test_gold_that_is_withheld_cannot_be_scored_and_an_empty_list_can(row, gold):
+    sample = TASK.read_sample(ROW, row)
+    assert (sample.gold, TASK.has_gold(sample)) == (gold, gold is not None)
 
 
 def test_a_record_without_a_session_is_a_session_of_its_own():
@@ -386,18 +319,15 @@ def test_a_record_without_a_session_is_a_session_of_its_own():
 
 
 def test_an_answer_is_read_tolerantly_with_its_notes():
-    read = TASK.answer.read(
-        {"memories": [{"value": "Owns a cat", "type": "user", "confidence": 0.8}]}
-    )
+    said = {"value": "Owns a cat", "type": "user", "confidence": 0.8}
+    read = TASK.answer.read({"memories": [said]})
     assert [m.value for m in read.value] == ["Owns a cat"]
     assert set(read.notes) == {"the list was under `memories`", "unknown type 'user' read as null"}
 
 
 def test_a_prediction_is_written_in_the_form_of_the_release():
-    written = TASK.to_prediction([memory("Owns a cat")])
-    assert MemoryList.model_validate(json.loads(json.dumps(written))).memory_items == (
-        memory("Owns a cat"),
-    )
+    written = json.loads(json.dumps(TASK.to_prediction([CAT])))
+    assert MemoryList.model_validate(written).memory_items == (CAT,)
 
 
 def test_a_task_that_does_not_exist_names_the_closest():
@@ -407,3 +337,79 @@ def test_a_task_that_does_not_exist_names_the_closest():
 
 def test_every_task_is_found_by_its_name():
     assert [load_task(name).name for name in TASKS] == list(TASKS)
+
+
+COUNT = 6
+SAID = ("supported", "unsupported", "not_about_user")
+
+
+def is_checking(body):
+    return '"kind": "support"' in body["messages"][-1]["content"]
+
+
+def answer(body):
+    if is_checking(body):
+        items = payload_of(body)["items"]
+        number = int(items[0]["value"].split()[1])
+        said = [{"reason": "", "id": item["id"], "support": SAID[number % 3]} for item in items]
+        return Answer("no idea" if number == 5 else json.dumps({"items": said}))
+    if is_judging(body):
+        ids = [{"gold": f"g{n}", "predicted": f"p{n}"} for n in (1, 2)]
+        return Answer(json.dumps({"pairs": [{"reason": "", "relation": "same", **n} for n in ids]}))
+    number = visitor(body)
+    values = (*values_of(number), f"Visitor {number} has a secret")
+    return Answer(json.dumps({"memory_items": memory_items(*values)}))
+
+
+def test_unmatched_predictions_are_checked_against_the_dialogue_and_become_rates(tmp_path):
+    write_visitors(tmp_path / "data", COUNT)
+    with serve(answer) as server:
+        words = extraction(server.url, "out=out", "extras=judge")
+        finished = run(tmp_path, *words, OPENAI_API_KEY="none")
+        asked = [payload_of(body) for body in server.requests if is_checking(body)]
+    assert finished.returncode == 0, finished.stderr
+    assert [[item["id"] for item in one["items"]] for one in asked] == [["p3"]] * len(asked)
+    assert asked[0]["dialogue"][0]["role"] == "user"
+    track = task1(tmp_path / "out")
+    rates = {
+        "f1": 0.8,
+        "hallucination_rate": 2 / 15,
+        "misattribution_rate": 1 / 15,
+        "unannotated_share": 2 / 5,
+        "precision_supported": 12 / 15,
+    }
+    assert {name: track["scores"][name]["value"] for name in rates} == pytest.approx(rates)
+    found = {row["benchmark_id"]: row["extra"] for row in rows(tmp_path / "out" / "scores.jsonl")}
+    secret = {"id": "p3", "value": "Visitor 1 has a secret", "support": "unsupported"}
+    assert found["visitor_01"] == [secret]
+    # A check that failed is said, and costs no score.
+    assert (track["scored"], track["unchecked"]) == (COUNT, 1)
+    shown = " ".join(run(tmp_path, "show", "out").stdout.split())
+    assert "hallucinated share" in shown
+    unchecked = "alps did not check whether the dialogue supports unmatched predictions"
+    assert f"For 1 answer, {unchecked}, because the call to the judge failed." in shown
+
+
+def test_the_embedded_judge_does_not_read_dialogues_and_says_so(alps, tmp_path):
+    assert alps("run", "task=extraction", "model=rules", "extras=judge", "out=out").returncode == 0
+    score = task1(tmp_path / "out")["scores"]["hallucination_rate"]
+    assert (score["value"], score["n"]) == (None, 0)
+    assert "does not read dialogues" in score["unscored"]
+
+
+@pytest.mark.release
+def test_repeats_ask_the_system_and_the_judge_so_often(tmp_path):
+    write_visitors(tmp_path / "data", 2)
+    with serve(good) as server:
+        words = extraction(server.url, "out=out", "repeats=3", "judge_repeats=2")
+        finished = run(tmp_path, *words, OPENAI_API_KEY="none")
+        asked = [is_judging(body) for body in server.requests]
+    assert finished.returncode == 0, finished.stderr
+    track = task1(tmp_path / "out")
+    assert (track["n"], track["repeats"], len(track["by_repeat"]["f1"])) == (6, 3, 3)
+    assert track["scores"]["judge_agreement"]["value"] == 1.0
+    predictions = rows(tmp_path / "out" / "predictions.jsonl")
+    names = [(row["benchmark_id"], row["repeat"]) for row in predictions]
+    assert names == [(f"visitor_0{n}", repeat) for n in range(2) for repeat in range(3)]
+    # The same answers to the judge are one question, whoever gave them.
+    assert (asked.count(False), asked.count(True)) == (2 * 3, 2 * 2)

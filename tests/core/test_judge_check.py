@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from math import comb
 
 import pytest
@@ -21,17 +21,17 @@ from alps.llm.types import JUDGE_CHECK, Request
 from alps.rows import RubricCheck
 from alps.run.judge_check import FILE
 from tests.conftest import ROOT
-from tests.endtoend import rows, summary
+from tests.endtoend import edit_json, rows, summary
 from tests.known_items import known_item, reply
 from tests.loopback import Answer, serve
 from tests.pages import Page
-from tests.submissions import WHO, forge, said
+from tests.submissions import DROPPED, WHO, changed, forge, said
 from tests.tracks import alps_here, payload_of, target_row, write_ability
 
 RECORDS = 3
-REVIEWED = Options(reviewed=True)
 KEYS = {"OPENAI_API_KEY": "none", "ALPS_CACHE": "off"}
 PA = ("task=utilization", "ability=pa", "data=data")
+KNEW = "Items with known answers that judge openai/x got right: "
 ONE_LINE = "judge openai/x got 6 of 12 known items of the rubric pa right, fewer than 10"
 
 
@@ -43,23 +43,20 @@ def _surroundings(monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "200")
 
 
-def verdict(body, *, good):
-    """Return the reply of a judge that takes whatever it is shown for good, or for bad."""
+def praise(body):
+    """Return the reply of a judge that takes whatever it is shown for good."""
     payload = payload_of(body)
     if payload["kind"] == "match":
-        pairs = []
-        if good:
-            shown = zip(payload["gold"], payload["predicted"], strict=False)
-            pairs = [{"gold": one["id"], "predicted": two["id"]} for one, two in shown]
+        shown = zip(payload["gold"], payload["predicted"], strict=False)
+        pairs = [{"gold": one["id"], "predicted": two["id"]} for one, two in shown]
         return json.dumps({"pairs": [{"reason": "", "relation": "same", **pair} for pair in pairs]})
     if payload["kind"] == "support":
-        support = "supported" if good else "unsupported"
-        items = [{"reason": "", "id": one["id"], "support": support} for one in payload["items"]]
-        return json.dumps({"items": items})
+        supported = {"reason": "", "support": "supported"}
+        return json.dumps({"items": [{"id": one["id"], **supported} for one in payload["items"]]})
     if payload["rubric"] == "ei":
-        marks = dict.fromkeys(("resonation", "expression", "reception"), 5 if good else 1)
+        marks = dict.fromkeys(("resonation", "expression", "reception"), 5)
         return json.dumps({"reason": "", **marks})
-    return json.dumps({"reason": "", "verdict": "met" if good else "not_met"})
+    return json.dumps({"reason": "", "verdict": "met"})
 
 
 class Judge:
@@ -77,7 +74,7 @@ class Judge:
         asked = known_item(body)
         if asked is None:
             self.verdicts += 1
-            return Answer(verdict(body, good=True))
+            return Answer(praise(body))
         item, payload = asked
         self.known.append(item.name)
         answer = self.knows(item)
@@ -88,10 +85,14 @@ def right(item):
     return item.good
 
 
-def kites(folder, ability=1):
+def always_met(item):
+    return True
+
+
+def kites(folder):
     """Write questions about a persona, of which the model's answers take no account."""
     samples = [target_row(f"asked_{n}", value=f"Grows {n} herbs") for n in range(RECORDS)]
-    return write_ability(folder / "data", ability, *samples)
+    return write_ability(folder / "data", 1, *samples)
 
 
 @pytest.fixture
@@ -141,10 +142,8 @@ def test_a_dozen_is_drawn_by_the_fingerprint_half_of_it_good_and_every_kind_amon
     items = pool(rubric(name))
     draws = []
     for number in range(20):
-        drawn = drawn_items(rubric(name), f"judge {number}")
-        assert [item.name for item in drawn] == [
-            item.name for item in drawn_items(rubric(name), f"judge {number}")
-        ]
+        drawn, again = (drawn_items(rubric(name), f"judge {number}") for _ in range(2))
+        assert [item.name for item in drawn] == [item.name for item in again]
         assert len({item.name for item in drawn}) == DRAWN
         assert sum(item.good for item in drawn) == DRAWN / 2
         assert {item.kind for item in drawn} == {item.kind for item in items}
@@ -175,7 +174,7 @@ def test_the_documentation_says_how_often_a_judge_is_admitted(accuracy, admitted
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     "knows",
-    [lambda item: True, lambda item: "I would rather not say."],
+    [always_met, lambda item: "I would rather not say."],
     ids=["always met", "no verdict"],
 )
 def test_a_judge_that_cannot_tell_known_items_apart_is_paid_for_no_verdict(run, tmp_path, knows):
@@ -192,18 +191,29 @@ def test_a_judge_that_cannot_tell_known_items_apart_is_paid_for_no_verdict(run, 
     assert "alps score RUN" not in ran.out
 
 
-def test_one_line_says_which_rubric_how_many_and_the_way_on(run, tmp_path):
-    ran = run(Judge(lambda item: True))
-    said_once = " ".join(ran.out.split())
+def test_one_line_says_which_rubric_and_the_way_on_which_asks_a_refused_judge_after_all(
+    run, tmp_path
+):
+    judge = Judge(always_met)
+    ran = run(judge)
+    assert ran.code == 1
     way = "(to show them with a mark, set judge_check=no)"
-    assert f"no score, {ONE_LINE}, so alps withholds its scores {way}" in said_once
+    assert f"no score, {ONE_LINE}, so alps withholds its scores {way}" in " ".join(ran.out.split())
     assert "judged by openai/x (known items 6/12)" in ran.out
+    assert "People can check" not in ran.out
     shown = alps_here("show", "out").out
     means = f"No score (–): {ONE_LINE}, so alps withholds its scores"
     assert means in " ".join(shown.split())
-    assert (
-        "Items with known answers that judge openai/x got right: pa 6/12 (not admitted)." in shown
-    )
+    assert f"{KNEW}pa 6/12 (not admitted)." in shown
+    again = run(judge, "judge_check=no")
+    assert again.code == 0
+    assert summary(tmp_path / "out")["tracks"]["task4_ability1"]["scores"]["pa"]["value"] == 1
+    assert len(judge.known) == DRAWN
+    # What is known of a judge is said, though it was set aside.
+    assert summary(tmp_path / "out")["judge_check"] == {}
+    for text in (again.out, alps_here("show", "out").out):
+        assert "judged by openai/x (known items 6/12, not admitted)" in text
+        assert "not checked" not in text
 
 
 @pytest.mark.release
@@ -227,6 +237,7 @@ def test_a_judge_that_tells_them_apart_judges_and_its_share_is_next_to_its_score
     judge = Judge(right)
     ran = run(judge)
     assert ran.code == 0
+    assert "People can check" in ran.out
     assert len(judge.known) == DRAWN
     assert judge.verdicts == RECORDS + 3  # of trivial baselines, on one record
     assert summary(tmp_path / "out")["judge_check"] == {"pa": {"right": 12, "n": 12}}
@@ -238,7 +249,10 @@ def test_a_judge_that_tells_them_apart_judges_and_its_share_is_next_to_its_score
     assert alps_here("report", "out", "out=page.html").code == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "openai/x (known items 12/12)" in page
-    assert "Items with known answers that judge openai/x got right: pa 12/12." in page
+    assert f"{KNEW}pa 12/12." in page
+    # Older runs have no check.
+    edit_json(tmp_path / "out" / "summary.json", lambda found: found.pop("judge_check"))
+    assert "openai/x (not checked)" in alps_here("show", "out").out
 
 
 def test_one_rubric_of_two_leaves_the_other_its_scores(run, tmp_path):
@@ -273,9 +287,8 @@ def test_a_judge_that_pairs_everything_or_nothing_gives_no_f1_nor_breakdowns(run
 
 
 def test_unchecked_scores_are_marked_wherever_they_are_shown(run, tmp_path):
-    judge = Judge(lambda item: True)
-    words = ("judge_check=no",)
-    ran = run(judge, *words)
+    judge = Judge(always_met)
+    ran = run(judge, "judge_check=no")
     assert (ran.code, judge.known) == (0, [])
     assert summary(tmp_path / "out")["judge_check"] == {}
     marked = ran.out, alps_here("show", "out").out
@@ -284,35 +297,6 @@ def test_unchecked_scores_are_marked_wherever_they_are_shown(run, tmp_path):
         assert "openai/x (not checked)" in text
     for text in marked[1:]:
         assert "Judge openai/x was not checked on items with known answers" in text
-
-
-def test_a_refused_judge_is_asked_after_all_in_the_same_folder_without_the_check(run, tmp_path):
-    judge = Judge(lambda item: True)
-    assert run(judge).code == 1
-    words = ("judge_check=no",)
-    again = run(judge, *words)
-    assert again.code == 0
-    assert summary(tmp_path / "out")["tracks"]["task4_ability1"]["scores"]["pa"]["value"] == 1
-    assert len(judge.known) == DRAWN
-    # What is known of a judge is said, though it was set aside.
-    assert summary(tmp_path / "out")["judge_check"] == {}
-    for text in (again.out, alps_here("show", "out").out):
-        assert "judged by openai/x (known items 6/12, not admitted)" in text
-        assert "not checked" not in text
-
-
-@pytest.mark.parametrize(("knows", "asked"), [(right, True), (lambda item: True, False)])
-def test_people_are_asked_to_check_no_judge_that_was_refused(run, knows, asked):
-    assert ("People can check" in run(Judge(knows)).out) == asked
-
-
-def test_older_runs_without_a_check_are_shown_as_not_checked(run, tmp_path):
-    run(Judge(right))
-    path = tmp_path / "out" / "summary.json"
-    found = json.loads(path.read_text())
-    del found["judge_check"]
-    path.write_text(json.dumps(found))
-    assert "openai/x (not checked)" in alps_here("show", "out").out
 
 
 @pytest.mark.few(1)
@@ -343,19 +327,17 @@ def test_another_run_of_the_same_judge_finds_the_answers_in_the_cache(tmp_path, 
 
 def test_the_items_are_in_the_estimate_the_ledger_and_the_caps(run, tmp_path):
     judge = Judge(right)
-    words = ()
-    assert f"openai/x, known items {DRAWN}" in " ".join(
-        run(judge, *words, "dry_run=yes").out.split()
-    )
+    planned = run(judge, "dry_run=yes").out
+    assert f"openai/x, known items {DRAWN}" in " ".join(planned.split())
     assert (judge.known, judge.verdicts) == ([], 0)
-    assert run(judge, *words, "max_total_tokens=9000").code == 3
+    assert run(judge, "max_total_tokens=9000").code == 3
     assert 0 < len(judge.known) < DRAWN
     assert judge.verdicts == 0
-    assert run(judge, *words).code == 0
+    assert run(judge).code == 0
     assert len(judge.known) == DRAWN
     purposes = [row["purpose"] for row in rows(tmp_path / "out" / "calls.jsonl")]
     assert purposes.count(JUDGE_CHECK) == DRAWN
-    dry = run(judge, *words, "dry_run=yes").out
+    dry = run(judge, "dry_run=yes").out
     assert ", known items" not in dry
 
 
@@ -372,7 +354,7 @@ def test_embedded_judges_are_asked_nothing_and_told_so(tmp_path):
 def test_judging_again_checks_the_new_judge(tmp_path):
     kites(tmp_path)
     alps_here("run", "task=utilization", "ability=pa", "data=data", "model=rules", "out=out")
-    judge = Judge(lambda item: True)
+    judge = Judge(always_met)
     with serve(judge, admitted=False) as server:
         by = ("judge=openai/x", f"judge_api_base={server.url}")
         again = alps_here("score", "out", *by, "out=again")
@@ -383,7 +365,7 @@ def test_judging_again_checks_the_new_judge(tmp_path):
     assert "openai/x (not checked)" in shown.out
 
 
-@pytest.mark.parametrize("knows", [right, lambda item: True], ids=["admitted", "refused"])
+@pytest.mark.parametrize("knows", [right, always_met], ids=["admitted", "refused"])
 def test_an_audit_judge_is_checked_too(tmp_path, knows):
     judge = Judge(knows)
     with serve(judge, admitted=False) as server:
@@ -393,24 +375,16 @@ def test_an_audit_judge_is_checked_too(tmp_path, knows):
     found = summary(tmp_path / "out")
     assert len(judge.known) == 2 * DRAWN
     if knows is right:
-        check = found["audit"]["judge_check"]
-        assert {name: one["right"] for name, one in check.items()} == {
-            "matching": 12,
-            "support": 12,
-        }
-        line = (
-            "Items with known answers that judge openai/x got right: matching 12/12, support 12/12."
-        )
+        check = {name: one["right"] for name, one in found["audit"]["judge_check"].items()}
+        assert check == {"matching": 12, "support": 12}
         alps_here("report", "out", "out=page.html")
         page = (tmp_path / "page.html").read_text(encoding="utf-8")
-        shown = alps_here("show", "out").out
-        for text in (" ".join(shown.split()), " ".join(page.split())):
-            assert line in text
+        for text in (alps_here("show", "out").out, page):
+            assert f"{KNEW}matching 12/12, support 12/12." in " ".join(text.split())
     else:
         assert (ran.code, judge.verdicts) == (2, 0)
-        assert ran.err.splitlines()[-1].startswith(
-            "alps: audit_judge=openai/x can't audit this run: "
-        )
+        refused = "alps: audit_judge=openai/x can't audit this run: "
+        assert ran.err.splitlines()[-1].startswith(refused)
         assert "audit" not in found
 
 
@@ -438,122 +412,112 @@ def test_items_wait_for_no_batch(tmp_path):
     assert not batches.takes(checking, "key")
 
 
-@pytest.fixture(scope="module")
-def packed(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("packed")
+@contextmanager
+def judged_in(folder):
+    """Work in a folder next to a server that knows all items; give the words that name it."""
     with pytest.MonkeyPatch.context() as patch, serve(Judge(right), admitted=False) as server:
         patch.chdir(folder)
         for name, value in KEYS.items():
             patch.setenv(name, value)
-        by = ("judge=openai/x", f"judge_api_base={server.url}", "baseline_records=0")
-        assert alps_here("run", "task=extraction", "model=rules", *by, "out=run").code == 0
+        yield lambda who: (f"{who}=openai/x", f"{who}_api_base={server.url}")
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packed")
+    with judged_in(folder) as by:
+        words = ("task=extraction", "model=rules", *by("judge"), "baseline_records=0")
+        assert alps_here("run", *words, "out=run").code == 0
     pack([folder / "run"], WHO, out=folder / "checked")
     return folder / "checked"
-
-
-def without_check(card):
-    del card["runs"][0]["judge_check"]
-
-
-def of_another_rubric(card):
-    card["runs"][0]["judge_check"] = {"pa": {"right": 12, "n": 12}}
-
-
-def too_few(card):
-    card["runs"][0]["judge_check"]["matching"]["right"] = 6
-
-
-def too_many(card):
-    card["runs"][0]["judge_check"]["matching"]["right"] = 13
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("change", "severity", "words"),
-    [
-        (without_check, "warning", "was not checked on known items"),
-        (of_another_rubric, "serious", "uses rubrics without known-item checks: matching, support"),
-        (too_few, "serious", "got too few known items right, so this metric must have no score"),
-        (too_many, "serious", "13 of 12 right, but alps gives a judge 12 known items"),
-    ],
-)
-def test_a_submission_says_how_its_judge_was_checked(packed, tmp_path, change, severity, words):
-    entry = shutil.copytree(packed, tmp_path / "entry")
-    codes = {finding.code for finding in verify(entry).findings}
-    assert "judge_check" not in codes
-    forge(entry, change)
-    finding = said(verify(entry), "judge_check")
-    assert finding.severity == severity
-    assert words in finding.what
-
-
-def test_boards_show_the_share_or_that_the_judge_was_not_checked(packed, tmp_path):
-    shutil.copytree(packed, tmp_path / "entries" / "checked")
-    other = shutil.copytree(packed, tmp_path / "entries" / "unchecked")
-    forge(other, without_check)
-    forge(other, lambda card: card.update(slug="unchecked"))
-    build(tmp_path / "entries", tmp_path / "site")
-    board = (tmp_path / "site" / "extraction.html").read_text(encoding="utf-8")
-    assert "known items: matching" in board
-    assert "judge not checked" in board
-    system = (tmp_path / "site" / "systems" / "checked.html").read_text(encoding="utf-8")
-    assert "known items: matching" in system
 
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory):
     """A run that an LLM judge audited by the draw of a maintainer, packed."""
     folder = tmp_path_factory.mktemp("audited")
-    with pytest.MonkeyPatch.context() as patch, serve(Judge(right), admitted=False) as server:
-        patch.chdir(folder)
-        for name, value in KEYS.items():
-            patch.setenv(name, value)
+    with judged_in(folder) as by:
         assert alps_here("run", "task=extraction", "model=rules", "out=run").code == 0
         pack([folder / "run"], WHO, out=folder / "sent")
         assert alps_here("leaderboard", "verify", "sent", "record=yes").code == 0
         seed = read_entry(folder / "sent").review.audit_draw.seed
-        by = ("audit_judge=openai/x", f"audit_judge_api_base={server.url}", f"audit_seed={seed}")
-        done = alps_here("score", "run", *by, "audit=90%")
+        done = alps_here("score", "run", *by("audit_judge"), f"audit_seed={seed}", "audit=90%")
         assert done.code == 0, done.err
     pack([folder / "run"], WHO, out=folder / "checked")
     shutil.copyfile(folder / "sent" / REVIEW, folder / "checked" / REVIEW)
     return folder / "checked"
 
 
-def of_audit(**checks):
-    def change(card):
-        card["tracks"]["task1"]["audit"]["judge_check"] = checks or None
-
-    return change
+def of_run(checks):
+    return changed("runs.0.judge_check", checks)
 
 
-AUDITS = {
-    "none": (of_audit(), "warning", "audit judge openai/x was not checked on known items"),
-    "another rubric": (of_audit(pa={"right": 12, "n": 12}), "serious", "too few known items"),
-    "too many": (of_audit(matching={"right": 13, "n": 12}), "serious", "13 of 12 right"),
+def of_audit(checks):
+    return changed("tracks.task1.audit.judge_check", checks)
+
+
+def of_matching(**check):
+    return changed("runs.0.judge_check.matching", lambda there: there | check)
+
+
+ALL_OF_PA = {"pa": {"right": 12, "n": 12}}
+UNKNOWN = "uses rubrics without known-item checks: matching, support"
+TOO_FEW = "got too few known items right, so this metric must have no score"
+TOO_MANY = "13 of 12 right, but alps gives a judge 12 known items"
+UNAUDITED = "audit judge openai/x was not checked on known items"
+CHECKS = {
+    "no check": ("packed", of_run(DROPPED), "warning", "was not checked on known items"),
+    "another rubric": ("packed", of_run(ALL_OF_PA), "serious", UNKNOWN),
+    "too few": ("packed", of_matching(right=6), "serious", TOO_FEW),
+    "too many": ("packed", of_matching(right=13), "serious", TOO_MANY),
+    "no audit": ("audited", of_audit(None), "warning", UNAUDITED),
+    "an audit by another rubric": (
+        "audited",
+        of_audit(ALL_OF_PA),
+        "serious",
+        "too few known items",
+    ),
+    "an audit with too many": (
+        "audited",
+        of_audit({"matching": {"right": 13, "n": 12}}),
+        "serious",
+        "13 of 12 right",
+    ),
 }
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("change", "severity", "words"), AUDITS.values(), ids=AUDITS)
-def test_a_submission_says_how_its_audit_judge_was_checked(
-    audited, tmp_path, change, severity, words
+@pytest.mark.few(3)
+@pytest.mark.parametrize(("sent", "change", "severity", "words"), CHECKS.values(), ids=CHECKS)
+def test_a_submission_says_how_its_judge_was_checked(
+    request, tmp_path, sent, change, severity, words
 ):
-    entry = shutil.copytree(audited, tmp_path / "entry")
-    assert "judge_check" not in {one.code for one in verify(entry, REVIEWED).findings}
+    entry = shutil.copytree(request.getfixturevalue(sent), tmp_path / "entry")
+    options = Options(reviewed=sent == "audited")
+    assert "judge_check" not in {finding.code for finding in verify(entry, options).findings}
     forge(entry, change)
-    finding = said(verify(entry, REVIEWED), "judge_check")
+    finding = said(verify(entry, options), "judge_check")
     assert (finding.severity, words in finding.what) == (severity, True), finding.what
 
 
+def site_of(folder, entry, change):
+    """Build the boards of an entry and of one that was changed; return a reader of their pages."""
+    shutil.copytree(entry, folder / "entries" / "checked")
+    other = shutil.copytree(entry, folder / "entries" / "unchecked")
+    forge(other, change)
+    forge(other, changed("slug", "unchecked"))
+    build(folder / "entries", folder / "site")
+    return lambda name: Page((folder / "site" / name).read_text(encoding="utf-8")).text
+
+
+def test_boards_show_the_share_or_that_the_judge_was_not_checked(packed, tmp_path):
+    page = site_of(tmp_path, packed, of_run(DROPPED))
+    assert "known items: matching" in page("extraction.html")
+    assert "judge not checked" in page("extraction.html")
+    assert "known items: matching" in page("systems/checked.html")
+
+
 def test_boards_show_what_an_audit_judge_knew(audited, tmp_path):
-    shutil.copytree(audited, tmp_path / "entries" / "checked")
-    other = shutil.copytree(audited, tmp_path / "entries" / "unchecked")
-    forge(other, of_audit())
-    forge(other, lambda card: card.update(slug="unchecked"))
-    build(tmp_path / "entries", tmp_path / "site")
-    for page in ("extraction.html", "systems/checked.html"):
-        text = Page((tmp_path / "site" / page).read_text(encoding="utf-8")).text
-        assert re.search(r"audits by openai/x; known items: matching 12 of 12", text), page
-    text = Page((tmp_path / "site" / "extraction.html").read_text(encoding="utf-8")).text
-    assert "audits by openai/x; judge not checked" in text
+    page = site_of(tmp_path, audited, of_audit(None))
+    for name in ("extraction.html", "systems/checked.html"):
+        assert "audits by openai/x; known items: matching 12 of 12" in page(name), name
+    assert "audits by openai/x; judge not checked" in page("extraction.html")

@@ -13,7 +13,6 @@ from alps.judges.matching import (
     BLOCK,
     POLICIES,
     RELATIONS,
-    Item,
     Pair,
     assign,
     blocks,
@@ -52,41 +51,24 @@ def match(gold: Sequence[Memory], predicted: Sequence[Memory]) -> set[tuple[int,
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("gold", "predicted", "pairs"),
     [
-        pytest.param("Plays the cello", "plays the CELLO", id="case"),
-        pytest.param("Plays the cello", "  Plays\tthe \n cello ", id="white space"),
+        pytest.param("Plays the cello", "plays the CELLO", [(0, 0)], id="case"),
+        pytest.param("Plays the cello", "  Plays\tthe \n cello ", [(0, 0)], id="white space"),
+        pytest.param("café crème", "cafe\u0301 cre\u0300me", [(0, 0)], id="decomposed"),
+        pytest.param("Runs 10 km", "Ｒｕｎｓ　１０ km", [(0, 0)], id="full width"),
+        pytest.param("Hauptstraße 1", "HAUPTSTRASSE 1", [(0, 0)], id="German sharp s"),
         pytest.param(
-            "Drinks café crème", "Drinks cafe\u0301 cre\u0300me", id="composed and decomposed"
+            "Ταΐζει τη γάτα", "Ταΐζει τη γάτα".upper(), [(0, 0)], id="Greek with two marks"
         ),
-        pytest.param("Runs 10 km", "Ｒｕｎｓ　１０ km", id="full width"),
-        pytest.param("Wohnt in der Hauptstraße", "WOHNT IN DER HAUPTSTRASSE", id="German sharp s"),
-        pytest.param("Ταΐζει τη γάτα", "Ταΐζει τη γάτα".upper(), id="Greek with two marks"),
+        pytest.param("Owns a cat", "Owns a car", [], id="another letter"),
+        pytest.param("Owns a cat", "Owns a cat.", [], id="a full stop more"),
+        pytest.param("か", "が", [], id="another mark"),
+        pytest.param("a|a|b", "b|a|a|a", [(0, 1), (1, 2), (2, 0)], id="once each"),
     ],
 )
-def test_values_that_differ_in_form_alone_are_identical(one, other):
-    assert identical(memories(one), memories(other)) == [(0, 0)]
-
-
-@pytest.mark.parametrize(
-    ("one", "other"), [("Owns a cat", "Owns a car"), ("Owns a cat", "Owns a cat."), ("か", "が")]
-)
-def test_values_that_differ_in_a_letter_are_not_identical(one, other):
-    assert identical(memories(one), memories(other)) == []
-
-
-def test_identical_values_pair_once_each():
-    assert identical(memories("a", "a", "b"), memories("b", "a", "a", "a")) == [
-        (0, 1),
-        (1, 2),
-        (2, 0),
-    ]
-
-
-def test_more_copies_than_gold_stay_extra():
-    assert match(memories("Owns a cat"), memories("Owns a cat", "Owns a cat", "Owns a cat")) == {
-        (0, 0)
-    }
+def test_values_that_differ_in_form_alone_are_identical_and_pair_once_each(gold, predicted, pairs):
+    assert identical(memories(*gold.split("|")), memories(*predicted.split("|"))) == pairs
 
 
 def test_a_pair_of_identical_values_says_so():
@@ -105,46 +87,45 @@ def test_nobody_is_matched_twice(policy):
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("relation", ["broader", "conflicting", "related"])
 def test_what_says_less_or_something_else_matches_nothing(policy, relation):
-    assert (
-        assign([pair(0, 0, relation, 1.0), pair(0, 1, relation), pair(1, 0, relation)], policy)
-        == []
-    )
+    named = [pair(0, 0, relation, 1.0), pair(0, 1, relation), pair(1, 0, relation)]
+    assert assign(named, policy) == []
+
+
+@pytest.mark.parametrize(
+    ("named", "matches"),
+    [
+        pytest.param([], [], id="a match is never forced"),
+        pytest.param([pair(0, 0), pair(1, 0), pair(2, 0)], [(0, 0)], id="three for one"),
+        pytest.param(
+            [pair(0, 0), pair(0, 1), pair(1, 0, "broader"), pair(1, 1, "conflicting")],
+            [(0, 0)],
+            id="what was not named does not fill up",
+        ),
+        pytest.param(
+            [pair(0, 0, "same", 1.0), pair(0, 1, "narrower"), pair(1, 0, "narrower")],
+            [(0, 1), (1, 0)],
+            id="a greedy choice would cost a match",
+        ),
+        pytest.param(
+            [pair(0, 0, "narrower", 1.0), pair(0, 1, "same")],
+            [(0, 1)],
+            id="the same fact before a more specific one",
+        ),
+        pytest.param(
+            [pair(0, 0, "same", 0.7), pair(0, 1, "same", 0.9), pair(0, 2, "same", 0.8)],
+            [(0, 1)],
+            id="the stronger among equals",
+        ),
+    ],
+)
+def test_the_best_of_the_pairs_that_a_judge_named_are_chosen(named, matches):
+    assert sorted(places(assign(named, "lenient"))) == matches
 
 
 def test_a_more_specific_prediction_counts_under_the_lenient_policy_alone():
     named = [pair(0, 0, "narrower"), pair(1, 1, "same")]
-    assert [m.gold for m in assign(named, "lenient")] == [0, 1]
-    assert [m.gold for m in assign(named, "strict")] == [1]
-
-
-def test_a_match_is_never_forced():
-    assert assign([], "lenient") == []
-    assert [
-        (m.gold, m.predicted) for m in assign([pair(0, 0), pair(1, 0), pair(2, 0)], "lenient")
-    ] == [(0, 0)]
-
-
-def test_a_pair_that_was_not_named_is_never_chosen_to_fill_up():
-    named = [pair(0, 0), pair(0, 1), pair(1, 0, "broader"), pair(1, 1, "conflicting")]
-    assert len(assign(named, "lenient")) == 1
-
-
-def test_a_greedy_choice_is_not_taken_where_it_costs_a_match():
-    named = [pair(0, 0, "same", 1.0), pair(0, 1, "narrower"), pair(1, 0, "narrower")]
-    assert {(m.gold, m.predicted) for m in assign(named, "lenient")} == {(0, 1), (1, 0)}
-
-
-def test_the_same_fact_is_preferred_to_a_more_specific_one():
-    assert assign([pair(0, 0, "narrower", 1.0), pair(0, 1, "same")], "lenient")[0].predicted == 1
-
-
-def test_among_equals_the_stronger_pair_is_preferred():
-    assert (
-        assign(
-            [pair(0, 0, "same", 0.7), pair(0, 1, "same", 0.9), pair(0, 2, "same", 0.8)], "lenient"
-        )[0].predicted
-        == 1
-    )
+    assert places(assign(named, "lenient")) == [(0, 0), (1, 1)]
+    assert places(assign(named, "strict")) == [(1, 1)]
 
 
 def test_of_two_opinions_on_a_pair_the_better_counts():
@@ -153,9 +134,8 @@ def test_of_two_opinions_on_a_pair_the_better_counts():
 
 
 def test_the_number_of_matches_counts_first_however_long_the_chain():
-    chain = [pair(n, n, "narrower") for n in range(200)] + [
-        pair(n + 1, n, "same") for n in range(199)
-    ]
+    narrower = [pair(n, n, "narrower") for n in range(200)]
+    chain = narrower + [pair(n + 1, n, "same") for n in range(199)]
     assert len(assign(chain, "lenient")) == 200
 
 
@@ -178,14 +158,8 @@ def best_by_trying_everything(pairs: Sequence[Pair], policy: str) -> tuple[int, 
     for size in range(1, min(4, len(usable)) + 1):
         for chosen in itertools.combinations(usable, size):
             if len({p.gold for p in chosen}) == len({p.predicted for p in chosen}) == size:
-                best = max(
-                    best,
-                    (
-                        size,
-                        sum(counted[p.relation] for p in chosen),
-                        sum(p.strength for p in chosen),
-                    ),
-                )
+                preference = sum(counted[p.relation] for p in chosen)
+                best = max(best, (size, preference, sum(p.strength for p in chosen)))
     return best
 
 
@@ -193,21 +167,17 @@ def best_by_trying_everything(pairs: Sequence[Pair], policy: str) -> tuple[int, 
 @given(PAIRS, st.sampled_from(sorted(POLICIES)))
 def test_no_other_one_to_one_set_is_better(pairs, policy):
     matches = assign(pairs, policy)
-    named = {(p.gold, p.predicted, p.relation) for p in pairs}
-    assert all((m.gold, m.predicted, m.relation) in named for m in matches)
+    named: dict[tuple[int, int, str], float] = {}
+    for p in pairs:
+        known = p.gold, p.predicted, p.relation
+        named[known] = max(p.strength, named.get(known, 0.0))
+    chosen = [(m.gold, m.predicted, m.relation) for m in matches]
+    assert set(chosen) <= named.keys()
     assert len({m.gold for m in matches}) == len({m.predicted for m in matches}) == len(matches)
-    strengths = [
-        max(
-            p.strength
-            for p in pairs
-            if (p.gold, p.predicted, p.relation) == (m.gold, m.predicted, m.relation)
-        )
-        for m in matches
-    ]
     size, preference, strength = best_by_trying_everything(pairs, policy)
     assert len(matches) == size
     assert sum(POLICIES[policy][m.relation] for m in matches) == pytest.approx(preference)
-    assert sum(strengths) == pytest.approx(strength)
+    assert sum(named[one] for one in chosen) == pytest.approx(strength)
 
 
 @REPRODUCIBLY
@@ -249,20 +219,12 @@ QUOTED = {"session_id": "s", "utterance_index": 2, "text": "my cat"}
 
 
 def test_a_judge_sees_value_type_label_and_evidence_of_gold_under_a_local_id():
-    gold = [
-        memory("Owns a cat", memory_id="secret", evidence=QUOTED),
-        memory("Owns a car", type=None),
-    ]
-    assert [item.payload() for item in gold_items(gold)] == [
-        {
-            "id": "g1",
-            "value": "Owns a cat",
-            "type": "direct",
-            "label": "Preferences/Food",
-            "evidence": "my cat",
-        },
-        {"id": "g2", "value": "Owns a car", "type": "", "label": "Preferences/Food"},
-    ]
+    cat = memory("Owns a cat", memory_id="secret", evidence=QUOTED)
+    first, second = (item.payload() for item in gold_items([cat, memory("A car", type=None)]))
+    labelled = {"label": "Preferences/Food"}
+    told = {"id": "g1", "value": "Owns a cat", "type": "direct", "evidence": "my cat"}
+    assert first == told | labelled
+    assert second == {"id": "g2", "value": "A car", "type": ""} | labelled
 
 
 def test_of_a_prediction_nothing_is_shown_that_nobody_checks():
@@ -272,15 +234,23 @@ def test_of_a_prediction_nothing_is_shown_that_nobody_checks():
     ]
 
 
-def test_matching_puts_judged_pairs_back_in_their_places():
-    gold = memories("Owns a cat", "Allergic to walnuts", "Lives in Porto")
-    predicted = memories("The user lives in Porto", "Owns a cat", "Has an allergy to walnuts")
-    assert match(gold, predicted) == {(0, 1), (1, 2), (2, 0)}
-
-
-@pytest.mark.parametrize(("gold", "predicted"), [((), ("a",)), (("a",), ()), ((), ())])
-def test_matching_with_an_empty_side_names_no_pair(gold, predicted):
-    assert match(memories(*gold), memories(*predicted)) == set()
+@pytest.mark.parametrize(
+    ("gold", "predicted", "pairs"),
+    [
+        pytest.param(
+            ("Owns a cat", "Allergic to walnuts", "Lives in Porto"),
+            ("The user lives in Porto", "Owns a cat", "Has an allergy to walnuts"),
+            {(0, 1), (1, 2), (2, 0)},
+            id="judged pairs are put back in their places",
+        ),
+        pytest.param(("Owns a cat",), ("Owns a cat",) * 3, {(0, 0)}, id="more copies than gold"),
+        pytest.param((), ("a",), set(), id="no gold"),
+        pytest.param(("a",), (), set(), id="nothing predicted"),
+        pytest.param((), (), set(), id="nothing at all"),
+    ],
+)
+def test_memories_are_matched(gold, predicted, pairs):
+    assert match(memories(*gold), memories(*predicted)) == pairs
 
 
 def test_labels_and_types_never_influence_the_lexical_judge():
@@ -309,15 +279,9 @@ def test_pairs_survive_being_written_to_a_file(pairs):
 
 
 def test_a_written_pair_names_the_ids_that_the_judge_saw():
-    assert pairs_as_rows([pair(0, 11, "narrower", 0.123456)]) == [
-        {
-            "gold": "g1",
-            "predicted": "p12",
-            "relation": "narrower",
-            "reason": "because",
-            "strength": 0.1235,
-        }
-    ]
+    (row,) = pairs_as_rows([pair(0, 11, "narrower", 0.123456)])
+    named = {"gold": "g1", "predicted": "p12", "relation": "narrower"}
+    assert row == {**named, "reason": "because", "strength": 0.1235}
 
 
 def test_a_fingerprint_is_twelve_hex_digits_and_does_not_depend_on_the_order_of_its_keys():
@@ -326,7 +290,3 @@ def test_a_fingerprint_is_twelve_hex_digits_and_does_not_depend_on_the_order_of_
     assert one != fingerprint_id({"judge": "b", "decoding": {"temperature": 0, "top_p": 1}})
     assert len(one) == 12
     assert int(one, 16) >= 0
-
-
-def test_an_item_without_evidence_shows_none():
-    assert "evidence" not in Item("g1", "v", None, "UNMAPPED", None).payload()
