@@ -74,16 +74,12 @@ def test_a_window_that_is_used_up_is_awaited_and_not_asked_again(
     assert window.rejected <= 1
 
 
-def in_parts(seconds: float) -> float:
-    return seconds
-
-
 @dataclass
 class Told:
     """A server in virtual time whose answers tell what is left of a window."""
 
     server: Windows
-    rounded: Any = in_parts
+    rounded: Any = float
     lowered_at: float = math.inf
 
     def take(self, now: float) -> Any:

@@ -35,15 +35,12 @@ def test_a_rate_of_records_that_stand_alone_has_agresti_and_coulls_interval_at_s
 
 @pytest.mark.parametrize("count", [8, 11, 25, 300])
 def test_where_all_records_have_the_best_value_the_interval_reaches_down_from_it(count):
-    all_right, none_right = (
-        clustered_mean(np.ones(count), range(count)),
-        clustered_mean(np.zeros(count), range(count)),
-    )
+    all_right = clustered_mean(np.ones(count), range(count))
+    none_right = clustered_mean(np.zeros(count), range(count))
     assert (all_right.low, all_right.high) == pytest.approx(agresti_coull(count, count), abs=1e-9)
     assert (none_right.low, none_right.high) == pytest.approx((0.0, 1 - all_right.low))
-    assert all_right.low < 0.05 ** (
-        1 / count
-    )  # a rate that gives so many in a row in one case of twenty
+    in_a_row = 0.05 ** (1 / count)  # the rate that gives so many in one case of twenty
+    assert all_right.low < in_a_row
 
 
 def test_values_that_agree_within_the_range_leave_room_on_both_sides():
@@ -67,22 +64,9 @@ def test_few_sessions_of_many_records_have_no_interval_and_the_reason_is_said(re
     estimate = clustered_mean(values, [n % sessions for n in range(records)])
     assert (estimate.low, estimate.high) == (None, None)
     assert estimate.reason == f"{sessions} sessions are too few for {records} records"
-    assert estimate.row == {
-        "value": estimate.value,
-        "low": None,
-        "high": None,
-        "n": records,
-        "reason": estimate.reason,
-    }
-
-
-def test_an_interval_has_no_reason_in_files():
-    assert set(clustered_mean(numbers(0.1, 0.5, 0.9), range(3)).row) == {
-        "value",
-        "low",
-        "high",
-        "n",
-    }
+    figures = {"value": estimate.value, "low": None, "high": None, "n": records}
+    assert estimate.row == {**figures, "reason": estimate.reason}
+    assert clustered_mean(values, range(records)).row.keys() == figures.keys()
 
 
 def test_a_mean_is_a_ratio_with_weights_of_one():
@@ -92,44 +76,33 @@ def test_a_mean_is_a_ratio_with_weights_of_one():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_interval_contains_the_value(seed):
+def test_the_interval_contains_the_value_and_a_scale_only_moves_and_stretches_it(seed):
     values = np.random.default_rng(seed).random(40)
-    estimate = clustered_mean(values, [n // 2 for n in range(40)])
-    assert estimate.low < estimate.value < estimate.high
-
-
-def test_a_scale_only_moves_and_stretches_the_interval():
-    values = np.random.default_rng(1).random(30)
-    one, marks = (
-        clustered_mean(values, range(30)),
-        clustered_mean(1 + 4 * values, range(30), bounds=(1, 5)),
-    )
+    sessions = [n // 2 for n in range(40)]
+    one = clustered_mean(values, sessions)
+    assert one.low < one.value < one.high
+    marks = clustered_mean(1 + 4 * values, sessions, bounds=(1, 5))
     assert (marks.low, marks.high) == pytest.approx((1 + 4 * one.low, 1 + 4 * one.high))
 
 
 def test_values_without_bounds_have_students_interval_between_sessions():
     values = np.random.default_rng(3).normal(10, 3, 20)
     half = t.ppf(0.975, 19) * values.std(ddof=1) / 20**0.5
+    ends = values.mean() - half, values.mean() + half
     for bounds in (None, (0, 1)):  # somebody's own metric may leave the bounds that it names
         estimate = clustered_mean(values, range(20), bounds=bounds)
-        assert (estimate.low, estimate.high) == pytest.approx(
-            (values.mean() - half, values.mean() + half)
-        )
+        assert (estimate.low, estimate.high) == pytest.approx(ends)
     agree = clustered_mean(np.full(20, 7.0), range(20), bounds=None)
-    assert (agree.low, agree.high, agree.reason) == (
-        None,
-        None,
-        "all values are equal and unbounded",
-    )
+    assert (agree.low, agree.high) == (None, None)
+    assert agree.reason == "all values are equal and unbounded"
 
 
 def test_many_records_have_the_interval_of_the_normal_law():
     values = np.random.default_rng(4).random(40_000)
     estimate = clustered_mean(values, range(40_000))
     half = 1.96 * values.std() / 200
-    assert (estimate.low, estimate.high) == pytest.approx(
-        (values.mean() - half, values.mean() + half), abs=2e-5
-    )
+    ends = values.mean() - half, values.mean() + half
+    assert (estimate.low, estimate.high) == pytest.approx(ends, abs=2e-5)
 
 
 def test_records_of_a_session_that_resemble_each_other_widen_the_interval():
@@ -141,34 +114,33 @@ def test_records_of_a_session_that_resemble_each_other_widen_the_interval():
     assert clustered.high - clustered.low > 2 * (apart.high - apart.low)
 
 
-def test_one_session_has_a_value_but_no_interval():
-    found = clustered_mean(numbers(0.25, 0.75), ["a", "a"])
-    assert found == Estimate(0.5, None, None, 2)
-    assert found.reason == "all records belong to one session"
+ALONE = "all records belong to one session"
 
 
-def test_nothing_has_no_value():
-    assert clustered_mean(numbers(), []) == Estimate(None, None, None, 0)
-
-
-def test_a_ratio_to_nothing_has_no_value():
-    assert clustered_ratio(numbers(0, 0), numbers(0, 0), ["a", "b"]) == Estimate(
-        None, None, None, 2
-    )
+@pytest.mark.parametrize(
+    ("above", "below", "sessions", "expected", "reason"),
+    [
+        ((0.25, 0.75), (1, 1), "aa", Estimate(0.5, None, None, 2), ALONE),
+        ((), (), "", Estimate(None, None, None, 0), ""),
+        ((0, 0), (0, 0), "ab", Estimate(None, None, None, 2), ""),
+        ((1, 0), (2, 0), "ab", Estimate(0.5, None, None, 2), ALONE),
+    ],
+    ids=["one session", "nothing", "a ratio to nothing", "a session without weight"],
+)
+def test_what_has_no_interval_says_why(above, below, sessions, expected, reason):
+    found = clustered_ratio(numbers(*above), numbers(*below), list(sessions))
+    assert (found, found.reason) == (expected, reason)
+    if set(below) <= {1}:
+        assert clustered_mean(numbers(*above), list(sessions)) == found
 
 
 def test_sessions_without_weight_do_not_count():
-    assert (
-        clustered_ratio(numbers(1, 0), numbers(2, 0), ["a", "b"]).reason
-        == "all records belong to one session"
-    )
     above, below = numbers(1, 1, 0, 2, 0), numbers(2, 1, 0, 2, 3)
     found = clustered_ratio(above, below, list("abcde"))
     some = below > 0
     heard = clustered_ratio(above[some], below[some], list("abde"))
-    assert (found.value, found.low, found.high) == pytest.approx(
-        (heard.value, heard.low, heard.high)
-    )
+    figures = heard.value, heard.low, heard.high
+    assert (found.value, found.low, found.high) == pytest.approx(figures)
 
 
 def test_the_order_of_records_does_not_matter():
@@ -202,11 +174,9 @@ def test_an_interval_at_95_percent_covers_the_truth_in_nine_of_ten_samples(rate,
     generator = np.random.default_rng(11)
     names, covered = [n * sessions // records for n in range(records)], 0
     for _ in range(300):
-        own = (
-            generator.beta(rate * 7 / 3, (1 - rate) * 7 / 3, sessions)
-            if sessions < records
-            else np.full(sessions, rate)
-        )
+        own = np.full(sessions, rate)
+        if sessions < records:
+            own = generator.beta(rate * 7 / 3, (1 - rate) * 7 / 3, sessions)
         values = (generator.random(records) < own[names]).astype(np.float64)
         estimate = clustered_mean(values, names)
         covered += estimate.low <= rate <= estimate.high

@@ -1,4 +1,3 @@
-import json
 import re
 import subprocess
 import sys
@@ -62,15 +61,12 @@ def test_the_version_is_shown(alps):
     assert alps("--version").stdout.strip().endswith(__version__)
 
 
-def test_help_imports_nothing_heavy(tmp_path):
-    loaded = modules_after(tmp_path, "--help")
-    assert loaded.isdisjoint({*HEAVY, "numpy", "pydantic", "scipy", "rich"})
-
-
-def test_a_run_without_a_model_imports_no_client_and_no_data_library(tmp_path):
-    loaded = modules_after(tmp_path, *RUN, "limit=2")
-    assert "pydantic" in loaded
-    assert loaded.isdisjoint(HEAVY)
+def test_help_imports_nothing_heavy_and_a_run_without_a_model_no_client(tmp_path):
+    helping = modules_after(tmp_path, "--help")
+    assert helping.isdisjoint({*HEAVY, "numpy", "pydantic", "scipy", "rich"})
+    running = modules_after(tmp_path, *RUN, "limit=2")
+    assert "pydantic" in running
+    assert running.isdisjoint(HEAVY)
 
 
 def test_predictions_that_were_mended_are_taken_by_the_same_command(alps, tmp_path):
@@ -83,24 +79,17 @@ def test_predictions_that_were_mended_are_taken_by_the_same_command(alps, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("name", "damage", "said"),
+    ("name", "bad", "said"),
     [
-        pytest.param("model_input", lambda row: "{", "not JSON", id="not JSON"),
-        pytest.param(
-            "reference_output",
-            lambda row: {**row, "benchmark_id": "other"},
-            "other",
-            id="orphan gold",
-        ),
+        pytest.param("model_input", "{", "not JSON", id="not JSON"),
+        pytest.param("reference_output", '{"benchmark_id": "other"}', "other", id="orphan gold"),
     ],
 )
-def test_a_bad_row_names_its_file_line_and_field(alps, tmp_path, name, damage, said):
+def test_a_bad_row_names_its_file_line_and_field(alps, tmp_path, name, bad, said):
     write_visitors(tmp_path / "data", 3)
     path = tmp_path / "data" / "dev" / "task1" / f"{name}.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    bad = damage(json.loads(lines[1]))
-    lines[1] = bad if isinstance(bad, str) else json.dumps(bad)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    first, _, last = path.read_text(encoding="utf-8").splitlines()
+    path.write_text(f"{first}\n{bad}\n{last}\n", encoding="utf-8")
     error = one_line(alps(*RUN[:3], "data=data", "out=out"))
     assert f"{name}.jsonl, line 2" in error
     assert said in error
@@ -119,6 +108,17 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
     process.stdout = None
     finished = finish(process)
     assert finished.stderr == ""
+
+
+def test_a_sweep_counts_the_unscored_as_the_list_of_runs_does(tmp_path):
+    (tmp_path / "plan.toml").write_text(
+        'data = "samples"\n[matrix]\nmodel = ["floor/generic"]\ntask = ["utilization"]\n'
+    )
+    done = run(tmp_path, "sweep", "plan.toml")
+    assert "n 140, 140 unscored" in " ".join(run(tmp_path, "ls").stdout.split())
+    assert "140 unscored" in done.stderr, done.stderr
+    assert " 0 unscored" not in done.stderr
+    assert "share a letter" not in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize(

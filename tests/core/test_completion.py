@@ -51,29 +51,22 @@ def runs(tmp_path):
             (tmp_path / name / "manifest.json").write_text("{}")
 
 
-def test_a_command_is_completed(tab):
-    assert tab("alps ca") == ["calibrate"]
+def test_commands_and_keys_are_completed_and_what_must_be_given_comes_first(tab):
     assert set(COMMANDS) <= set(tab("alps "))
-    assert tab("alps leaderboard ") == ["submit", "verify", "rescore", "build", "serve"]
-    assert tab("alps annotate ex") == ["export"]
-    assert tab("alps calibrate li") == ["list"]
     assert "labels=" in tab("alps calibrate ")
-
-
-def test_the_keys_of_a_run_are_completed_and_what_must_be_given_comes_first(tab):
     keys = tab("alps run ")
     assert keys[:2] == ["task=", "model="]
     assert set(keys) == {f"{name}=" for name in RunSettings.model_fields}
-
-
-def test_a_key_that_was_given_is_not_offered_again(tab):
-    assert "task=" not in tab("alps run task=update ")
-    assert "model=" in tab("alps run task=update ")
+    assert set(keys) - set(tab("alps run task=update ")) == {"task="}, "it was given"
 
 
 @pytest.mark.parametrize(
     ("line", "values"),
     [
+        ("alps ca", ["calibrate"]),
+        ("alps leaderboard ", ["submit", "verify", "rescore", "build", "serve"]),
+        ("alps annotate ex", ["export"]),
+        ("alps calibrate li", ["list"]),
         ("alps run task=u", ["update", "utilization"]),
         ("alps run u", ["update", "utilization"]),
         ("alps run ext", ["extraction", "extras=none", "extras=judge"]),
@@ -114,14 +107,11 @@ def test_run_folders_are_completed(tab, runs, command):
     assert tab(f"alps {command} mine/") == ["mine/third"]
 
 
-def test_a_run_that_was_named_is_not_offered_again_and_settings_stand_beside_runs(tab, runs):
+def test_paths_are_completed_where_a_path_is_meant(tab, runs, tmp_path):
     offered = tab("alps compare runs/first ")
-    assert "runs/first" not in offered
+    assert "runs/first" not in offered, "it was named"
     assert {"runs/second", "seed=", "format="} <= set(offered)
     assert tab("alps compare runs/first fo") == ["format=table", "format=json"]
-
-
-def test_paths_are_completed_where_a_path_is_meant(tab, runs, tmp_path):
     (tmp_path / "night ly.toml").write_text("")
     assert tab("alps run config=n") == ["night\\ ly.toml", "notes/"]
     assert tab("alps run model=predictions:mine/third/") == ["mine/third/manifest.json"]
@@ -129,27 +119,25 @@ def test_paths_are_completed_where_a_path_is_meant(tab, runs, tmp_path):
     assert tab("alps run data=nowhere/") == []
 
 
+TOLD = "first N records"
+
+
 @pytest.mark.parametrize(
-    ("shell", "answer"),
+    ("shell", "line", "answer"),
     [
-        ("zsh", ["plain", "task=update", "_", "plain", "task=utilization", "_"]),
-        ("fish", ["plain,task=update"]),
+        ("zsh", "task=u", ["plain", "task=update", "_", "plain", "task=utilization", "_"]),
+        ("fish", "task=u", ["plain,task=update", "plain,task=utilization"]),
+        ("zsh", "li", ["plain", "limit=", TOLD]),
+        ("fish", "li", [f"plain,limit=\t{TOLD}"]),
     ],
 )
-def test_other_shells_are_given_whole_words(tab, shell, answer):
-    assert tab("alps run task=u", shell)[: len(answer)] == answer
-
-
-def test_other_shells_are_told_what_a_setting_is(tab):
-    told = "first N records"
-    assert tab("alps run li", "zsh") == ["plain", "limit=", told]
-    assert tab("alps run li", "fish") == [f"plain,limit=\t{told}"]
+def test_other_shells_are_given_whole_words_and_told_what_a_setting_is(tab, shell, line, answer):
+    assert tab(f"alps run {line}", shell) == answer
 
 
 def test_pressing_tab_imports_nothing_heavy(tmp_path):
-    given = environment(
-        tmp_path, COMP_WORDS="alps run task=extraction model=", **{COMPLETE_VAR: "bash_complete"}
-    )
+    words = {"COMP_WORDS": "alps run task=extraction model=", COMPLETE_VAR: "bash_complete"}
+    given = environment(tmp_path, **words)
     done = subprocess.run(
         [sys.executable, "-c", PROBE],
         cwd=tmp_path,

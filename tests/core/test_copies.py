@@ -3,7 +3,6 @@ alone.
 """
 
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -17,6 +16,7 @@ from tests.core.test_exploits import load
 from tests.endtoend import rows
 
 COPY, EMPTY = "the response is copied from the dialogue", "the response says nothing"
+REPEATED = "the answer only repeats the query"
 SENTENCES = (
     "My brother Ansel keeps the lighthouse shop in Varde",
     "I get seasick on anything smaller than a ferry",
@@ -32,13 +32,9 @@ PREFIXES = (
     "Earlier you told me that ",
     "Also, ",
     "Then you wrote: ",
-    "And I remember this: ",
+    "And I remember: ",
 )
 JOINED = ". ".join(SENTENCES)
-
-
-def between(mark: str) -> str:
-    return mark.join(JOINED)
 
 
 DRESSED = {
@@ -50,9 +46,7 @@ DRESSED = {
     "spaced out": " ".join(JOINED.replace(" ", "")),
     "in another order": ". ".join(reversed(SENTENCES)),
     "one prefix": ". ".join(f"You said: {sentence}" for sentence in SENTENCES),
-    "many prefixes": ". ".join(
-        f"{prefix}{sentence}" for prefix, sentence in zip(PREFIXES, SENTENCES, strict=True)
-    ),
+    "many prefixes": ". ".join(map(str.__add__, PREFIXES, SENTENCES)),
     "Cyrillic look-alikes": JOINED.translate(LOOK_ALIKE),
     "fullwidth": "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in JOINED),
     "mathematical bold": "".join(
@@ -60,58 +54,46 @@ DRESSED = {
     ),
     "accents": "".join(f"{c}\u0301" if c in "aeiou" else c for c in JOINED),
     **{
-        f"U+{ord(mark):04X} between": between(mark)
+        f"U+{ord(mark):04X} between": mark.join(JOINED)
         for mark in "\u200b\u200d\u2060\ufeff\u00ad\u034f\u3164\u115f\uffa0\u2800"
     },
-    "tags between": between("\U000e0041"),
+    "tags between": "\U000e0041".join(JOINED),
 }
+
+
+def broken(name: str, response: str, dialogue: tuple[Turn, ...] = TURNS):
+    """Return the hard rule that a response to a rubric breaks."""
+    return broken_rule(RubricQuestion(rubric(name), QUERY, response, "Gets seasick", dialogue))
 
 
 @pytest.mark.parametrize("dressed", DRESSED.values(), ids=DRESSED)
 @pytest.mark.parametrize("name", ["vra", "ei"])
 def test_a_copy_is_one_however_it_is_dressed(name, dressed):
-    question = RubricQuestion(rubric(name), QUERY, dressed, "Gets seasick", TURNS)
-    assert broken_rule(question) == COPY
+    assert broken(name, dressed) == COPY
 
 
 def test_words_of_the_dialogue_in_another_order_are_a_copy():
     backwards = " ".join(" ".join(SENTENCES).split()[::-1])
-    question = RubricQuestion(rubric("vra"), QUERY, backwards, "Gets seasick", TURNS)
-    assert broken_rule(question) == COPY
-    short = " ".join(backwards.split()[:29])
-    assert broken_rule(replace(question, response=short)) is None
-    own = f"{backwards} and perhaps three calmer indoor afternoons"
-    assert broken_rule(replace(question, response=own)) is None
+    assert broken("vra", backwards) == COPY
+    assert broken("vra", " ".join(backwards.split()[:29])) is None
+    assert broken("vra", f"{backwards} and perhaps three calmer indoor afternoons") is None
 
 
-CHINESE = (
-    Turn(
-        role="user",
-        text="我下个月要搬到成都去住，因为我妻子在那边的医院找到了新的工作，所以我们打算先租房。",
-    ),
-)
-RUSSIAN = (
-    Turn(
-        role="user",
-        text="Весной мы с женой переехали в Казань. Она работает в роддоме, а я пока ищу место.",
-    ),
-)
+CHINESE = "我下个月要搬到成都去住，因为我妻子在那边的医院找到了新的工作，所以我们打算先租房。"
+RUSSIAN = "Весной мы с женой переехали в Казань. Она работает в роддоме, а я пока ищу место."
 
 
 @pytest.mark.parametrize(
     ("dialogue", "response"),
     [
-        (
-            CHINESE,
-            "您说：我下个月要搬到成都去住！因为——我妻子在那边的医院找到了新的工作；所以我们打算先租房",
-        ),
-        (CHINESE, "\u3164".join(CHINESE[0].text)),
-        (RUSSIAN, RUSSIAN[0].text.upper()),
-        (RUSSIAN, RUSSIAN[0].text.translate(str.maketrans("асеорху", "aceopxy"))),
+        (CHINESE, f"您说：{CHINESE.translate(str.maketrans('，。', '！；'))}"),
+        (CHINESE, "\u3164".join(CHINESE)),
+        (RUSSIAN, RUSSIAN.upper()),
+        (RUSSIAN, RUSSIAN.translate(str.maketrans("асеорху", "aceopxy"))),
     ],
 )
 def test_so_it_is_in_other_scripts(dialogue, response):
-    assert copied_share(response, dialogue) >= COPIED
+    assert copied_share(response, (Turn(role="user", text=dialogue),)) >= COPIED
 
 
 @pytest.mark.parametrize(
@@ -128,42 +110,27 @@ def test_so_it_is_in_other_scripts(dialogue, response):
     ],
 )
 def test_an_answer_that_uses_what_was_said_is_no_copy(response):
-    question = RubricQuestion(rubric("pa"), QUERY, response, "Gets seasick", TURNS)
-    assert broken_rule(question) is None
+    assert broken("pa", response) is None
 
 
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize(
     "response",
     [
-        "\u3164",
-        "\u3164 \uffa0\u115f\u1160",
-        "\u2800" * 40,
-        "\u200b\u2060",
-        "\U000e0041\U000e0042",
-        "\u00ad.\u034f",
-        "🫥",
+        *("\u3164", "\u3164 \uffa0\u115f\u1160", "\u2800" * 40, "\u200b\u2060"),
+        *("\U000e0041\U000e0042", "\u00ad.\u034f", "🫥"),
     ],
     ids=ascii,
 )
 def test_what_nobody_sees_says_nothing(name, response):
-    assert broken_rule(RubricQuestion(rubric(name), "Why?", response, "", ())) == EMPTY
+    assert broken(name, response, dialogue=()) == EMPTY
 
 
 def test_the_query_in_look_alikes_is_the_query():
-    query = QUERY
-    for response in (
-        query.translate(LOOK_ALIKE),
-        "\u200b".join(query),
-        "WHAT, shall I do – on Sunday",
-    ):
-        assert (
-            broken_rule(RubricQuestion(rubric("memory_used"), query, response, "", ()))
-            == "the answer only repeats the query"
-        )
-    assert (
-        broken_rule(RubricQuestion(rubric("memory_used"), query, f"{query} Sail.", "", ())) is None
-    )
+    again = QUERY.translate(LOOK_ALIKE), "\u200b".join(QUERY), "WHAT, shall I do – on Sunday"
+    for response in again:
+        assert broken("memory_used", response, dialogue=()) == REPEATED
+    assert broken("memory_used", f"{QUERY} Sail.", dialogue=()) is None
 
 
 def test_letters_are_what_is_seen_of_a_text():
@@ -180,12 +147,8 @@ def test_folding_drops_what_nobody_sees():
 
 
 def test_own_text_leaves_out_the_copied_sentences():
-    assert (
-        own_text(
-            f"{SENTENCES[0].upper()}. Take the bus. {SENTENCES[3].translate(LOOK_ALIKE)}", TURNS
-        )
-        == "Take the bus"
-    )
+    copied, dressed = SENTENCES[0].upper(), SENTENCES[3].translate(LOOK_ALIKE)
+    assert own_text(f"{copied}. Take the bus. {dressed}", TURNS) == "Take the bus"
 
 
 @pytest.mark.real
@@ -214,12 +177,8 @@ def test_parrots_of_the_real_dialogues_are_copies_with_commas_prefixes_and_look_
     long = [(texts, each) for texts, each in said.items() if sum(map(len, texts)) > 120]
     assert len(long) > 70
     for texts, each in long:
-        parts = [
-            part.strip()
-            for text in texts
-            for part in re.split(r"[.!?。！？\n]+", text)
-            if part.strip()
-        ]
+        parts = [part.strip() for text in texts for part in re.split(r"[.!?。！？\n]+", text)]
+        parts = list(filter(None, parts))
         for dressed in (
             ", ".join(parts),
             "\n".join(f"You said: {part}" for part in parts),

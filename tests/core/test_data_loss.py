@@ -27,6 +27,13 @@ def place(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "place"))
 
 
+def mine(place: Path, files: dict[str, bytes]) -> Path:
+    (place / "mine").mkdir()
+    for name, content in files.items():
+        (place / "mine" / name).write_bytes(content)
+    return place / "mine"
+
+
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("command", "name"),
@@ -38,36 +45,27 @@ def place(made: Path, tmp_path: Path) -> Path:
 def test_a_run_goes_into_no_folder_with_somebodys_files(
     place: Path, command: str, name: str
 ) -> None:
-    (place / "mine").mkdir()
-    (place / "mine" / name).write_bytes(TORN)
+    folder = mine(place, {name: TORN})
     words = ("run", *RULES) if command == "run" else ("score", "run", "judge=lexical")
     assert f"mine/{name}: not a run folder" in one_line(run(place, *words, "out=mine"))
-    assert files_of(place / "mine") == {name: TORN}
+    assert files_of(folder) == {name: TORN}
 
 
 def test_a_manifest_of_something_else_is_left_with_what_lies_beside_it(place: Path) -> None:
-    (place / "mine").mkdir()
-    (place / "mine" / "manifest.json").write_bytes(b'{"name": "a web app"}')
-    (place / "mine" / "calls.jsonl").write_bytes(TORN)
-    before = files_of(place / "mine")
+    before = {"manifest.json": b'{"name": "a web app"}', "calls.jsonl": TORN}
+    folder = mine(place, before)
     assert "not the manifest of a run" in one_line(run(place, "run", *RULES, "out=mine"))
-    assert files_of(place / "mine") == before
+    assert files_of(folder) == before
 
 
 def test_other_files_in_the_folder_of_a_run_stay(place: Path) -> None:
-    (place / "mine").mkdir()
-    others = {
-        "notes.md": b"mine",
-        "predictions.json": b"mine",
-        "predictions.jsonl.bak": b"mine",
-        "config.toml": b"# mine",
-    }
-    for name, content in others.items():
-        (place / "mine" / name).write_bytes(content)
+    names = ("notes.md", "predictions.json", "predictions.jsonl.bak", "config.toml")
+    others = dict.fromkeys(names, b"# mine")
+    folder = mine(place, others)
     for _ in range(2):
         finished = run(place, "run", *RULES, "out=mine")
         assert finished.returncode == 0, finished.stderr
-    assert others.items() <= files_of(place / "mine").items()
+    assert others.items() <= files_of(folder).items()
 
 
 @pytest.mark.release
@@ -89,15 +87,14 @@ def test_packing_again_keeps_what_somebody_put_into_the_folder(place: Path, name
     (place / SLUG / name).parent.mkdir(exist_ok=True)
     (place / SLUG / name).write_text("mine")
     before = files_of(place / SLUG)
-    told = one_line(
-        run(place, "leaderboard", "submit", "run", "name=Rules of thumb", f"out={SLUG}")
-    )
+    words = ("leaderboard", "submit", "run", "name=Rules of thumb", f"out={SLUG}")
+    told = one_line(run(place, *words))
     assert "move it, or choose another out=" in told
     assert files_of(place / SLUG) == before
     (place / SLUG / name).unlink()
     if name.startswith(".git"):
         (place / SLUG / ".git").rmdir()
-    finished = run(place, "leaderboard", "submit", "run", "name=Rules of thumb", f"out={SLUG}")
+    finished = run(place, *words)
     assert finished.returncode == 0, finished.stderr
 
 

@@ -23,15 +23,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site, where what builds it is installed."""
     pytest.importorskip("mkdocs", reason="make install brings what builds the documentation")
     folder = tmp_path_factory.mktemp("site")
-    words = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",  # with --quiet it would fail for nothing
-        "--site-dir",
-        str(folder),
-    ]
+    # With --quiet --strict would fail for nothing.
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     variables = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(
         words, cwd=ROOT, env=variables, capture_output=True, text=True, check=False
@@ -51,10 +44,15 @@ def test_a_page_fetches_nothing_from_elsewhere(site: Path) -> None:
 
 
 @pytest.mark.release
-def test_the_reference_describes_every_public_name(site: Path) -> None:
+def test_the_reference_describes_every_public_name_and_the_notebook_has_its_tables(
+    site: Path,
+) -> None:
     page = (site / "api.html").read_text(encoding="utf-8")
     described = set(re.findall(r"<h3 id=\"[\w.]*?(\w+)\"", page))
     assert set(dir(alps)) - described == {"__version__"}
+    page = (site / "notebook.html").read_text(encoding="utf-8")
+    assert "<td>f1</td><td>0.069</td><td>[0.015, 0.201]</td><td>26</td>" in page
+    assert "lexical on matching: FAIL, do not rank systems by F1 with it" in page
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -75,10 +73,3 @@ def test_the_notebook_shows_what_its_cells_give_today(tmp_path: Path) -> None:
     now, before = (re.sub(r"\d{4}-\d\d-\d\d", "DAY", it) for it in (again.read_text("utf-8"), kept))
     assert now == before, "make notebook executes it again"
     assert str(Path.home()) not in kept
-
-
-@pytest.mark.release
-def test_the_page_of_the_notebook_shows_its_tables(site: Path) -> None:
-    page = (site / "notebook.html").read_text(encoding="utf-8")
-    assert "<td>f1</td><td>0.069</td><td>[0.015, 0.201]</td><td>26</td>" in page
-    assert "lexical on matching: FAIL, do not rank systems by F1 with it" in page

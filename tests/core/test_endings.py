@@ -2,17 +2,30 @@
 group.
 """
 
-import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.endtoend import end, finish, rows, run, start, start_cold, wait_until
+from tests.endtoend import (
+    Finished,
+    Process,
+    end,
+    finish,
+    rows,
+    run,
+    start,
+    start_cold,
+    task1,
+    wait_until,
+)
 from tests.few import few
+from tests.loopback import Answer, serve
 from tests.visitors import write_visitors
 
 pytestmark = pytest.mark.skipif(
@@ -65,9 +78,39 @@ def words_of(folder: Path, kind: str, after: str = "pass") -> tuple[str, ...]:
     )
 
 
+@contextmanager
+def started(folder: Path, kind: str, *, begin: Callable[..., Process]) -> Iterator[Process]:
+    """Start a run whose program answers the first question alone while `stuck` is there."""
+    (folder / "stuck").touch()
+    process = begin(folder, *words_of(folder, kind), FAMILY=str(folder / "family"))
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def resumed(folder: Path, kind: str, after: str = "pass") -> Finished:
+    """Run the same command to its end; nothing of its program may be left."""
+    (folder / "stuck").unlink(missing_ok=True)
+    done = run(folder, *words_of(folder, kind, after), FAMILY=str(folder / "family"))
+    assert done.returncode == 0, done.stderr
+    assert all_gone(folder)
+    return done
+
+
+def has_answered(folder: Path) -> bool:
+    predictions = folder / "out" / "predictions.jsonl"
+    return predictions.exists() and predictions.stat().st_size > 0
+
+
 def members(folder: Path) -> list[int]:
     path = folder / "family"
     return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def state_of(process: int) -> list[str]:
+    """Return what the system says of a process after its name: its state, its parent, and more."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 
 def is_alive(process: int) -> bool:
@@ -75,7 +118,7 @@ def is_alive(process: int) -> bool:
     time.
     """
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return state_of(process)[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -96,44 +139,23 @@ def all_gone(folder: Path) -> bool:
 )
 @pytest.mark.release
 def test_a_signal_ends_the_run_and_the_whole_family_of_its_program(tmp_path, number, kind):
-    (tmp_path / "stuck").touch()
-    words, family = words_of(tmp_path, kind), {"FAMILY": str(tmp_path / "family")}
-    predictions = tmp_path / "out" / "predictions.jsonl"
-    begin = start_cold if kind == "child" else start
-    process = begin(tmp_path, *words, **family)
-    try:
-        wait_until(
-            lambda: (
-                len(members(tmp_path)) == 2
-                and predictions.exists()
-                and predictions.stat().st_size > 0
-            )
-        )
+    with started(tmp_path, kind, begin=start_cold if kind == "child" else start) as process:
+        wait_until(lambda: len(members(tmp_path)) == 2 and has_answered(tmp_path))
         assert all(is_alive(member) for member in members(tmp_path))
         process.send_signal(number)
         first = finish(process)
-    finally:
-        end(process)
     if number == signal.SIGKILL:  # nobody is left to wait for them: the keeper ends them by itself
         wait_until(lambda: all_gone(tmp_path))
     assert all_gone(tmp_path)
     assert first.returncode == ENDINGS[number], first
     if number != signal.SIGKILL:
         assert first.stdout == ""
-        assert (
-            "interrupted; alps keeps finished records; to resume, repeat the same command"
-            in first.stderr
-        )
+        way = "interrupted; alps keeps finished records; to resume, repeat the same command"
+        assert way in first.stderr
         assert "Traceback" not in first.stderr
-    assert len(rows(predictions)) == 1
-    (tmp_path / "stuck").unlink()
-    resumed = run(tmp_path, *words, **family)
-    assert resumed.returncode == 0, resumed.stderr
-    assert (
-        json.loads((tmp_path / "out" / "summary.json").read_text())["tracks"]["task1"]["scored"]
-        == 3
-    )
-    assert all_gone(tmp_path)
+    assert len(rows(tmp_path / "out" / "predictions.jsonl")) == 1
+    resumed(tmp_path, kind)
+    assert task1(tmp_path / "out")["scored"] == 3
 
 
 @pytest.mark.parametrize(
@@ -141,38 +163,27 @@ def test_a_signal_ends_the_run_and_the_whole_family_of_its_program(tmp_path, num
     few(["pass", "sys.exit(3)", "os.kill(os.getpid(), 9)", "os.closerange(0, 3)"], plain={2}),
 )
 def test_a_family_does_not_outlive_a_program_that_ends_or_dies_by_itself(tmp_path, after):
-    words, family = words_of(tmp_path, "daemon", after), {"FAMILY": str(tmp_path / "family")}
-    done = run(tmp_path, *words, **family)
-    assert done.returncode == 0, done.stderr
+    resumed(tmp_path, "daemon", after)
     assert len(members(tmp_path)) >= 2
-    assert all_gone(tmp_path)
 
 
 @pytest.mark.release
 def test_who_kills_the_keeper_ends_the_program(tmp_path):
-    (tmp_path / "stuck").touch()
-    words, family = words_of(tmp_path, "none"), {"FAMILY": str(tmp_path / "family")}
-    process = start_cold(tmp_path, *words, **family)
-    try:
+    with started(tmp_path, "none", begin=start_cold) as process:
         wait_until(lambda: len(members(tmp_path)) == 1)
-        keeper = int(
-            Path(f"/proc/{members(tmp_path)[0]}/stat").read_text().rpartition(")")[2].split()[1]
-        )
+        (program,) = members(tmp_path)
+        keeper = int(state_of(program)[1])
         assert "keeper.py" in Path(f"/proc/{keeper}/cmdline").read_text()
         os.kill(keeper, signal.SIGKILL)
-        wait_until(lambda: not is_alive(members(tmp_path)[0]))
+        wait_until(lambda: not is_alive(program))
         (tmp_path / "stuck").unlink()
         assert finish(process).returncode == 0
-    finally:
-        end(process)
     assert all_gone(tmp_path)
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_calibration_ends_as_after_control_c(tmp_path, number):
-    from tests.loopback import Answer, serve
-
     with serve(lambda _: Answer(delay=3)) as server:
         judge = ("judge=openai/slow", f"judge_api_base={server.url}")
         process = start(tmp_path, "calibrate", *judge, "labels=stress", "out=calibrated")
@@ -191,26 +202,24 @@ def test_a_calibration_ends_as_after_control_c(tmp_path, number):
 @pytest.mark.release
 def test_a_signal_that_is_ignored_stays_so(tmp_path):
     """As under nohup; a shell also has what it starts in the background ignore Ctrl-C."""
-    (tmp_path / "stuck").touch()
-    words, family = words_of(tmp_path, "none"), {"FAMILY": str(tmp_path / "family")}
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        process = start_cold(tmp_path, *words, **family)
-    finally:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, before)
-    try:
+    numbers = (signal.SIGHUP, signal.SIGINT)
+
+    def deaf(*words: str, **variables: str) -> Process:
+        kept = [(number, signal.signal(number, signal.SIG_IGN)) for number in numbers]
+        try:
+            return start_cold(*words, **variables)
+        finally:
+            for number, before in kept:
+                signal.signal(number, before)
+
+    with started(tmp_path, "none", begin=deaf) as process:
         wait_until(lambda: len(members(tmp_path)) == 1)
-        for number in (signal.SIGHUP, signal.SIGINT):
+        for number in numbers:
             process.send_signal(number)
-        predictions = tmp_path / "out" / "predictions.jsonl"
-        wait_until(lambda: predictions.exists() and predictions.stat().st_size > 0)
+        wait_until(lambda: has_answered(tmp_path))
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         done = finish(process)
-    finally:
-        end(process)
     assert done.returncode == 143, done
     assert all_gone(tmp_path)
 

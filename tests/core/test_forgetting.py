@@ -17,14 +17,7 @@ from alps.parsing import parse_settings
 from alps.run.source import open_data
 from alps.settings import RunSettings
 from alps.systems.resolve import floor_systems, resolve_system
-from alps.tasks.forgetting.samples import (
-    KINDS,
-    ROLES,
-    SURNAMES,
-    count_forms,
-    forms_of,
-    gives,
-)
+from alps.tasks.forgetting.samples import KINDS, ROLES, SURNAMES, count_forms, forms_of, gives
 from alps.tasks.forgetting.task import REFUSAL
 from alps.text import fold
 from tests.endtoend import one_line, rows, summary
@@ -162,7 +155,6 @@ class FormerlyFirst(Learnt):
     """Says of each role that the first name is past and the last one holds, whatever was said."""
 
     reads = Reads()
-    joint = "{last}, formerly {first}"
 
     def texts(self, user, query):
         said = Keeps.texts(self, user, query)
@@ -170,19 +162,18 @@ class FormerlyFirst(Learnt):
             names = [name for text in said if role in text for name in SURNAMES if name in text]
             if role in query and names:
                 last, first = names[-1], names[0]
-                yield self.joint.format(first=first, last=last) if first != last else first
+                yield f"{last}, formerly {first}" if first != last else first
 
 
 class OneStatement(Learnt):
     """Returns all that was said of the roles of a query as one statement, without punctuation."""
 
     reads = Reads()
-    joint = " "
 
     def texts(self, user, query):
         roles = [role for role in ROLES if role in query]
         said = [text for text in Keeps.texts(self, user, query) if any(r in text for r in roles)]
-        return [self.joint.join(re.sub(r"[^\w ]", "", text) for text in said)]
+        return [" ".join(re.sub(r"[^\w ]", "", text) for text in said)]
 
 
 class Parrot(Learnt):
@@ -221,6 +212,7 @@ class BringsBack(Deletes):
 
 def asked(system, track, path, limit=None, seconds=None):
     """Return the score of each sample, asked all at once; it is killed after so many seconds."""
+    path.mkdir(exist_ok=True)
     opening = Opening(path / "memory", None, None, 0, {})
     diary = Diary(path / "memory.jsonl")
     samples = list(track.samples())[:limit]
@@ -278,7 +270,6 @@ def test_trivial_baselines_get_nothing(track, floor):
 def test_what_returns_any_half_of_all_texts_gets_no_more_than_chance(track, tmp_path):
     scored = []
     for seed in range(3):
-        (tmp_path / str(seed)).mkdir()
         scored += asked(HalfOfIt(seed), track, tmp_path / str(seed), limit=60)
     for kind in ("deleted", "context"):
         assert abs(mean(scored, kind=kind)) <= 0.15
@@ -308,17 +299,8 @@ def test_a_deletion_comes_before_later_sessions_a_repeated_one_and_the_search(tr
     asked(system, track, tmp_path, limit=1)
     (user,) = {call[1] for call in system.calls if call[0] == "forget"}
     done = [call[0] + call[2] if call[0] == "ingest" else call[0] for call in system.calls]
-    assert done == [
-        "open",
-        "ingests1",
-        "ingests2",
-        "forget",
-        "ingests4",
-        "ingests2",
-        "open",
-        "search",
-        "search",
-    ]
+    told = ["ingests1", "ingests2", "forget", "ingests4", "ingests2"]
+    assert done == ["open", *told, "open", "search", "search"]
     assert {call[1] for call in system.calls if call[0] != "open"} == {user}
 
 
@@ -354,6 +336,11 @@ def test_a_system_is_opened_again_while_nobody_else_is_told(track, tmp_path):
     assert mean(asked(Watches(), track, tmp_path)) == 1
 
 
+def counted(system):
+    """Count the calls about a user, whoever it is."""
+    return Counter(call[:1] + call[2:] for call in system.calls if call[0] != "open")
+
+
 class Hangs(Deletes):
     """Does not come back from the call after so many."""
 
@@ -371,18 +358,15 @@ class Hangs(Deletes):
 @pytest.mark.release
 def test_a_killed_run_goes_on_and_ingests_no_settled_session_twice(track, tmp_path):
     whole = Deletes()
-    (tmp_path / "whole").mkdir()
     expected = asked(whole, track, tmp_path / "whole", limit=4)
     for calls in (1, 3, 6, 9):
         system = Hangs(calls)
         place = tmp_path / str(calls)
-        place.mkdir()
         with pytest.raises(TimeoutError):
             asked(system, track, place, limit=4, seconds=0.5)
         system.left = 1000
         assert asked(system, track, place, limit=4) == expected
-        done = Counter(call[:1] + call[2:] for call in system.calls if call[0] != "open")
-        once = Counter(call[:1] + call[2:] for call in whole.calls if call[0] != "open")
+        done, once = counted(system), counted(whole)
         # Four samples are told at once: what was not settled is told again.
         assert sum((done - once).values()) <= 4
         assert not once - done
@@ -475,22 +459,18 @@ def test_no_two_sentences_of_a_user_make_one_that_tells_of_a_change():
 
 @pytest.mark.release
 def test_what_was_learnt_of_one_seed_is_of_no_use_on_another(track, tmp_path):
-    (tmp_path / "same").mkdir()
     assert mean(asked(Learnt(), track, tmp_path / "same", limit=40)) == 1
     for seed in (1, 6):
-        (tmp_path / str(seed)).mkdir()
         assert mean(asked(Learnt(), opened(seed), tmp_path / str(seed), limit=60)) <= 0.6
 
 
 @pytest.mark.parametrize("system", [OneStatement, AsJson, FormerlyFirst])
 @pytest.mark.release
 def test_no_form_of_an_answer_earns_more_than_the_parrot(system, track, tmp_path):
-    folders = tmp_path / "form", tmp_path / "parrot"
-    scores = []
-    for form, folder in zip((system, Parrot), folders, strict=True):
-        folder.mkdir()
-        scores.append(mean(asked(form(), track, folder, limit=60)))
-    assert scores[0] <= scores[1] + 0.05
+    form, parrot = (
+        mean(asked(it(), track, tmp_path / it.__name__, limit=60)) for it in (system, Parrot)
+    )
+    assert form <= parrot + 0.05
 
 
 def test_the_data_say_how_many_forms_there_are(alps, tmp_path):

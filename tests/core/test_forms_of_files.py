@@ -10,86 +10,69 @@ from pathlib import Path
 import pytest
 
 from alps.data import release
+from tests.endtoend import rows, write_rows
 from tests.tracks import Ran, alps_here
 
 SAMPLES = Path(release.__file__).parent / "samples" / "dev" / "task1"
+INPUTS = SAMPLES / release.INPUT
 RUN = ("run", "task=extraction", "limit=2", "judge=lexical", "out=out")
 PLAIN = (*RUN, "model=rules")
 
 
-def lines(name: str) -> list[dict[str, object]]:
-    text = (SAMPLES / name).read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()[:2]]
-
-
-def write_lines(path: Path, rows: list[dict[str, object]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-
-
-def predictions(folder: Path) -> tuple[Path, tuple[str, ...]]:
-    rows = [{"benchmark_id": row["benchmark_id"], "memory_items": []} for row in lines(INPUT)]
-    write_lines(folder / "mine.jsonl", rows)
-    return folder / "mine.jsonl", (*RUN, "model=predictions:mine.jsonl")
-
-
 INPUT, GOLD = release.INPUT, release.GOLD
+Given = tuple[Path, tuple[str, ...]]
+"""A file, and the words of a command that reads it."""
 
 
-def data(folder: Path, name: str) -> tuple[Path, tuple[str, ...]]:
+def predictions(folder: Path) -> Given:
+    given = [{"benchmark_id": row["benchmark_id"], "memory_items": []} for row in rows(INPUTS)[:2]]
+    return write_rows(folder / "mine.jsonl", given), (*RUN, "model=predictions:mine.jsonl")
+
+
+def data(folder: Path, name: str) -> Given:
+    place = folder / "mine" / "dev" / "task1"
+    place.mkdir(parents=True)
     for file in (INPUT, GOLD):
-        write_lines(folder / "mine" / "dev" / "task1" / file, lines(file))
-    return folder / "mine" / "dev" / "task1" / name, (*PLAIN, "data=mine")
+        write_rows(place / file, rows(SAMPLES / file)[:2])
+    return place / name, (*PLAIN, "data=mine")
 
 
-def recorded_judge(folder: Path) -> tuple[Path, tuple[str, ...]]:
-    rows: list[dict[str, object]] = [
-        {"benchmark_id": row["benchmark_id"], "model_output": None, "judge_output": None}
-        for row in lines(INPUT)
-    ]
-    write_lines(folder / "records.jsonl", rows)
-    return folder / "records.jsonl", (
-        *RUN[:3],
-        "out=out",
-        "model=rules",
-        "judge=recorded:records.jsonl",
-    )
+def recorded_judge(folder: Path) -> Given:
+    nothing = {"model_output": None, "judge_output": None}
+    records = [{"benchmark_id": row["benchmark_id"], **nothing} for row in rows(INPUTS)[:2]]
+    words = [word for word in PLAIN if not word.startswith("judge=")]
+    path = write_rows(folder / "records.jsonl", records)
+    return path, (*words, "judge=recorded:records.jsonl")
 
 
-def config(folder: Path) -> tuple[Path, tuple[str, ...]]:
-    path = folder / "mine.toml"
-    path.write_text('model = "rules"\n')
-    return path, (*RUN, "config=mine.toml")
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
 
 
-def plan(folder: Path) -> tuple[Path, tuple[str, ...]]:
-    path = folder / "mine.toml"
-    path.write_text('limit = 1\n[matrix]\ntask = "extraction"\nmodel = "rules"\n')
-    return path, ("sweep", "mine.toml")
+def config(folder: Path) -> Given:
+    return written(folder / "mine.toml", 'model = "rules"\n'), (*RUN, "config=mine.toml")
 
 
-def imported(folder: Path) -> tuple[Path, tuple[str, ...]]:
-    path = folder / "mine.json"
+def plan(folder: Path) -> Given:
+    text = 'limit = 1\n[matrix]\ntask = "extraction"\nmodel = "rules"\n'
+    return written(folder / "mine.toml", text), ("sweep", "mine.toml")
+
+
+def imported(folder: Path) -> Given:
     row = {"question": "q", "answer": "a", "response": "r", "category": "1", "llm_score": 1}
-    path.write_text(json.dumps({"0": [row]}))
+    path = written(folder / "mine.json", json.dumps({"0": [row]}))
     return path, ("import", "mem0", "mine.json", "out=imported")
 
 
-READERS: dict[str, Callable[[Path], tuple[Path, tuple[str, ...]]]] = {
+OF_ROWS: dict[str, Callable[[Path], Given]] = {
     "predictions": predictions,
     "the input of a data folder": lambda folder: data(folder, INPUT),
     "the gold of a data folder": lambda folder: data(folder, GOLD),
     "a recorded judge": recorded_judge,
-    "a config": config,
-    "a plan": plan,
-    "an import": imported,
 }
-OF_ROWS = (
-    "predictions",
-    "the input of a data folder",
-    "the gold of a data folder",
-    "a recorded judge",
-)
+TABLES = {"a config": config, "a plan": plan}
+READERS = {**OF_ROWS, **TABLES, "an import": imported}
 ENCODINGS = {"utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-32": "UTF-32"}
 
 
@@ -108,18 +91,16 @@ def test_another_encoding_is_named(tmp_path, reader, encoding):
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("reader", [READERS[name] for name in OF_ROWS], ids=OF_ROWS)
+@pytest.mark.parametrize("reader", OF_ROWS.values(), ids=OF_ROWS)
 def test_a_list_where_lines_were_meant_is_named(tmp_path, reader, indent):
     path, words = reader(tmp_path)
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    path.write_text(json.dumps(rows, indent=indent))
+    path.write_text(json.dumps(rows(path), indent=indent))
     assert f"{path.name}: is one JSON list: write JSON Lines" in alps_here(*words).one_line
 
 
 def test_an_object_on_several_lines_is_named(tmp_path):
     path, words = predictions(tmp_path)
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    path.write_text("".join(f"{json.dumps(row, indent=2)}\n" for row in rows))
+    path.write_text("".join(f"{json.dumps(row, indent=2)}\n" for row in rows(path)))
     line = alps_here(*words).one_line
     assert f"{path.name}: is JSON on several lines: write each object on one line" in line
 
@@ -149,7 +130,7 @@ def test_a_mark_of_utf_8_and_other_line_ends_change_nothing(tmp_path, reader):
 
 
 @pytest.mark.parametrize("table", ['[m]\nx = "\xe9"\n', "x = " + "9" * 5_000])
-@pytest.mark.parametrize("reader", [config, plan], ids=["a config", "a plan"])
+@pytest.mark.parametrize("reader", TABLES.values(), ids=TABLES)
 def test_a_table_that_can_not_be_read_is_one_line(tmp_path, reader, table):
     path, words = reader(tmp_path)
     path.write_bytes(table.encode("latin-1"))

@@ -15,8 +15,8 @@ from alps.parsing import read_config
 from alps.settings import RunSettings
 from bench.label_sets import import_labels
 from tests import label_folders
-from tests.endtoend import rows, task1
-from tests.tracks import alps_here
+from tests.endtoend import rows, task1, write_rows
+from tests.tracks import Ran, alps_here
 from tests.visitors import memory_items, values_of, visitor_id, write_visitors
 
 DEEP = "[" * 3_000 + "]" * 3_000
@@ -24,24 +24,14 @@ HUGE = 10**400
 
 
 def review(**fields):
-    pair = {
-        "gold_id": "m1",
-        "pred_id": "m1",
-        "error_type": "VALUE_DRIFT",
-        "severity": 2,
-        "rationale": "r",
-    }
-    return {"pair_reviews": [{**pair, **fields}]}
+    pair = {"gold_id": "m1", "pred_id": "m1", "error_type": "VALUE_DRIFT", "severity": 2}
+    return {"pair_reviews": [{**pair, "rationale": "r", **fields}]}
 
 
 def record(name=None, *, reviews=None, **fields):
     output = {"memory_items": memory_items(*values_of(0))}
-    return {
-        "benchmark_id": name or visitor_id(0),
-        "model_output": output,
-        "judge_output": reviews or review(),
-        **fields,
-    }
+    row = {"benchmark_id": name or visitor_id(0), "model_output": output}
+    return {**row, "judge_output": reviews or review(), **fields}
 
 
 def write(path, text):
@@ -49,12 +39,30 @@ def write(path, text):
     return path
 
 
+def judged_by_records(monkeypatch, folder, answered, records):
+    """Run predictions about these visitors, judged by the records, and return the run's folder."""
+    monkeypatch.chdir(folder)
+    write_visitors(folder / "data", 2)
+    items = memory_items(*values_of(0))
+    given = [{"benchmark_id": visitor_id(number), "memory_items": items} for number in answered]
+    write_rows(folder / "predictions.jsonl", given)
+    write_rows(folder / "records.jsonl", records)
+    made = ("model=predictions:predictions.jsonl", "judge=recorded:records.jsonl", "out=out")
+    scored = ("scoring=authors-v1", "max_failures=60%")
+    ran = alps_here("run", "task=extraction", "data=data", *made, *scored)
+    assert ran.code == 0, ran.err
+    return Path("out")
+
+
 @pytest.fixture
 def labelled(tmp_path: Path) -> Path:
     rubrics = {"pa": label_folders.BINARY}
-    return label_folders.write(
-        tmp_path / "labels", rubrics, [label_folders.binary(n % 2, 1) for n in range(4)]
-    )
+    people = [label_folders.binary(n % 2, 1) for n in range(4)]
+    return label_folders.write(tmp_path / "labels", rubrics, people)
+
+
+def calibrated(labels: Path) -> Ran:
+    return alps_here("calibrate", "judge=j", f"labels={labels}", f"out={labels.parent / 'out'}")
 
 
 def test_a_row_that_is_nested_too_deeply_is_named(tmp_path: Path):
@@ -106,10 +114,7 @@ def test_a_row_whose_reader_gives_up_on_its_depth_is_named(tmp_path: Path, field
 def test_a_record_of_a_judge_that_can_not_be_read_names_its_field(
     tmp_path: Path, fields, field: str
 ):
-    path = write(
-        tmp_path / "records.jsonl",
-        json.dumps(record()) + "\n" + json.dumps(record("x", **fields)) + "\n",
-    )
+    path = write_rows(tmp_path / "records.jsonl", [record(), record("x", **fields)])
     with pytest.raises(DataError, match="line 2") as refused:
         RecordedJudge(path)
     assert field in str(refused.value)
@@ -121,61 +126,32 @@ def test_a_severity_that_is_none_is_said_by_the_score(severity):
         judge_score(review(severity=severity))
 
 
+NO_SEVERITY = "severity None of a review is not a number from 0 to 100"
+
+
 def test_a_review_without_a_severity_leaves_its_record_unscored_and_the_run_goes_on(
     tmp_path: Path, monkeypatch
 ):
-    monkeypatch.chdir(tmp_path)
-    write_visitors(tmp_path / "data", 2)
-    predictions = [
-        {"benchmark_id": visitor_id(n), "memory_items": memory_items(*values_of(0))}
-        for n in range(2)
-    ]
     records = [record(visitor_id(0), reviews=review(severity=None)), record(visitor_id(1))]
-    for name, found in (("predictions", predictions), ("records", records)):
-        write(tmp_path / f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in found))
-    words = (
-        "task=extraction",
-        "data=data",
-        "model=predictions:predictions.jsonl",
-        "judge=recorded:records.jsonl",
-    )
-    ran = alps_here("run", *words, "scoring=authors-v1", "out=out", "max_failures=60%")
-    assert ran.code == 0, ran.err
-    assert task1(Path("out"))["failed_judgements"] == {"invalid": 1}
-    verdict = rows(Path("out", "verdicts.jsonl"))[0]
-    assert (verdict["outcome"], verdict["error"]) == (
-        "invalid",
-        "severity None of a review is not a number from 0 to 100",
-    )
+    out = judged_by_records(monkeypatch, tmp_path, (0, 1), records)
+    assert task1(out)["failed_judgements"] == {"invalid": 1}
+    verdict = rows(out / "verdicts.jsonl")[0]
+    assert (verdict["outcome"], verdict["error"]) == ("invalid", NO_SEVERITY)
 
 
 def test_a_review_of_no_answer_without_a_severity_leaves_out_what_hangs_on_the_judge(
     tmp_path: Path, monkeypatch
 ):
-    monkeypatch.chdir(tmp_path)
-    write_visitors(tmp_path / "data", 2)
-    missing = {
-        "missing_reviews": [{"gold_id": "m1", "should_have_extracted": True, "severity": None}]
-    }
+    missing = {"gold_id": "m1", "should_have_extracted": True, "severity": None}
     records = [
-        {**record(visitor_id(0), reviews=missing), "model_output": None},
+        record(visitor_id(0), reviews={"missing_reviews": [missing]}, model_output=None),
         record(visitor_id(1)),
     ]
-    predictions = [{"benchmark_id": visitor_id(1), "memory_items": memory_items(*values_of(0))}]
-    for name, found in (("predictions", predictions), ("records", records)):
-        write(tmp_path / f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in found))
-    words = (
-        "task=extraction",
-        "data=data",
-        "model=predictions:predictions.jsonl",
-        "judge=recorded:records.jsonl",
-    )
-    ran = alps_here("run", *words, "scoring=authors-v1", "out=out", "max_failures=60%")
-    assert ran.code == 0, ran.err
-    failed, judged = rows(Path("out", "scores.jsonl"))
+    out = judged_by_records(monkeypatch, tmp_path, (1,), records)
+    failed, judged = rows(out / "scores.jsonl")
     assert (failed["outcome"], failed["scores"]) == ("empty", {"authors_f1": 0, "authors_algo": 0})
-    assert failed["judge_error"] == "severity None of a review is not a number from 0 to 100"
-    assert task1(Path("out"))["scores"]["final_score"]["value"] == judged["scores"]["final_score"]
+    assert failed["judge_error"] == NO_SEVERITY
+    assert task1(out)["scores"]["final_score"]["value"] == judged["scores"]["final_score"]
 
 
 @pytest.mark.parametrize(
@@ -188,11 +164,9 @@ def test_a_number_beyond_all_numbers_in_a_label_folder_is_refused(
     if name == "sample.json":
         write(labelled / name, f'{{"rubrics": {{"pa": {{"random": true, "drawn": {number}}}}}}}')
     else:
-        lines = (labelled / name).read_text().splitlines()
-        write(
-            labelled / name, "\n".join([lines[0][:-1] + f', "more": {number}}}', *lines[1:]]) + "\n"
-        )
-    ran = alps_here("calibrate", "judge=j", f"labels={labelled}", f"out={labelled.parent / 'out'}")
+        text = (labelled / name).read_text()
+        write(labelled / name, text.replace("}\n", f', "more": {number}}}\n', 1))
+    ran = calibrated(labelled)
     assert f"{number} is too large: write null" in ran.one_line
     assert name in ran.err
 
@@ -204,15 +178,11 @@ def test_no_number_before_what_is_no_json_at_all_is_refused(labelled: Path, rest
         read_labels(labelled)
 
 
-@pytest.mark.parametrize("half", ["\\ud83d", b"\xed\xa0\xbd"], ids=["escaped", "as bytes"])
+@pytest.mark.parametrize("half", [b"\\ud83d", b"\xed\xa0\xbd"], ids=["escaped", "as bytes"])
 def test_half_a_character_in_a_label_folder_can_be_written_again(labelled: Path, half):
-    text = (
-        (labelled / "labels.jsonl")
-        .read_bytes()
-        .replace(b"anna", half if isinstance(half, bytes) else half.encode())
-    )
-    write(labelled / "labels.jsonl", text)
-    ran = alps_here("calibrate", "judge=j", f"labels={labelled}", f"out={labelled.parent / 'out'}")
+    path = labelled / "labels.jsonl"
+    write(path, path.read_bytes().replace(b"anna", half))
+    ran = calibrated(labelled)
     assert ran.code == 0, ran.err
     labels = read_labels(labelled)
     assert "\ufffd" in labels.annotators
@@ -220,17 +190,9 @@ def test_half_a_character_in_a_label_folder_can_be_written_again(labelled: Path,
 
 
 def test_half_a_character_in_a_public_set_can_be_written(tmp_path: Path):
-    row = {
-        "subset": "Natural",
-        "i": 1,
-        "input": "Hi \ud83d",
-        "output_1": "a",
-        "output_2": "b",
-        "label": 1,
-    }
-    path = write(
-        tmp_path / "set.jsonl", json.dumps({**row, "verdicts": {"gpt \ud83d": [1, 2]}}) + "\n"
-    )
+    row = {"subset": "Natural", "i": 1, "input": "Hi \ud83d", "output_1": "a", "output_2": "b"}
+    row |= {"label": 1, "verdicts": {"gpt \ud83d": [1, 2]}}
+    path = write_rows(tmp_path / "set.jsonl", [row])
     import_labels("llmbar", path, tmp_path / "out")
     assert rows(tmp_path / "out" / "items.jsonl")[0]["payload"]["input"] == "Hi \ufffd"
 
@@ -257,8 +219,7 @@ def test_settings_and_prices_that_are_no_toml_are_refused(tmp_path: Path, monkey
 
 
 def test_reviews_of_memories_that_can_not_be_read_are_about_no_prediction(tmp_path: Path):
-    path = write(
-        tmp_path / "records.jsonl", json.dumps(record(model_output={"memory_items": [1, 2]})) + "\n"
-    )
+    records = [record(model_output={"memory_items": [1, 2]})]
+    path = write_rows(tmp_path / "records.jsonl", records)
     assert not RecordedJudge(path).is_about(visitor_id(0), ())
     assert RecordedJudge(path).reviews("nobody") is None

