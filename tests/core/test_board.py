@@ -37,10 +37,10 @@ def apart(*records: Scored) -> RecordScores:
     return board(*((place, f"s{place}", scored) for place, scored in enumerate(records)))
 
 
-def some_records(count: int = 30) -> list[tuple[int, str, Scored]]:
+def some_records() -> list[tuple[int, str, Scored]]:
     draw = random.Random(4)
     rows = []
-    for place in range(count):
+    for place in range(30):
         indirect = {"recall_indirect": draw.random()} if place % 3 else {}
         sums = draw.random(), draw.randrange(4), draw.randrange(4, 9), draw.randrange(4, 9)
         rows.append((place, f"s{place // 2}", record(*sums, **indirect)))

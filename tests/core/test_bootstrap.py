@@ -12,11 +12,14 @@ def numbers(*values: float) -> np.ndarray:
     return np.array(values, dtype=np.float64)
 
 
-def agresti_coull(successes: float, trials: float, z: float = 1.959963985) -> tuple[float, float]:
+Z = 1.959963985
+
+
+def agresti_coull(successes: float, trials: float) -> tuple[float, float]:
     """The published interval, Agresti and Coull 1998, cut at the ends of the range."""
-    added = trials + z * z
-    centre = (successes + z * z / 2) / added
-    half = z * (centre * (1 - centre) / added) ** 0.5
+    added = trials + Z * Z
+    centre = (successes + Z * Z / 2) / added
+    half = Z * (centre * (1 - centre) / added) ** 0.5
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
@@ -26,7 +29,7 @@ def test_a_rate_of_records_that_stand_alone_has_agresti_and_coulls_interval_at_s
 ):
     values = np.repeat([1.0, 0.0], [successes, trials - successes])
     estimate = clustered_mean(values, range(trials))
-    worth = trials * (1.959963985 / t.ppf(0.975, trials - 1)) ** 2
+    worth = trials * (Z / t.ppf(0.975, trials - 1)) ** 2
     expected = agresti_coull(successes / trials * worth, worth)
     assert (estimate.low, estimate.high) == pytest.approx(expected, abs=1e-9)
     assert estimate.value == pytest.approx(successes / trials)
@@ -121,8 +124,8 @@ ALONE = "all records belong to one session"
     ("above", "below", "sessions", "expected", "reason"),
     [
         ((0.25, 0.75), (1, 1), "aa", Estimate(0.5, None, None, 2), ALONE),
-        ((), (), "", Estimate(None, None, None, 0), ""),
-        ((0, 0), (0, 0), "ab", Estimate(None, None, None, 2), ""),
+        ((), (), "", Estimate(None, None, None, 0), None),
+        ((0, 0), (0, 0), "ab", Estimate(None, None, None, 2), None),
         ((1, 0), (2, 0), "ab", Estimate(0.5, None, None, 2), ALONE),
     ],
     ids=["one session", "nothing", "a ratio to nothing", "a session without weight"],

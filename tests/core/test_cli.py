@@ -5,7 +5,6 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from alps import __version__
 from alps.cli import cli
 from alps.ext.datasets.settings import AuditSettings
 from alps.settings import JudgeSettings, RunSettings
@@ -55,10 +54,6 @@ def test_the_help_of_a_command_lists_its_settings_with_their_defaults(words, set
     told = " ".join(shown.split())
     for name, text in typed.items():
         assert f" {name}= {text}" in told
-
-
-def test_the_version_is_shown(alps):
-    assert alps("--version").stdout.strip().endswith(__version__)
 
 
 def test_help_imports_nothing_heavy_and_a_run_without_a_model_no_client(tmp_path):

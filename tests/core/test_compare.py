@@ -88,9 +88,9 @@ def compared(*names: str, seed: int = 0) -> Comparison:
     return compare_runs([Path(name) for name in names], seed=seed)
 
 
-def contrast(comparison: Comparison, metric: str = "f1", *, pair: int = 0) -> Contrast:
+def contrast(comparison: Comparison, metric: str = "f1") -> Contrast:
     found = {one.metric.name: one for one in comparison.tracks[0].metrics}
-    return found[metric].contrasts[pair]
+    return found[metric].contrasts[0]
 
 
 def with_p(comparison: Comparison) -> list[Contrast]:

@@ -11,13 +11,10 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -70,7 +67,7 @@ TITLE = re.compile(r'title="([^"]+)"')
 EXPORT = re.compile(r"export (\w+)=(.*)")
 EXITS = re.compile(r"# exits (\d+)")
 FIGURE = re.compile(r"\.\d{3}")
-ADDRESS = re.compile(r"http://(?:localhost|127\.0\.0\.1):(\d+)/v1")
+ADDRESS = re.compile(r"http://(?:localhost|127\.0\.0\.1):\d+/v1")
 SECONDS = 300
 AT_ONCE = 4
 
@@ -141,54 +138,33 @@ class Script:
         asked = body["messages"][-1]["content"]
         payload = json.loads(asked.rpartition("\n\n")[2])
         answer = answer_to(payload, told=body["messages"][0]["content"])
-        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+        text = json.dumps(answer, ensure_ascii=False)
         self.exchanged["payload"].append(json.dumps(payload, ensure_ascii=False))
         self.exchanged["reply"].append(text)
         return Answer(text)
 
 
-def answer_to(payload: dict[str, Any], *, told: str) -> dict[str, Any] | str:
-    """Answer as the judge that was `told` so, or as the model in the payload's task."""
+def answer_to(payload: dict[str, Any], *, told: str) -> dict[str, Any]:
+    """Answer as the judge that was `told` so, or as the model of an extraction."""
     judged = {"match": match, "support": support, "rubric": partial(rate, told=told)}
-    if payload.get("kind") in judged:
-        return judged[payload["kind"]](payload)
-    if "candidates" in payload:
-        return {
-            "reason": "it comes first",
-            "selected_memory_id": payload["candidates"][0]["id"],
-            "answer": "Yes.",
-        }
-    if "memories" in payload:
-        return {
-            "memory_items": [
-                {**memory, "action": "retain", "replaces": None} for memory in payload["memories"]
-            ]
-        }
-    return "Let me think about that with you." if "message" in payload else extract(payload)
+    return judged.get(payload.get("kind", ""), extract)(payload)
 
 
 def rate(payload: dict[str, Any], *, told: str) -> dict[str, Any]:
     response = payload["response"]
     if payload["rubric"] == "ei":
-        said = next(
-            (felt for words, felt in FELT.items() if words in response),
-            ("decent, impersonal", 3, 3, 3),
-        )
-        return dict(zip(("reason", "resonation", "expression", "reception"), said, strict=True))
+        found = (felt for words, felt in FELT.items() if words in response)
+        felt = next(found, ("decent, impersonal", 3, 3, 3))
+        return dict(zip(("reason", "resonation", "expression", "reception"), felt, strict=True))
     held = {words: reason for words, reason in NOT_MET.items() if words not in told}
     against = next((reason for words, reason in held.items() if words in response), None)
-    return {
-        "reason": against or "it follows from the memory",
-        "verdict": "not_met" if against else "met",
-    }
+    reason = against or "it follows from the memory"
+    return {"reason": reason, "verdict": "not_met" if against else "met"}
 
 
 def extract(conversation: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "memory_items": [
-            {"memory_id": f"m{n}", "value": value} for n, value in enumerate(EXTRACTED, start=1)
-        ]
-    }
+    items = [{"memory_id": f"m{n}", "value": said} for n, said in enumerate(EXTRACTED, start=1)]
+    return {"memory_items": items}
 
 
 def match(payload: dict[str, Any]) -> dict[str, Any]:
@@ -205,9 +181,8 @@ def match(payload: dict[str, Any]) -> dict[str, Any]:
 def support(payload: dict[str, Any]) -> dict[str, Any]:
     items = []
     for item in payload["items"]:
-        against = next(
-            (reason for word, reason in UNSUPPORTED.items() if word in item["value"]), None
-        )
+        found = (reason for word, reason in UNSUPPORTED.items() if word in item["value"])
+        against = next(found, None)
         said = "unsupported" if against else "supported"
         items.append({"reason": against or "the user says so", "id": item["id"], "support": said})
     return {"items": items}
@@ -268,17 +243,12 @@ class Reader:
     def __init__(self, folder: Path, commands: Path, server: LoopbackServer) -> None:
         self.folder, self.server = folder, server
         folder.mkdir()
-        address = {
-            "OPENAI_API_KEY": "test",
-            "OPENAI_API_BASE": server.url,
-            "OPENAI_BASE_URL": server.url,
-        }
-        config = {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONDONTWRITEBYTECODE": "1"}
-        self.environment = environment(folder.with_name("alps"), **address, **config)
-        self.environment["PATH"] = f"{commands}{os.pathsep}{self.environment['PATH']}"
-        self.environment.pop("ALPS_PRICES", None)
-        self.ports: dict[str, int] = {}
-        self.started: list[subprocess.Popen[bytes]] = []
+        address = dict.fromkeys(("OPENAI_API_BASE", "OPENAI_BASE_URL"), server.url)
+        own = {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONDONTWRITEBYTECODE": "1"}
+        variables = environment(folder.with_name("alps"), OPENAI_API_KEY="test", **address, **own)
+        variables["PATH"] = f"{commands}{os.pathsep}{variables['PATH']}"
+        variables.pop("ALPS_PRICES", None)
+        self.environment = variables
 
     def write(self, file: Titled) -> None:
         path = self.folder / file.name
@@ -288,8 +258,6 @@ class Reader:
     def follow(self, command: Command) -> None:
         if export := EXPORT.fullmatch(command.text):
             self._export(*export.groups())
-        elif command.text.endswith(" &"):
-            self._start(command.text.removesuffix(" &"))
         else:
             self._run(command)
 
@@ -300,30 +268,9 @@ class Reader:
         known = {**self.environment, "PWD": str(self.folder)}
         self.environment[name] = re.sub(r"\$(\w+)", lambda found: known[found[1]], value.strip('"'))
 
-    def _start(self, text: str) -> None:
-        """Start a server of the reader's in the background, on a port that is free here."""
-        (port,) = re.findall(r"\b\d{4,5}\b", text)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.ports[port] = free.getsockname()[1]
-        words = text.replace(port, str(self.ports[port]))
-        process = subprocess.Popen(
-            ["sh", "-c", f"exec {words}"],
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        self.started.append(process)
-        deadline = time.monotonic() + SECONDS
-        while not listens(self.ports[port]):
-            assert process.poll() is None, f"{text}: ended with {process.returncode}"
-            assert time.monotonic() < deadline, f"{text}: does not listen"
-            time.sleep(0.02)
-
     def _run(self, command: Command) -> None:
         process = subprocess.Popen(
-            ["sh", "-c", ADDRESS.sub(self._address, command.text)],
+            ["sh", "-c", ADDRESS.sub(self.server.url, command.text)],
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -344,38 +291,14 @@ class Reader:
             f"$ {command.text}\nshown, but not printed in this place: {missing}\n{printed}"
         )
 
-    def _address(self, found: re.Match[str]) -> str:
-        port = self.ports.get(found[1])
-        return self.server.url if port is None else f"http://127.0.0.1:{port}/v1"
-
-    def end(self) -> None:
-        for process in self.started:
-            process.terminate()
-            process.wait()
-
-
-def listens(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-@contextmanager
-def reading(folder: Path, commands: Path, script: Script) -> Iterator[Reader]:
-    with ExitStack() as stack:
-        reader = Reader(folder, commands, stack.enter_context(serve(script)))
-        stack.callback(reader.end)
-        yield reader
-
 
 def read(document: Path, folder: Path, commands: Path) -> int:
     """Do what a document says in `folder`, with the installed `commands`, and check what comes of
     it; return how many commands it has.
     """
     script, quoted, run = Script(), [], 0
-    with reading(folder, commands, script) as reader:
+    with serve(script) as server:
+        reader = Reader(folder, commands, server)
         for step in steps(document):
             if isinstance(step, Titled):
                 reader.write(step)
@@ -402,15 +325,12 @@ def readers(request, tmp_path_factory):
     }
     commands = install(tmp_path_factory.mktemp("commands"))
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        folders = {
-            document: tmp_path_factory.mktemp(document.stem) / "reader"
-            for document in RUN
-            if document in selected
-        }
-        yield {
-            document: pool.submit(read, document, folder, commands)
-            for document, folder in folders.items()
-        }
+        begun = {}
+        for document in RUN:
+            if document in selected:
+                folder = tmp_path_factory.mktemp(document.stem) / "reader"
+                begun[document] = pool.submit(read, document, folder, commands)
+        yield begun
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the documents speak to a POSIX shell")
@@ -434,19 +354,13 @@ def as_in_a_clone(folder: Path, commands: Path) -> dict[str, str]:
     bin_folder.mkdir(parents=True)
     for name in ("alps", "python"):
         (bin_folder / name).symlink_to(commands / name)
-    own = str(Path(sys.executable).parent)
-    variables = environment(folder)
-    variables["PATH"] = os.pathsep.join(
-        part for part in variables["PATH"].split(os.pathsep) if part != own
-    )
-    return variables
+    variables, own = environment(folder), str(Path(sys.executable).parent)
+    others = [part for part in variables["PATH"].split(os.pathsep) if part != own]
+    return {**variables, "PATH": os.pathsep.join(others)}
 
 
-BLOCKS = [
-    text
-    for info, text in BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    if info == "sh"
-]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = [text for info, text in BLOCK.findall(README) if info == "sh"]
 
 
 @pytest.mark.release
@@ -479,11 +393,8 @@ def test_a_block_of_the_readme_works_as_pasted_after_make_demo(block, tmp_path):
 @pytest.mark.parametrize("document", RUN[1:], ids=lambda document: document.name)
 def test_a_page_says_first_how_the_command_is_found(document):
     """Whoever begins with a page other than the first has `alps` in .venv/bin alone."""
-    first = next(
-        step
-        for step in steps(document)
-        if isinstance(step, Command) and not step.text.startswith(LEFT_TO_CI)
-    )
+    found = (step for step in steps(document) if isinstance(step, Command))
+    first = next(step for step in found if not step.text.startswith(LEFT_TO_CI))
     assert first.text == 'export PATH="$PWD/.venv/bin:$PATH"'
 
 
@@ -496,15 +407,11 @@ def test_every_setting_is_explained_and_no_other():
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
-def test_a_link_between_documents_leads_somewhere(document):
-    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
+def test_links_between_documents_lead_somewhere_and_no_line_is_longer_than_the_code(document):
+    text = document.read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
     assert [target for target in targets if not (document.parent / target).exists()] == []
-
-
-@pytest.mark.parametrize("document", DOCS, ids=lambda document: document.name)
-def test_no_line_is_longer_than_the_code(document):
-    lines = document.read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if len(line) > 120] == []
+    assert [line for line in text.splitlines() if len(line) > 120] == []
 
 
 @pytest.mark.parametrize(

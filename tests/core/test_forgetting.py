@@ -38,7 +38,7 @@ class Keeps:
     """Returns everything a user told; others break or mend one thing of it."""
 
     def __init__(self):
-        self.told, self.calls, self.inside = {}, [], 0
+        self.told, self.calls = {}, []
 
     def open(self, opening):
         self.calls.append(("open",))

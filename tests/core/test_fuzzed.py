@@ -223,3 +223,31 @@ def test_reviews_of_memories_that_can_not_be_read_are_about_no_prediction(tmp_pa
     path = write_rows(tmp_path / "records.jsonl", records)
     assert not RecordedJudge(path).is_about(visitor_id(0), ())
     assert RecordedJudge(path).reviews("nobody") is None
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        pytest.param({}, "must be a text", id="nowhere"),
+        pytest.param({"path": "a.jsonl"}, "a.jsonl: must be a text", id="a file"),
+        pytest.param(
+            {"path": Path("d/a.jsonl"), "line": 3}, "d/a.jsonl, line 3: must be a text", id="a line"
+        ),
+        pytest.param(
+            {"path": "a.jsonl", "line": 3, "field": "input.dialogue"},
+            "a.jsonl, line 3, input.dialogue: must be a text",
+            id="a field",
+        ),
+        pytest.param(
+            {"path": "a.json", "field": "name"},
+            "a.json, name: must be a text",
+            id="a field without a line",
+        ),
+        pytest.param({"line": 3, "field": ""}, "line 3: must be a text", id="a line alone"),
+    ],
+)
+def test_a_data_error_names_the_file_the_line_and_the_field(place, text):
+    error = DataError("must be a text", **place)
+    assert str(error) == text
+    places = {"path": error.path, "line": error.line, "field": error.field}
+    assert places == {"path": None, "line": None, "field": None, **place}

@@ -22,7 +22,7 @@ from alps.run.start import run, score_again
 from alps.settings import RunSettings
 from alps.tasks.extraction import read_sample
 from tests.conftest import ROOT
-from tests.endtoend import environment, finish, start
+from tests.endtoend import edit_json, environment, finish, start
 from tests.few import few
 from tests.loopback import Answer, serve
 from tests.loopback_hub import Refusal, files_of, serve_hub
@@ -123,11 +123,15 @@ def test_any_data_set_in_the_release_layout_is_read(hub, above):
     assert manifest("out")["settings"]["data"] == f"hub:mine/own@{commit}"
 
 
-def test_only_the_files_of_a_track_are_fetched_and_once(hub):
+def test_only_the_files_of_a_track_are_fetched_and_once_and_the_commit_is_written_down(hub):
+    commit = commit_of(hub)
     run(settings("out=one"))
     paths = [path for _, path in asked_of(hub) if "/resolve/" in path]
     assert paths
     assert {"task1"} == {path.split("/")[-2] for path in paths}
+    assert manifest("one")["settings"]["data"] == f"hub@{commit}"
+    assert manifest("one")["data"]["commit"] == commit
+    assert f'data = "hub@{commit}"' in Path("one/config.toml").read_text()
     run(settings("out=two"))
     assert asked_of(hub) == []
 
@@ -151,14 +155,6 @@ def test_an_audit_looks_at_the_tracks_that_are_there(hub):
 
 
 # one commit
-
-
-def test_the_commit_stands_in_settings_manifest_and_config(hub):
-    commit = commit_of(hub)
-    run(settings("out=out"))
-    assert manifest("out")["settings"]["data"] == f"hub@{commit}"
-    assert manifest("out")["data"]["commit"] == commit
-    assert f'data = "hub@{commit}"' in Path("out/config.toml").read_text()
 
 
 def test_a_branch_that_moves_while_a_track_is_read_mixes_no_commits(hub):
@@ -216,16 +212,11 @@ def test_predictions_are_judged_again_on_the_commit_they_were_made_on(hub):
     moved(hub)
     again = score_again(folder, {"out": "again"})
     assert manifest(again.folder)["settings"]["data"] == f"hub@{commit}"
-
-
-def test_a_run_that_names_its_commit_beside_the_data_is_read_at_that_commit(hub):
-    folder = run(settings("out=out")).folder
-    whole = manifest(folder)
-    whole["settings"]["data"] = "hub"
-    (folder / "manifest.json").write_text(json.dumps(whole))
-    moved(hub)
+    # A run that names its commit beside the data is read at that commit, too.
+    edit_json(folder / "manifest.json", lambda whole: whole["settings"].update(data="hub"))
+    forget()
     assert run(settings("out=out")).folder == folder
-    assert score_again(folder, {"out": "again"}).summary.tracks["task1"].unscored == 0
+    assert score_again(folder, {"out": "older"}).summary.tracks["task1"].unscored == 0
 
 
 # without a network

@@ -9,8 +9,8 @@ import pytest
 from alps.run.journal import Journal, journal_key
 
 
-def key(name, repeat=0):
-    return journal_key("", name, repeat)
+def key(name):
+    return journal_key("", name, 0)
 
 
 @pytest.fixture
@@ -18,10 +18,10 @@ def path(tmp_path):
     return tmp_path / "journal.jsonl"
 
 
-def written(path, *names, value=1):
+def written(path, *names):
     journal = Journal(path)
     for name in names:
-        journal.append({"benchmark_id": name, "value": value})
+        journal.append({"benchmark_id": name, "value": 1})
     return journal
 
 
