@@ -467,7 +467,6 @@ CHECKS = {
     "another rubric": ("packed", of_run(ALL_OF_PA), "serious", UNKNOWN),
     "too few": ("packed", of_matching(right=6), "serious", TOO_FEW),
     "too many": ("packed", of_matching(right=13), "serious", TOO_MANY),
-    "no audit": ("audited", of_audit(None), "warning", UNAUDITED),
     "an audit by another rubric": (
         "audited",
         of_audit(ALL_OF_PA),
@@ -480,6 +479,7 @@ CHECKS = {
         "serious",
         "13 of 12 right",
     ),
+    "no audit": ("audited", of_audit(None), "warning", UNAUDITED),
 }
 
 
