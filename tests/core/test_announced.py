@@ -75,35 +75,28 @@ def test_a_window_that_is_used_up_is_awaited_and_not_asked_again(
 
 
 @dataclass
-class Told:
-    """A server in virtual time whose answers tell what is left of a window."""
+class Told(Windows):
+    """Tells with its answers what is left of a window; lowers it at a time, if at all."""
 
-    server: Windows
     rounded: Any = float
     lowered_at: float = math.inf
 
-    def take(self, now: float) -> Any:
+    def __call__(self, now: float) -> Any:
         if now >= self.lowered_at:
-            self.server.most = 300
-        return self.server(now)
+            self.most = 300
+        return super().__call__(now)
 
     def left(self, now: float) -> tuple[float, float]:
-        remaining = max(0, self.server.most - self.server.taken)
-        until = self.server.seconds - (now + self.server.offset) % self.server.seconds
-        return remaining, self.rounded(until)
+        until = self.seconds - (now + self.offset) % self.seconds
+        return max(0, self.most - self.taken), self.rounded(until)
 
 
 @dataclass
-class ToldBucket:
+class ToldBucket(Bucket):
     """A bucket that tells how many requests it holds, and when it will be full."""
 
-    server: Bucket
-
-    def take(self, now: float) -> Any:
-        return self.server(now)
-
     def left(self, now: float) -> tuple[float, float]:
-        return int(self.server.tokens), (self.server.most - self.server.tokens) / self.server.rate
+        return int(self.tokens), (self.most - self.tokens) / self.rate
 
 
 def minutes_of(server: Any, latency: tuple[float, float]) -> list[Counter[bool]]:
@@ -115,8 +108,8 @@ def minutes_of(server: Any, latency: tuple[float, float]) -> list[Counter[bool]]
         endpoint, loop = Endpoint.of(concurrency=None, patience=1800.0), asyncio.get_running_loop()
 
         async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
-            refused = server.take(loop.time())
-            minute = int((loop.time() + getattr(server.server, "offset", 0.0)) // 60)
+            refused = server(loop.time())
+            minute = int((loop.time() + getattr(server, "offset", 0.0)) // 60)
             counts.setdefault(minute, Counter())[refused is None] += 1
             told = server.left(loop.time())  # of when it was taken, and heard later
             await asyncio.sleep(0.02 if refused else drawn.uniform(*latency))
@@ -136,18 +129,18 @@ def minutes_of(server: Any, latency: tuple[float, float]) -> list[Counter[bool]]
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
-    ("server", "latency"),
+    "server",
     [
-        pytest.param(Told(Windows(600, 60)), (0.4, 1.8), id="600 a minute"),
-        pytest.param(Told(Windows(600, 60, 37)), (0.4, 1.8), id="by the clock"),
-        pytest.param(Told(Windows(600, 60), math.floor), (0.4, 1.8), id="seconds cut off"),
-        pytest.param(Told(Windows(600, 60), math.ceil), (0.4, 1.8), id="seconds rounded up"),
-        pytest.param(Told(Windows(100, 10)), (0.4, 1.8), id="100 in 10 s"),
-        pytest.param(Told(Windows(600, 60), lowered_at=50), (0.4, 1.8), id="lowered to 300"),
+        pytest.param(Told(600, 60), id="600 a minute"),
+        pytest.param(Told(600, 60, 37), id="by the clock"),
+        pytest.param(Told(600, 60, rounded=math.floor), id="seconds cut off"),
+        pytest.param(Told(600, 60, rounded=math.ceil), id="seconds rounded up"),
+        pytest.param(Told(100, 10), id="100 in 10 s"),
+        pytest.param(Told(600, 60, lowered_at=50), id="lowered to 300"),
     ],
 )
-def test_announced_windows_are_used_and_not_passed(server: Told, latency: tuple[float, float]):
-    minutes = minutes_of(server, latency)
+def test_announced_windows_are_used_and_not_passed(server: Told):
+    minutes = minutes_of(server, (0.4, 1.8))
     assert sum(minute[False] for minute in minutes) <= 0.02 * MANY
     for minute in minutes[1:-1]:
         most = 300 if server.lowered_at < math.inf else 600
@@ -155,6 +148,6 @@ def test_announced_windows_are_used_and_not_passed(server: Told, latency: tuple[
 
 
 def test_a_bucket_that_tells_when_it_is_full_is_asked_as_fast_as_it_fills_up():
-    minutes = minutes_of(ToldBucket(Bucket(rate=10, most=600)), (0.05, 0.1))
+    minutes = minutes_of(ToldBucket(rate=10, most=600), (0.05, 0.1))
     assert sum(minute[True] for minute in minutes[:1]) >= 0.9 * 1_200
     assert sum(minute[False] for minute in minutes) <= 0.05 * MANY

@@ -195,11 +195,9 @@ def test_a_verdict_can_be_stored_and_scored_again():
     sample, prediction = extraction_sample(memories("Owns a dog")), heard(memory("Owns a beagle"))
     judge = Names(("g1", "p1", "narrower"))
     verdict = asyncio.run(TASK.judge(sample, prediction, judge))
-    again, once = (
-        TASK.score(sample, prediction, it, judge)
-        for it in (json.loads(json.dumps(verdict)), verdict)
-    )
-    assert again == once
+    stored = json.loads(json.dumps(verdict))
+    again = TASK.score(sample, prediction, stored, judge)
+    assert again == TASK.score(sample, prediction, verdict, judge)
     assert verdict["pairs"][0]["relation"] == "narrower"
 
 

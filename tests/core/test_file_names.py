@@ -19,17 +19,8 @@ from tests.submissions import make_run
 HOSTILE = (
     *("Mem A", "mem a", "MEM A", "Mem A.", "Mem A ", "Mem/A", "Mem_A", "Mem:A", "Mem\x00A"),
     *("..", ".", "", "/etc/passwd", "../../out", "..\\out", "con", "NUL", "nul.jsonl", "COM1.x"),
-    *(
-        "caf\u00e9",
-        "cafe\u0301",
-        "\ufb01le",
-        "file",
-        "系统",
-        "系統",
-        "x" * 400,
-        "x" * 401,
-        "\ud800",
-    ),
+    *("caf\u00e9", "cafe\u0301", "\ufb01le", "file", "系统", "系統", "\ud800"),
+    *("x" * 400, "x" * 401),
 )
 
 

@@ -54,7 +54,9 @@ def test_one_group_or_no_disagreement_is_not_tested(tmp_path):
 
 def test_systems_are_ranked_by_their_mean_verdicts(tmp_path):
     marks = {"a": (1, 2), "b": (3, 3), "c": (2, 5)}
-    rows = [("ei", {"anna": it}, mark, {"system": s}) for s, (it, mark) in marks.items()] * 4
+    rows = []
+    for name, (truth, mark) in marks.items():
+        rows += [("ei", {"anna": truth}, mark, {"system": name})] * 4
     ranking = report(tmp_path, rows, rubric="ei", scale=FIVE).row()["system_ranking"]
     assert (ranking["n"], ranking["spearman"]) == (3, pytest.approx(0.5))
     assert ranking["kendall"] == pytest.approx(1 / 3)
