@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from alps.cli import cli
-from alps.errors import AlpsError, DataError, UsageError
+from alps.errors import UsageError
 from alps.exit_codes import guarded
 from alps.ext.calibration.page import write_calibration_page
 from alps.ext.calibration.settings import GATES, CalibrateSettings
@@ -35,12 +35,6 @@ def told(*words: str, **variables: str) -> str:
     return done.output
 
 
-def refused(*words: str, settings: type = RunSettings) -> str:
-    with pytest.raises(AlpsError) as caught:
-        parse_words(words, settings)
-    return str(caught.value)
-
-
 def without_effect(words: Sequence[str], *, settings: type = RunSettings) -> str:
     """Return why a setting is refused that would change nothing; empty: none is."""
     try:
@@ -48,101 +42,6 @@ def without_effect(words: Sequence[str], *, settings: type = RunSettings) -> str
     except UsageError as error:
         return str(error)
     return ""
-
-
-@pytest.mark.parametrize("word", ["model=", "model= "])
-def test_a_needed_word_without_a_value_is_missing(word):
-    assert refused("task=extraction", word).startswith("model= is missing (")
-
-
-def test_an_empty_value_elsewhere_is_no_default():
-    assert refused(*RULES, "split=") == "split=: empty; leave it out"
-    assert refused("labels=stress", "judge=", settings=CalibrateSettings).startswith(
-        "judge=: empty"
-    )
-
-
-def test_an_empty_model_in_a_config_file_names_the_file(tmp_path):
-    (tmp_path / "a.toml").write_text('task = "extraction"\nmodel = ""\n', encoding="utf-8")
-    assert refused(f"config={tmp_path / 'a.toml'}").startswith(
-        f"{tmp_path / 'a.toml'}: model= is missing ("
-    )
-
-
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("limit=many", "must be a whole number"),
-        ("limit=2.5", "must be a whole number"),
-        ("limit=0", "must be 1 or more"),
-        ("top_p=1.5", "must be 1 or less"),
-        ("timeout=0", "must be more than 0"),
-        ("temperature=hot", "must be a number"),
-        ("temperature=inf", "must be a finite number"),
-        ("seed=-1", "must be 0 or more"),
-        ("max_failures=150%", "must be 1 or less"),
-        ("max_failures=few%", "must be a number"),
-        ("dry_run=maybe", "must be yes or no"),
-        ("persona=memory", "must be 'shown' or 'hidden'"),
-        ("api_base=localhost:1", "an address must start with http:// or https://"),
-    ],
-)
-def test_a_value_that_does_not_fit_is_told_in_plain_words(word, said):
-    key = word.partition("=")[0]
-    assert refused(*RULES, word) == (f"{key}=…: {said}" if key == "api_base" else f"{word}: {said}")
-
-
-def test_a_key_of_a_provider_is_sent_to_the_environment():
-    said = refused(*RULES, "api_key=hunter22")
-    assert said.startswith("unknown key 'api_key'; set API keys in the environment")
-    assert "hunter22" not in said
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "openai_api_key",
-        "judge_api_key",
-        "apikey",
-        "token",
-        "hf_token",
-        "judge_token",
-        "key",
-        "client_secret",
-    ],
-)
-def test_whatever_a_key_is_called_its_value_is_never_shown(key):
-    said = refused(*RULES, f"{key}=hunter22")
-    assert said.startswith(f"unknown key '{key}'; set API keys in the environment")
-    assert "hunter22" not in said
-
-
-def test_a_key_of_a_provider_in_a_config_file_is_sent_to_the_environment_too(tmp_path):
-    (tmp_path / "a.toml").write_text('api_key = "hunter22"\n')
-    with pytest.raises(DataError) as caught:
-        parse_words([f"config={tmp_path / 'a.toml'}"], RunSettings)
-    said = str(caught.value)
-    assert said.startswith(
-        f"{tmp_path / 'a.toml'}, api_key: unknown key; set API keys in the environment"
-    )
-    assert "hunter22" not in said
-
-
-@pytest.mark.parametrize("key", ["max_token", "judge_max_token", "max_total_token"])
-def test_a_limit_of_tokens_with_a_typo_is_no_key_of_a_provider(key):
-    assert refused(*RULES, f"{key}=100").startswith(f"unknown key '{key}' — did you mean '{key}s'?")
-
-
-def test_a_config_file_may_begin_with_a_byte_order_mark(tmp_path):
-    (tmp_path / "a.toml").write_text('task = "extraction"\nmodel = "rules"\n', encoding="utf-8-sig")
-    assert parse_words([f"config={tmp_path / 'a.toml'}"], RunSettings).model == "rules"
-
-
-def test_a_task_that_stands_twice_is_run_once():
-    assert (
-        parse_words(["task=update,extraction,update", "model=rules"], RunSettings).task
-        == "update,extraction"
-    )
 
 
 def test_what_a_gate_is_unless_given_stands_in_its_help():
