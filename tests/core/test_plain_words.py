@@ -23,7 +23,7 @@ from alps.run.session import refuse_without_effect
 from alps.settings import JudgeSettings, RunSettings
 from alps.systems import resolve_system
 from alps.tasks import Scored, load_task
-from tests.endtoend import environment
+from tests.endtoend import environment, rows, write_rows
 
 RULES = ("task=extraction", "model=rules")
 LLM = ("task=extraction", "model=openai/mine", "api_base=http://127.0.0.1:9/v1")
@@ -51,32 +51,27 @@ def test_what_a_gate_is_unless_given_stands_in_its_help():
         assert f"gate_{name}= {told} [{value:g}]" in shown
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (
-            (*RULES, "temperature=0.3"),
-            "temperature=0.3 would change nothing: model=rules is not a litellm model",
-        ),
-        (
-            (*RULES, "api_base=http://127.0.0.1:9/v1"),
-            "api_base= would change nothing: model=rules is not a litellm",
-        ),
-        (
-            (*LLM, "judge_api_base=http://127.0.0.1:9/v1"),
-            "judge= is missing, so the judge is lexical",
-        ),
-        (
-            (*LLM, "judge=lexical", "judge_repeats=3"),
-            "judge_repeats=3 would change nothing: judge=lexical is no",
-        ),
-        (
-            ("task=extraction", "model=predictions:a", "max_tokens=9"),
-            "max_tokens=9 would change nothing",
-        ),
-    ],
-)
-def test_a_setting_that_nobody_heeds_is_refused(words, told):
+NOBODY = "api_base=http://127.0.0.1:9/v1"
+UNHEEDED = {
+    "temperature=0.3 would change nothing: model=rules is not a litellm model": (
+        *RULES,
+        "temperature=0.3",
+    ),
+    "api_base= would change nothing: model=rules is not a litellm": (*RULES, NOBODY),
+    "judge= is missing, so the judge is lexical": (*LLM, f"judge_{NOBODY}"),
+    "judge_repeats=3 would change nothing: judge=lexical is no": (
+        *(*LLM, "judge=lexical"),
+        "judge_repeats=3",
+    ),
+    "max_tokens=9 would change nothing": (
+        *("task=extraction", "model=predictions:a"),
+        "max_tokens=9",
+    ),
+}
+
+
+@pytest.mark.parametrize(("told", "words"), UNHEEDED.items(), ids=UNHEEDED)
+def test_a_setting_that_nobody_heeds_is_refused(told, words):
     assert told in without_effect(words)
 
 
@@ -147,30 +142,17 @@ def test_answers_that_were_cut_off_are_told_in_the_table_for_the_record_and_on_t
 ):
     monkeypatch.chdir(tmp_path)
     told("run", "task=utilization", "ability=pa", "model=rules", "limit=2", "out=whole")
-    rows = [
-        json.loads(line)
-        for line in (tmp_path / "whole/predictions.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
-    rows[0]["truncated"] = True
-    (tmp_path / "cut.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-    )
-    words = (
-        "run",
-        "task=utilization",
-        "ability=pa",
-        "model=predictions:cut.jsonl",
-        "limit=2",
-        "out=cut",
-    )
-    told(*words)
+    answers = rows(tmp_path / "whole/predictions.jsonl")
+    answers[0]["truncated"] = True
+    write_rows(tmp_path / "cut.jsonl", answers)
+    model = ("model=predictions:cut.jsonl", "limit=2", "out=cut")
+    told("run", "task=utilization", "ability=pa", *model)
     assert "\n1 answer was cut off at max_tokens.\n" in told("show", "cut")
     assert "the answer was cut off at max_tokens" in told("show", "cut", "1")
     assert "cut off" not in told("show", "cut", "2")
     told("report", "cut", "out=cut.html")
-    assert "1 answer was cut off at max_tokens." in (tmp_path / "cut.html").read_text(
-        encoding="utf-8"
-    )
+    page = (tmp_path / "cut.html").read_text(encoding="utf-8")
+    assert "1 answer was cut off at max_tokens." in page
 
 
 @pytest.mark.parametrize(
@@ -227,21 +209,17 @@ def test_the_page_of_recorded_verdicts_binds_no_judge(calibrated):
     assert "only for this fingerprint" not in page
 
 
+def bare_manifest(folder: Path, **settings: str) -> None:
+    folder.mkdir(parents=True)
+    manifest = {"settings": settings, "data": {}, "judge": {}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
 def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = (
-        "task=utilization",
-        "ability=pa",
-        "model=rules",
-        "limit=1",
-        "memory=oracle",
-        "max_context_tokens=2000",
-    )
-    told("run", *words, "out=runs/a")
-    (tmp_path / "runs" / "b").mkdir()
-    (tmp_path / "runs" / "b" / "manifest.json").write_text(
-        '{"settings": {"task": "nix"}, "data": {}, "judge": {}}'
-    )
+    words = ("task=utilization", "ability=pa", "model=rules", "limit=1", "out=runs/a")
+    told("run", *words, "memory=oracle", "max_context_tokens=2000")
+    bare_manifest(tmp_path / "runs" / "b", task="nix")
     listed = " ".join(told("ls").split())
     assert "ability pa · memory oracle · context 2000" in listed
     assert "Unreadable: runs/b" in listed
@@ -264,10 +242,7 @@ def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, mon
 )
 def test_a_folder_of_another_kind_is_told_as_one(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs" / "a").mkdir(parents=True)
-    (tmp_path / "runs" / "a" / "manifest.json").write_text(
-        '{"settings": {"task": "update"}, "data": {}, "judge": {}}'
-    )
+    bare_manifest(tmp_path / "runs" / "a", task="update")
     assert said in str(CliRunner().invoke(cli, words).exception)
 
 
