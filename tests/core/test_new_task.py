@@ -155,7 +155,6 @@ MEMORIES = {
     "y5": ("In 2015 told of the summer of 2011, when the cat came", "2011"),
     "y6": ("Started to learn the cello in 2021", "2021"),
 }
-LINKED = ("judges", "leaderboard")
 
 
 @pytest.fixture(scope="module")

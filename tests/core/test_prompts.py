@@ -110,26 +110,23 @@ def test_a_dry_run_counts_the_prompt_that_would_be_sent(monkeypatch, tmp_path):
     assert len(counted) == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        pytest.param(
-            ("task=update", f"model={MODEL}", "prompt=recall"),
-            "prompt=recall: only task extraction uses prompt=",
-            id="another task",
-        ),
-        pytest.param(
-            ("task=extraction", "model=rules", "prompt=recall"),
-            "prompt=recall would change nothing: model=rules is not a litellm model",
-            id="a system that is asked in no words",
-        ),
-        pytest.param(
-            ("task=extraction", f"model={MODEL}", "prompt=both"),
-            "prompt=both: must be 'precision' or 'recall'",
-            id="no such prompt",
-        ),
-    ],
-)
+REFUSED = {
+    "another task": (
+        ("task=update", f"model={MODEL}", "prompt=recall"),
+        "prompt=recall: only task extraction uses prompt=",
+    ),
+    "a system that is asked in no words": (
+        ("task=extraction", "model=rules", "prompt=recall"),
+        "prompt=recall would change nothing: model=rules is not a litellm model",
+    ),
+    "no such prompt": (
+        ("task=extraction", f"model={MODEL}", "prompt=both"),
+        "prompt=both: must be 'precision' or 'recall'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "told"), REFUSED.values(), ids=REFUSED)
 def test_a_prompt_that_would_change_nothing_is_refused(words, told, tmp_path):
     assert told in alps_here("run", *words, f"out={tmp_path / 'out'}").one_line
     assert not (tmp_path / "out").exists()
