@@ -379,34 +379,30 @@ def link(persona, size):
     return f"data/chat_history_{size}/chat_history_250913_persona{persona}.json"
 
 
+UNREAD = ("raw_persona_file", "short_persona", "expanded_persona", "preference", "updated")
+UNREAD += ("topic_preference", "conversation_scenario", "related_conversation_snippet", "prev_pref")
+UNREAD += ("sensitive_info", "num_persona_relevant_tokens_32k", "num_persona_relevant_tokens_128k")
+"""What the published rows have, too, and a question has not."""
+
+
 def second_row(persona, place):
+    name = f"{persona}.{place}"
     return {
+        **dict.fromkeys(UNREAD, "of no use"),
         "persona_id": str(persona),
         "chat_history_32k_link": link(persona, "32k"),
         "chat_history_128k_link": link(persona, "128k"),
-        "raw_persona_file": f"data/raw_data/raw_data_persona{persona}.json",
-        "short_persona": "Someone",
-        "expanded_persona": "{}",
-        "user_query": repr({"role": "user", "content": f"What's for tea, {persona}.{place}?"}),
-        "correct_answer": f"Right for {persona}.{place}",
-        "incorrect_answers": json.dumps([f"Wrong {n} for {persona}.{place}" for n in range(3)]),
+        "user_query": repr({"role": "user", "content": f"What's for tea, {name}?"}),
+        "correct_answer": f"Right for {name}",
+        "incorrect_answers": json.dumps([f"Wrong {n} for {name}" for n in range(3)]),
         "topic_query": "Food",
-        "preference": "tea",
-        "topic_preference": "Drinks",
-        "conversation_scenario": "personal_email",
         "pref_type": KINDS[place % 3],
-        "related_conversation_snippet": "[]",
         "who": "self" if place else "others",
-        "updated": "False",
-        "prev_pref": "",
-        "sensitive_info": "False",
         "total_tokens_in_chat_history_32k": "31855",
         "total_tokens_in_chat_history_128k": "122747.0",
         "distance_from_related_snippet_to_query_32k": "18861" if place else "0",
         "distance_from_related_snippet_to_query_128k": "",
-        "num_persona_relevant_tokens_32k": "31855",
         "num_persona_irrelevant_tokens_32k": "0",
-        "num_persona_relevant_tokens_128k": "",
         "num_persona_irrelevant_tokens_128k": "",
     }
 
@@ -475,7 +471,7 @@ def test_a_model_is_shown_the_whole_history(alps, tmp_path, size):
     asked = [asked_of(request) for request in server.requests]
     assert {len(one["history"]) for one in asked} == {13}
     assert {one["message"] for one in asked} == {"What's for tea, 17.0?", "What's for tea, 521.0?"}
-    assert "expanded_persona" not in json.dumps(asked)
+    assert "of no use" not in json.dumps(asked)
 
 
 def refused(alps, *words, model="oracle"):
