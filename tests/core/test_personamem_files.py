@@ -150,8 +150,8 @@ def test_options_are_read_in_both_published_formats(made, tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"persona_id,question_id,question_id\n", "line 1"),
-        (b"persona_id,question_id\n", "line 1"),
+        (b"persona_id,question_id,question_id\n", "line 1, question_id: the column appears twice"),
+        (b"persona_id,question_id\n", "line 1, question_type: the column is missing"),
         (b"\xff\xfe\x00p", QUESTIONS),
     ],
     ids=["a column twice", "columns missing", "no text"],
