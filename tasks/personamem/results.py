@@ -32,7 +32,6 @@ class _Table:
         oddities: What was read past, a line each.
     """
 
-    path: Path
     columns: tuple[str, ...]
     rows: tuple[tuple[int, dict[str, str]], ...]
     oddities: tuple[str, ...]
@@ -148,7 +147,7 @@ def _read_table(path: Path) -> _Table:
     ]
     if again:
         oddities.append(f"repeated header rows, left out: {again}")
-    return _Table(path, tuple(header), tuple(rows), tuple(oddities))
+    return _Table(tuple(header), tuple(rows), tuple(oddities))
 
 
 def _check_header(header: Sequence[str], path: Path) -> None:

@@ -144,7 +144,7 @@ def refuse(fault: DataError) -> None:
 
 
 def csv_lines(
-    path: Path, check: Callable[[bytes, Path], None] = lambda head, path: None
+    path: Path, check: Callable[[bytes, Path], None] | None = None
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a CSV file as they stand there, each with the line that it begins on.
 
@@ -158,8 +158,9 @@ def csv_lines(
     csv.field_size_limit(LONGEST_FIELD)
     line = 0
     try:
-        with path.open("rb") as file:
-            check(file.read(HEAD), path)
+        if check is not None:
+            with path.open("rb") as file:
+                check(file.read(HEAD), path)
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             for cells in reader:
