@@ -28,7 +28,7 @@ LONGEST = (
     *("test_annotate_browser", "test_memory_transports", "test_personamem_likelihood"),
     *("test_goldens", "test_extensions", "test_earned_scores", "test_workflow", "test_batches"),
     *("test_personamem", "test_hub", "test_verify", "test_secrets", "test_site", "test_export"),
-    *("test_personamem_free", "test_personas_written", "test_report", "test_tasks_together"),
+    *("test_personamem_answers", "test_personas_written", "test_report", "test_tasks_together"),
     *("test_memory_products", "test_personamem_boards", "test_rules", "test_docs_site"),
     *("test_memory_tasks", "test_forgetting", "test_endings", "test_provider", "test_welcome"),
     *("test_correction", "test_shards", "test_audited_runs", "test_judge_check"),

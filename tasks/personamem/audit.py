@@ -43,6 +43,7 @@ from alps.tasks.personamem.release import (
     open_personamem,
     sizes_in,
 )
+from alps.tasks.personamem.scores import longest, shortest
 from alps.text import fold
 
 SERIOUS_GAIN = 0.2
@@ -178,7 +179,7 @@ class _SizeAudit:
             said.add(message)
 
     def _length_leaks(self) -> Iterator[DataFinding]:
-        rules: dict[str, Picks] = {"the longest": _longest, "the shortest": _shortest}
+        rules: dict[str, Picks] = {"the longest": longest, "the shortest": shortest}
         by_type = _by_type(self.questions)
         tried = len(rules) * len(by_type)
         for kind, questions in by_type.items():
@@ -234,9 +235,8 @@ class _SizeAudit:
     def _leak(self, rule: "_Rule", questions: Sequence[PersonaQuestion]) -> Iterator[DataFinding]:
         """Yield a finding where a rule finds the gold above chance; ties share a guess."""
         picked = [rule.picks(question) for question in questions]
-        hits = 0
-        for question, places in zip(questions, picked, strict=True):
-            hits += question.gold in places
+        pairs = zip(questions, picked, strict=True)
+        hits = sum(question.gold in places for question, places in pairs)
         # A blind pick is among k of four options with a chance of k/4.
         sizes = [len(LETTERS) / len(places) for places in picked]
         p = above_chance(hits, sizes, tried=rule.tried) if hits >= FEWEST else None
@@ -260,16 +260,6 @@ def _by_type(questions: Sequence[PersonaQuestion]) -> dict[str, list[PersonaQues
     for question in questions:
         groups[question.type].append(question)
     return dict(groups)
-
-
-def _longest(question: PersonaQuestion) -> list[int]:
-    lengths = [len(option) for option in question.options]
-    return [place for place, length in enumerate(lengths) if length == max(lengths)]
-
-
-def _shortest(question: PersonaQuestion) -> list[int]:
-    lengths = [len(option) for option in question.options]
-    return [place for place, length in enumerate(lengths) if length == min(lengths)]
 
 
 def _always(place: int) -> Picks:

@@ -54,7 +54,7 @@ from alps.tasks.personamem.samples import (
     for_class,
     invalid_kind,
 )
-from alps.tasks.personamem.scores import METRICS, Credit, score, scored
+from alps.tasks.personamem.scores import METRICS, Credit, places_of, score, scored
 from alps.tasks.utilization import fits, read_answer
 
 Order = tuple[int, ...]
@@ -436,14 +436,10 @@ def score_likelihood(
     if given is None:
         own = {"accuracy_by_sum": 0.0}
     elif "logprobs" in given:  # trivial baselines compare nothing
-        highest = _highest([option["sum"] for option in given["logprobs"]])
+        highest = places_of(max, [option["sum"] for option in given["logprobs"]])
         credit = 1 / len(highest) if sample.question.gold in highest else 0.0
         own = {"accuracy_by_sum": credit, "margin": given["margin"]}
     return replace(scored, scores={**scored.scores, **own})
-
-
-def _highest(values: Sequence[float]) -> list[int]:
-    return [place for place, value in enumerate(values) if value == max(values)]
 
 
 LIKELIHOOD_METRICS = (

@@ -139,11 +139,9 @@ def open_histories(path: Path) -> Histories:
     Raises:
         DataError: If it can't be read.
     """
-    digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
+            digest = hashlib.file_digest(file, "sha256")
     except OSError as error:
         raise DataError(f"can't be read ({error.strerror})", path=path) from error
     return Histories(path, digest.hexdigest())

@@ -5,7 +5,6 @@ was retrieved). `eval_results_*.csv` has the reply as model_response, and repeat
 questions: which of them differs between models and versions.
 """
 
-import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError
-from alps.tasks.personamem.rows import LETTERS, LONGEST_FIELD, PersonaQuestion
+from alps.tasks.personamem.rows import LETTERS, PersonaQuestion, csv_lines
 
 _ID = "question_id"
 _ANSWERS = ("p", "model_response")
@@ -33,7 +32,6 @@ class _Table:
         oddities: What was read past, a line each.
     """
 
-    path: Path
     columns: tuple[str, ...]
     rows: tuple[tuple[int, dict[str, str]], ...]
     oddities: tuple[str, ...]
@@ -47,18 +45,35 @@ def read_results(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         DataError: If a column is missing, or a row can't be read.
     """
+    return _answers_in(path, _choice)
+
+
+def read_replies(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the replies of a published results file as they are, each with its line.
+
+    Raises:
+        DataError: If a column is missing, or a row can't be read.
+    """
+    return _answers_in(path, lambda column, text: {"prediction": {"answer": text}})
+
+
+def _answers_in(
+    path: Path, read: Callable[[str, str], dict[str, Any]]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield predictions of a file, each with its line; `read` gets a column and what it says."""
     table = _read_table(path)
     column = next(name for name in _ANSWERS if name in table.columns)
+    empty = {"outcome": "empty", "error": f"{column} is empty"}
     for line, row in table.rows:
-        yield line, {"benchmark_id": row[_ID], **_prediction(column, row[column])}
+        text = row[column]
+        told = {"outcome": "ok", **read(column, text)} if text.strip() else empty
+        yield line, {"benchmark_id": row[_ID], **told}
 
 
-def _prediction(column: str, text: str) -> dict[str, Any]:
-    if not text.strip():
-        return {"outcome": "empty", "error": f"{column} is empty"}
+def _choice(column: str, text: str) -> dict[str, Any]:
     if column == "p":
-        return {"outcome": "ok", "prediction": {"choice": text.strip()}}
-    return {"outcome": "ok", "prediction": {"choice": read_reply(text)}, "raw": text}
+        return {"prediction": {"choice": text.strip()}}
+    return {"prediction": {"choice": read_reply(text)}, "raw": text}
 
 
 def check_results(path: Path, questions: Sequence[PersonaQuestion]) -> tuple[str, ...]:
@@ -116,25 +131,15 @@ def _read_table(path: Path) -> _Table:
     Raises:
         DataError: If it is no CSV, a column or a cell is missing, or columns of one name differ.
     """
-    csv.field_size_limit(LONGEST_FIELD)
-    line = 0
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            header = next(reader, [])
-            _check_header(header, path)
-            line, again = reader.line_num, 0
-            rows = []
-            for cells in reader:
-                first, line = line + 1, reader.line_num
-                if [cell.removeprefix(_BOM) for cell in cells] == header:
-                    again += 1
-                elif cells:
-                    rows.append((first, _row(cells, header, path, first)))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise DataError(f"not CSV ({error})", path=path, line=line + 1) from error
-    except OSError as error:
-        raise DataError(f"can't be read ({error.strerror})", path=path) from error
+    lines = csv_lines(path)
+    _, header = next(lines, (0, []))
+    _check_header(header, path)
+    rows, again = [], 0
+    for line, cells in lines:
+        if [cell.removeprefix(_BOM) for cell in cells] == header:
+            again += 1
+        elif cells:
+            rows.append((line, _row(cells, header, path, line)))
     oddities = [
         f"the column {name} appears {header.count(name)} times; the first is read"
         for name in dict.fromkeys(header)
@@ -142,7 +147,7 @@ def _read_table(path: Path) -> _Table:
     ]
     if again:
         oddities.append(f"repeated header rows, left out: {again}")
-    return _Table(path, tuple(header), tuple(rows), tuple(oddities))
+    return _Table(tuple(header), tuple(rows), tuple(oddities))
 
 
 def _check_header(header: Sequence[str], path: Path) -> None:
@@ -167,23 +172,6 @@ def _row(cells: Sequence[str], header: Sequence[str], path: Path, line: int) -> 
     if not row[_ID].strip():
         raise DataError("empty", path=path, line=line, field=_ID)
     return row
-
-
-def read_replies(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the replies of a published results file as they are, each with its line.
-
-    Raises:
-        DataError: If a column is missing, or a row can't be read.
-    """
-    table = _read_table(path)
-    column = next(name for name in _ANSWERS if name in table.columns)
-    for line, row in table.rows:
-        text = row[column]
-        read = {"outcome": "ok", "prediction": {"answer": text}}
-        yield (
-            line,
-            {"benchmark_id": row[_ID], **(read if text.strip() else _prediction(column, ""))},
-        )
 
 
 def read_reply(text: str) -> str:

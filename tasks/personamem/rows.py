@@ -143,6 +143,35 @@ def refuse(fault: DataError) -> None:
     raise fault
 
 
+def csv_lines(
+    path: Path, check: Callable[[bytes, Path], None] | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a CSV file as they stand there, each with the line that it begins on.
+
+    Args:
+        path: The file.
+        check: Refuses a file by its first bytes.
+
+    Raises:
+        DataError: If it is no CSV; names the line.
+    """
+    csv.field_size_limit(LONGEST_FIELD)
+    line = 0
+    try:
+        if check is not None:
+            with path.open("rb") as file:
+                check(file.read(HEAD), path)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            for cells in reader:
+                first, line = line + 1, reader.line_num
+                yield first, cells
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DataError(f"not CSV ({error})", path=path, line=line + 1) from error
+    except OSError as error:
+        raise DataError(f"can't be read ({error.strerror})", path=path) from error
+
+
 def read_rows(path: Path, columns: Sequence[str], on_fault: OnFault = refuse) -> Iterator[CsvRow]:
     """Yield the rows of a file with at least these columns.
 
@@ -154,37 +183,20 @@ def read_rows(path: Path, columns: Sequence[str], on_fault: OnFault = refuse) ->
     Raises:
         DataError: If it is no CSV, or a column is missing or occurs twice; names the line.
     """
-    csv.field_size_limit(LONGEST_FIELD)
-    line = 0
-    try:
-        with path.open("rb") as file:
-            refuse_encoding(file.read(HEAD), path)
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            header = next(reader, None)
-            _check_header(header, columns, path)
-            assert header is not None
-            line = reader.line_num
-            for cells in reader:
-                first, line = line + 1, reader.line_num
-                if len(cells) == len(header):
-                    yield CsvRow(dict(zip(header, cells, strict=True)), path, first)
-                elif cells:
-                    counted = f"{len(cells)} cells where the header has {len(header)}"
-                    on_fault(DataError(counted, path=path, line=first))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise DataError(f"not CSV ({error})", path=path, line=line + 1) from error
-    except OSError as error:
-        raise DataError(f"can't be read ({error.strerror})", path=path) from error
-
-
-def _check_header(header: Sequence[str] | None, columns: Sequence[str], path: Path) -> None:
+    lines = csv_lines(path, refuse_encoding)
+    _, header = next(lines, (0, None))
     if header is None:
         raise DataError("empty; expected PersonaMem's questions", path=path)
     for name in columns:
         if header.count(name) != 1:
             times = "appears twice" if name in header else "is missing"
             raise DataError(f"the column {times}", path=path, line=1, field=name)
+    for line, cells in lines:
+        if len(cells) == len(header):
+            yield CsvRow(dict(zip(header, cells, strict=True)), path, line)
+        elif cells:
+            counted = f"{len(cells)} cells where the header has {len(header)}"
+            on_fault(DataError(counted, path=path, line=line))
 
 
 BENCHMARKS = ("benchmark/text/benchmark.csv", "benchmark.csv")

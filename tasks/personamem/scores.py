@@ -14,7 +14,7 @@ named in the history has three types right without understanding: those are a se
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -25,6 +25,7 @@ from alps.judges.base import Judge
 from alps.schema import Prediction
 from alps.tasks.base import Answer, Row, Scored
 from alps.tasks.metrics import Breakdown, Inference, MacroRatio, Metric, OnBoards
+from alps.tasks.personamem.persona_timeline import NEW_IDEAS
 from alps.tasks.personamem.release import LETTERS, PersonaMem, PersonaQuestion
 from alps.tasks.personamem.samples import ChoiceSample, invalid_kind
 from alps.text import fold
@@ -155,7 +156,6 @@ def error_of(invalid: str | None, choice: str | None, kinds: Sequence[str]) -> s
     return kinds[place] if place < len(kinds) and kinds[place] in ERRORS else "unknown"
 
 
-NEW_IDEAS = "suggest_new_ideas"
 SEARCHED = frozenset(
     (NEW_IDEAS, "recall_user_shared_facts", "provide_preference_aligned_recommendations")
 )
@@ -184,7 +184,7 @@ def by_mentions(files: PersonaMem, question: PersonaQuestion) -> list[int]:
     named = _own_parts([fold(option) for option in question.options])
     counts = [history.count(part) for part in named]
     if question.type == NEW_IDEAS:
-        return [place for place in everything if counts[place] == min(counts)]
+        return places_of(min, counts)
     least = min(filter(None, counts), default=0)
     fewest = [place for place in everything if counts[place] == least]
     first = {place: history.find(named[place]) for place in fewest}
@@ -301,19 +301,29 @@ def by_length_and_type(question: PersonaQuestion) -> list[int]:
 
     The strongest rule known on the published set: micro .661, macro .729 at 32k.
     """
-    return _extreme(question, shortest=question.type == NEW_IDEAS)
+    return shortest(question) if question.type == NEW_IDEAS else longest(question)
 
 
-def _extreme(question: PersonaQuestion, *, shortest: bool = False) -> list[int]:
-    lengths = [len(option) for option in question.options]
-    wanted = min(lengths) if shortest else max(lengths)
-    return [place for place, length in enumerate(lengths) if length == wanted]
+def longest(question: PersonaQuestion) -> list[int]:
+    """Return the longest options."""
+    return places_of(max, [len(option) for option in question.options])
+
+
+def shortest(question: PersonaQuestion) -> list[int]:
+    """Return the shortest options."""
+    return places_of(min, [len(option) for option in question.options])
+
+
+def places_of(pick: Callable[[Sequence[float]], float], values: Sequence[float]) -> list[int]:
+    """Return the places of the values that are the largest or the smallest, as `pick` says."""
+    wanted = pick(values)
+    return [place for place, value in enumerate(values) if value == wanted]
 
 
 def _most_words(question: PersonaQuestion) -> list[int]:
     asked = set(question.message.casefold().split())
     shared = [len(asked & set(option.casefold().split())) for option in question.options]
-    return [place for place, count in enumerate(shared) if count == max(shared)]
+    return places_of(max, shared)
 
 
 def _random_place(question: PersonaQuestion) -> list[int]:
@@ -330,8 +340,8 @@ SYSTEMS: dict[str, Answer | str] = {
     "oracle": lambda sample: _answered([sample.question.gold]),
     # No baseline that stands in every run: who verifies a submission has no histories.
     "mentions": lambda sample: _answered(by_mentions(sample.files, sample.question)),
-    "floor/longest": lambda sample: _answered(_extreme(sample.question)),
-    "floor/shortest": lambda sample: _answered(_extreme(sample.question, shortest=True)),
+    "floor/longest": lambda sample: _answered(longest(sample.question)),
+    "floor/shortest": lambda sample: _answered(shortest(sample.question)),
     "floor/length-by-type": lambda sample: _answered(by_length_and_type(sample.question)),
     "floor/frequent-letter": lambda sample: _answered(
         [LETTERS.index(letter) for letter in sample.frequent]

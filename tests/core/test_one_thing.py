@@ -25,7 +25,6 @@ from alps.judges.matching import (
     predicted_items,
 )
 from alps.judges.relate import MOST_EXTRA, screen
-from alps.llm.types import Request
 from alps.schema import LONGEST_VALUE, Memory, Outcome, Prediction, Turn
 from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Scored
 from alps.tasks.extraction import TASK as EXTRACTION
@@ -79,6 +78,12 @@ class Reader(EmbeddedJudge):
         return SupportJudgement("ok", said)  # type: ignore[arg-type]
 
 
+def judged(
+    sample: Any, prediction: Prediction, judge: EmbeddedJudge, options: JudgingOptions
+) -> dict[str, Any]:
+    return asyncio.run(EXTRACTION.judge(sample, prediction, judge, options))
+
+
 def score(
     gold: Sequence[Memory],
     predicted: Sequence[Memory],
@@ -86,7 +91,7 @@ def score(
     options: JudgingOptions = JUST_THE_SCORE,
 ) -> Scored:
     sample, prediction = extraction_sample(gold), heard(*predicted)
-    verdict = asyncio.run(EXTRACTION.judge(sample, prediction, judge, options))
+    verdict = judged(sample, prediction, judge, options)
     assert verdict["outcome"] == "ok"
     return EXTRACTION.score(sample, prediction, json.loads(json.dumps(verdict)), judge)
 
@@ -95,21 +100,21 @@ def reasons(scored: Scored) -> dict[str, str]:
     return {item["id"]: item["reason"] for item in scored.details.get("set_aside", ())}
 
 
-def test_a_bundle_matches_nothing_under_any_policy():
-    judge = Reader(("g1", "p1", "bundle"), ("g2", "p1", "bundle"))
-    scored = score(
-        memories("Owns a dog", "Works nights"), memories("Has a dog and works nights"), judge
-    )
+BUNDLES = {
+    "a bundle": (["Owns a dog", "Works nights"], "Has a dog and works nights", "bundle", {}),
+    "called narrower than unrelated gold": (
+        *(["Owns a dog", "Works nights"], "Everything the user said", "narrower"),
+        {"p1": "supported"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("gold", "value", "relation", "support"), BUNDLES.values(), ids=BUNDLES)
+def test_a_bundle_matches_nothing_under_any_policy(gold, value, relation, support):
+    judge = Reader(("g1", "p1", relation), ("g2", "p1", relation), support=support)
+    scored = score(memories(*gold), memories(value), judge)
     assert (scored.scores["f1"], scored.scores["f1_strict"]) == (0, 0)
     assert (scored.counts["bundles"], reasons(scored)) == (1, {"p1": "bundle"})
-
-
-def test_what_a_judge_calls_narrower_than_unrelated_gold_is_a_bundle():
-    judge = Reader(("g1", "p1", "narrower"), ("g2", "p1", "narrower"), support={"p1": "supported"})
-    scored = score(
-        memories("Owns a dog", "Works nights"), memories("Everything the user said"), judge
-    )
-    assert (scored.scores["f1"], scored.counts["bundles"]) == (0, 1)
 
 
 def test_gold_that_tells_one_matter_twice_makes_no_bundle_of_what_implies_both():
@@ -149,47 +154,36 @@ def test_a_name_or_number_that_nobody_said_is_detail_though_the_judge_calls_it_t
     value, relation
 ):
     judge = Reader(("g1", "p1", "same"))
-    dialogue = [{"role": "user", "text": "My dog is called Pip."}]
-    sample = extraction_sample(memories("Owns a dog")).model_copy(
-        update={"dialogue": (Turn(**dialogue[0]),)}
-    )
-    verdict = asyncio.run(EXTRACTION.judge(sample, heard(memory(value)), judge, JUST_THE_SCORE))
+    said = Turn(role="user", text="My dog is called Pip.")
+    sample = extraction_sample(memories("Owns a dog")).model_copy(update={"dialogue": (said,)})
+    verdict = judged(sample, heard(memory(value)), judge, JUST_THE_SCORE)
     assert [pair["relation"] for pair in verdict["pairs"]] == [relation]
     scored = EXTRACTION.score(sample, heard(memory(value)), verdict, judge)
     assert scored.scores["f1"] == (relation == "same")
 
 
 def test_with_extras_added_detail_and_extras_are_checked_in_one_question():
-    judge = Reader(
-        ("g1", "p1", "narrower"),
-        ("g2", "p2", "same"),
-        support={"p1": "supported", "p3": "supported"},
-    )
-    gold, predicted = (
-        memories("Owns a dog", "Lives in Porto"),
-        memories(DOG, "Resides in Porto", "Sings"),
-    )
+    related = ("g1", "p1", "narrower"), ("g2", "p2", "same")
+    judge = Reader(*related, support={"p1": "supported", "p3": "supported"})
+    gold = memories("Owns a dog", "Lives in Porto")
+    predicted = memories(DOG, "Resides in Porto", "Sings")
     scored = score(gold, predicted, judge, JudgingOptions(extras=True))
     assert judge.checked == [["p1", "p3"]]
-    assert {name: scored.counts[name] for name in ("extras", "supported", "checked")} == {
-        "extras": 1,
-        "supported": 1,
-        "checked": 3,
-    }
+    counts = {"extras": 1, "supported": 1, "checked": 3}
+    assert {name: scored.counts[name] for name in counts} == counts
 
 
 @pytest.mark.parametrize(("relation", "outcome"), [("narrower", "transport"), ("same", "ok")])
 def test_a_check_that_a_match_hangs_on_fails_the_judgement_where_it_fails(relation, outcome):
     judge = Reader(("g1", "p1", relation), checks="transport")
     sample, prediction = extraction_sample(memories("Owns a dog")), heard(memory("Has a brown dog"))
-    verdict = asyncio.run(EXTRACTION.judge(sample, prediction, judge, JUST_THE_SCORE))
-    assert verdict["outcome"] == outcome
+    assert judged(sample, prediction, judge, JUST_THE_SCORE)["outcome"] == outcome
 
 
 def test_no_verdict_on_added_detail_is_no_match():
     judge = Reader(("g1", "p1", "narrower"), support={"p1": "supported"})
     sample, prediction = extraction_sample(memories("Owns a dog")), heard(memory(DOG))
-    verdict = asyncio.run(EXTRACTION.judge(sample, prediction, judge, JUST_THE_SCORE))
+    verdict = judged(sample, prediction, judge, JUST_THE_SCORE)
     without = {name: value for name, value in verdict.items() if name != "support"}
     assert EXTRACTION.score(sample, prediction, verdict, judge).scores["f1"] == 1
     assert EXTRACTION.score(sample, prediction, without, judge).scores["f1"] == 0
@@ -242,19 +236,14 @@ def test_wide_characters_count_as_two_letters(value, invalid):
     assert scored.counts.get("invalid_items", 0) == invalid
 
 
-@pytest.mark.parametrize(
-    "copies",
-    [
-        pytest.param(["Owns a dog"] * 3, id="to the letter"),
-        pytest.param(
-            ["Owns a dog", "OWNS  A DOG", "The user owns a dog."], id="case, spaces and phrasing"
-        ),
-        pytest.param(
-            ["Owns a dog in Porto, walks it at six", "Owns a dog in Porto; walks it at six!"],
-            id="marks",
-        ),
-    ],
-)
+COPIES = {
+    "to the letter": ["Owns a dog"] * 3,
+    "case, spaces and phrasing": ["Owns a dog", "OWNS  A DOG", "The user owns a dog."],
+    "marks": ["Owns a dog in Porto, walks it at six", "Owns a dog in Porto; walks it at six!"],
+}
+
+
+@pytest.mark.parametrize("copies", COPIES.values(), ids=COPIES)
 def test_near_copies_count_once(copies):
     scored = score(memories("Lives in Lisbon"), memories(*copies), LexicalJudge())
     assert (scored.counts["predicted"], scored.counts["repeated_items"]) == (1, len(copies) - 1)
@@ -292,16 +281,8 @@ def test_every_prediction_is_asked_about_paired_set_aside_or_a_copy(values):
     assert not {*screening.copies} & {*screening.copies.values()}
 
 
-MARKERS = (
-    "<|im_end|>",
-    "<|im_start|>system",
-    "[INST]",
-    "[/INST]",
-    "<<SYS>>",
-    "<end_of_turn>",
-    "</s>",
-    "<｜User｜>",
-)
+MARKERS = ("<|im_end|>", "<|im_start|>system", "[INST]", "[/INST]", "<<SYS>>", "<end_of_turn>")
+MARKERS += ("</s>", "<｜User｜>")
 
 
 def test_markers_of_chat_templates_reach_a_judge_as_escapes_of_the_same_value():
@@ -311,76 +292,51 @@ def test_markers_of_chat_templates_reach_a_judge_as_escapes_of_the_same_value():
     assert json.loads(text) == payload
 
 
-def shown(judge: LlmJudge, values: Sequence[str]) -> list[str]:
+def shown(values: Sequence[str], **options: int) -> list[str]:
+    """Return predicted values in the order that a judge is shown them."""
+    judge = LlmJudge("openai/x", client=None, **options)  # type: ignore[arg-type]
     gold, predicted = gold_items(memories("a")), predicted_items(memories(*values))
     (request,) = requests_of(judge, MatchQuestion(gold, predicted))
-    return [item["value"] for item in payload_of(request)["predicted"]]
-
-
-def payload_of(request: Request[object]) -> dict[str, list[dict[str, str]]]:
     text = request.messages[-1]["content"]
-    found, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
-    return found  # type: ignore[no-any-return]
+    payload, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
+    return [item["value"] for item in payload["predicted"]]
 
 
 def test_lists_are_shown_in_an_order_that_hangs_on_seed_and_repeat_alone():
     values = [f"fact {n}" for n in range(8)]
-    orders = {
-        (seed, repeat): shown(LlmJudge("openai/x", client=None, seed=seed, repeat=repeat), values)  # type: ignore[arg-type]
-        for seed in range(3)
-        for repeat in range(3)
-    }
-    assert all(sorted(order) == values for order in orders.values())
-    assert len({tuple(order) for order in orders.values()}) == 9
-    assert shown(LlmJudge("openai/x", client=None), values) == orders[0, 0]  # type: ignore[arg-type]
+    pairs = [(seed, repeat) for seed in range(3) for repeat in range(3)]
+    orders = [shown(values, seed=seed, repeat=repeat) for seed, repeat in pairs]
+    assert all(sorted(order) == values for order in orders)
+    assert len({tuple(order) for order in orders}) == 9
+    assert shown(values) == orders[0]
 
 
-@pytest.fixture(scope="module")
-def embellished(tmp_path_factory):
-    """A run whose judge calls everything narrower, and reads in the dialogue that only even
-    visitors bear it out.
-    """
-    folder = tmp_path_factory.mktemp("embellished")
-    write_visitors(folder / "data", 6)
+def embellishing(body):
+    """Call everything narrower, and read in the dialogue that only even visitors bear it out."""
+    text, number = body["messages"][-1]["content"], visitor(body)
+    payload = json.loads(text[text.index("{") :]) if '"kind": ' in text else {}
+    if payload.get("kind") == "support":
+        said = "supported" if number % 2 == 0 else "unsupported"
+        items = [{"reason": "", "id": item["id"], "support": said} for item in payload["items"]]
+        return Answer(json.dumps({"items": items}))
+    if is_judging(body):
+        ids = {name: payload[name][0]["id"] for name in ("gold", "predicted")}
+        return Answer(json.dumps({"pairs": [{"reason": "", **ids, "relation": "narrower"}]}))
+    return Answer(json.dumps({"memory_items": memory_items(values_of(number)[0])}))
 
-    def answer(body):
-        text = body["messages"][-1]["content"]
-        if '"kind": "support"' in text:
-            items = json.loads(text[text.index("{") :])["items"]
-            said = "supported" if visitor(body) % 2 == 0 else "unsupported"
-            return Answer(
-                json.dumps(
-                    {"items": [{"reason": "", "id": item["id"], "support": said} for item in items]}
-                )
-            )
-        if is_judging(body):
-            payload = json.loads(text[text.index("{") :])
-            gold, predicted = payload["gold"][0]["id"], payload["predicted"][0]["id"]
-            pair = {"reason": "", "gold": gold, "predicted": predicted, "relation": "narrower"}
-            return Answer(json.dumps({"pairs": [pair]}))
-        return Answer(json.dumps({"memory_items": memory_items(values_of(visitor(body))[0])}))
 
-    with serve(answer) as server:
-        finished = run(
-            folder, *extraction(server.url, "out=out", "baseline_records=0"), OPENAI_API_KEY="none"
-        )
+def test_a_run_checks_added_detail_and_prints_the_shares_by_relation(tmp_path):
+    write_visitors(tmp_path / "data", 6)
+    with serve(embellishing) as server:
+        words = extraction(server.url, "out=out", "baseline_records=0")
+        finished = run(tmp_path, *words, OPENAI_API_KEY="none")
     assert finished.returncode == 0, finished.stderr
-    return folder, finished
-
-
-def test_a_run_checks_added_detail_and_prints_the_shares_by_relation(embellished):
-    folder, finished = embellished
-    counts = task1(folder / "out")["counts"]
-    assert (counts["matched_narrower"], counts["matched_same"], counts["unsupported_detail"]) == (
-        3,
-        0,
-        3,
-    )
-    assert finished.returncode == 0
-    shown = " ".join(run(folder, "show", "out").stdout.split())
+    expected = {"matched_narrower": 3, "matched_same": 0, "unsupported_detail": 3}
+    counts = task1(tmp_path / "out")["counts"]
+    assert {name: counts[name] for name in expected} == expected
+    shown = " ".join(run(tmp_path, "show", "out").stdout.split())
     assert "3 matches: 0% same, 100% narrower (the prediction adds supported detail)." in shown
     assert "3 with detail that the dialogue does not support" in shown
-    aside = [
-        row["set_aside"] for row in rows(folder / "out" / "scores.jsonl") if "set_aside" in row
-    ]
-    assert [item["reason"] for part in aside for item in part] == ["unsupported detail"] * 3
+    scored = rows(tmp_path / "out" / "scores.jsonl")
+    aside = [item["reason"] for row in scored for item in row.get("set_aside", ())]
+    assert aside == ["unsupported detail"] * 3

@@ -1,5 +1,4 @@
 import asyncio
-import json
 
 import pytest
 
@@ -11,11 +10,11 @@ from alps.judges.relate import match_memories
 from alps.judges.repeated import RepeatedJudge, self_agreement
 from alps.judges.rubric import RubricQuestion, rubric, support_answer
 from tests.builders import memories
+from tests.endtoend import write_rows
 
-GOLD, PREDICTED = (
-    memories("Plays the cello", "Lives in Graz"),
-    memories("A cellist", "Has a home in Graz"),
-)
+GOLD = memories("Plays the cello", "Lives in Graz")
+PREDICTED = memories("A cellist", "Has a home in Graz")
+SAME = {(0, 0): "same"}
 
 
 class Opinion(EmbeddedJudge):
@@ -50,38 +49,34 @@ def test_the_majority_of_the_draws_decides():
     assert relations(judged(RepeatedJudge(draws))) == {(0, 0): "same"}
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "decided"),
-    [
-        pytest.param("same", "narrower", {(0, 0): "narrower"}, id="the stricter of two matches"),
-        pytest.param("same", "conflicting", {(0, 0): "conflicting"}, id="no match"),
-        pytest.param("same", None, {}, id="not named"),
-    ],
-)
-def test_a_tie_goes_against_the_system(one, other, decided):
-    draws = [Opinion((0, 0, one)), Opinion((0, 0, other)) if other else Opinion()]
+TIES = {
+    "the stricter of two matches": ("narrower", {(0, 0): "narrower"}),
+    "no match": ("conflicting", {(0, 0): "conflicting"}),
+    "not named": (None, {}),
+}
+
+
+@pytest.mark.parametrize(("other", "decided"), TIES.values(), ids=TIES)
+def test_a_tie_goes_against_the_system(other, decided):
+    draws = [Opinion((0, 0, "same")), Opinion((0, 0, other)) if other else Opinion()]
     assert relations(judged(RepeatedJudge(draws))) == decided
 
 
 def test_one_failed_draw_fails_the_judgement():
-    assert (
-        judged(RepeatedJudge([Opinion((0, 0, "same")), Opinion(outcome="unparsable")])).outcome
-        == "unparsable"
-    )
+    draws = [Opinion((0, 0, "same")), Opinion(outcome="unparsable")]
+    assert judged(RepeatedJudge(draws)).outcome == "unparsable"
 
 
-@pytest.mark.parametrize(
-    ("votes", "agreement"),
-    [
-        pytest.param([{}, {}], 1.0, id="nothing named"),
-        pytest.param([{(0, 0): "same"}, {(0, 0): "narrower"}], 1.0, id="two kinds of match"),
-        pytest.param([{(0, 0): "same"}, {(0, 0): "broader"}], 0.0, id="match and no match"),
-        pytest.param([{(0, 0): "same"}, {(0, 0): "same"}, {}], 1 / 3, id="two of three"),
-        pytest.param(
-            [{(0, 0): "same", (1, 1): "same"}, {(0, 0): "same"}], 0.5, id="one of two pairs"
-        ),
-    ],
-)
+VOTES = {
+    "nothing named": ([{}, {}], 1.0),
+    "two kinds of match": ([SAME, {(0, 0): "narrower"}], 1.0),
+    "match and no match": ([SAME, {(0, 0): "broader"}], 0.0),
+    "two of three": ([SAME, SAME, {}], 1 / 3),
+    "one of two pairs": ([{**SAME, (1, 1): "same"}, SAME], 0.5),
+}
+
+
+@pytest.mark.parametrize(("votes", "agreement"), VOTES.values(), ids=VOTES)
 def test_self_agreement_is_the_share_of_equal_decisions(votes, agreement):
     assert self_agreement(votes) == pytest.approx(agreement)
 
@@ -101,9 +96,7 @@ def record(**changes):
 
 
 def recorded(tmp_path, *rows):
-    path = tmp_path / "records.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return RecordedJudge(path)
+    return RecordedJudge(write_rows(tmp_path / "records.jsonl", rows))
 
 
 def own_ids(predicted):
@@ -122,17 +115,18 @@ def test_a_recorded_review_becomes_the_relation_of_its_pair(tmp_path, error_type
     assert bool(assign(judgement.pairs, "lenient")) == (error_type in matching)
 
 
-@pytest.mark.parametrize(
-    ("row", "outcome"),
-    [
-        pytest.param(record(benchmark_id="b2"), "empty", id="no record"),
-        pytest.param(record(judge_output=None), "empty", id="no verdict"),
-        pytest.param(record(model_output={"memory_items": []}), "invalid", id="another prediction"),
-        pytest.param(record(model_output=None), "invalid", id="no prediction"),
-    ],
-)
-def test_what_was_not_reviewed_is_a_failed_judgement(tmp_path, row, outcome):
-    assert judged(recorded(tmp_path, row), predicted=own_ids(PREDICTED)).outcome == outcome
+UNREVIEWED = {
+    "no record": ({"benchmark_id": "b2"}, "empty"),
+    "no verdict": ({"judge_output": None}, "empty"),
+    "another prediction": ({"model_output": {"memory_items": []}}, "invalid"),
+    "no prediction": ({"model_output": None}, "invalid"),
+}
+
+
+@pytest.mark.parametrize(("changes", "outcome"), UNREVIEWED.values(), ids=UNREVIEWED)
+def test_what_was_not_reviewed_is_a_failed_judgement(tmp_path, changes, outcome):
+    judge = recorded(tmp_path, record(**changes))
+    assert judged(judge, predicted=own_ids(PREDICTED)).outcome == outcome
 
 
 @pytest.mark.parametrize(
@@ -140,18 +134,12 @@ def test_what_was_not_reviewed_is_a_failed_judgement(tmp_path, row, outcome):
     [({"score": 1}, "pa", "ei"), ({"resonation": 4, "expression": 3, "reception": 5}, "ei", "cf")],
 )
 def test_a_recorded_rating_is_none_under_a_rubric_of_another_kind(tmp_path, said, name, others):
-    judge = recorded(
-        tmp_path,
-        record(model_output={"responses": [{"response": "Take a walk."}]}, judge_output=said),
-    )
+    given = {"responses": [{"response": "Take a walk."}]}
+    judge = recorded(tmp_path, record(model_output=given, judge_output=said))
 
     def rated(name):
-        return asyncio.run(
-            judge.answer(
-                RubricQuestion(rubric(name), "What now?", "Take a walk.", "Likes walks", ()),
-                about="b1",
-            )
-        )
+        question = RubricQuestion(rubric(name), "What now?", "Take a walk.", "Likes walks", ())
+        return asyncio.run(judge.answer(question, about="b1"))
 
     assert rated(name).outcome == "ok"
     assert (rated(others).outcome, rated(others).marks) == ("invalid", {})
@@ -159,29 +147,23 @@ def test_a_recorded_rating_is_none_under_a_rubric_of_another_kind(tmp_path, said
 
 
 def test_bad_records_are_named_with_their_line_and_field(tmp_path):
-    bad = record(
-        judge_output={"pair_reviews": [{"gold_id": "m1", "pred_id": "m1", "error_type": "MAYBE"}]}
-    )
-    with pytest.raises(
-        DataError, match=r"line 2, judge_output\.pair_reviews\.0\.error_type: .*MAYBE"
-    ):
+    review = {"gold_id": "m1", "pred_id": "m1", "error_type": "MAYBE"}
+    bad = record(judge_output={"pair_reviews": [review]})
+    place = r"line 2, judge_output\.pair_reviews\.0\.error_type: .*MAYBE"
+    with pytest.raises(DataError, match=place):
         recorded(tmp_path, record(), bad)
     with pytest.raises(UsageError, match="no such file"):
         RecordedJudge(tmp_path / "missing.jsonl")
 
 
-@pytest.mark.parametrize(
-    ("node", "problem"),
-    [
-        pytest.param(
-            {"items": [{"id": "p1", "support": "maybe"}]}, "maybe", id="an unknown verdict"
-        ),
-        pytest.param(
-            {"items": [{"id": "p1", "support": "supported"}]}, "p2", id="an item left out"
-        ),
-        pytest.param({"verdict": "supported"}, "items", id="no list"),
-    ],
-)
+NO_SUPPORT = {
+    "an unknown verdict": ({"items": [{"id": "p1", "support": "maybe"}]}, "maybe"),
+    "an item left out": ({"items": [{"id": "p1", "support": "supported"}]}, "p2"),
+    "no list": ({"verdict": "supported"}, "items"),
+}
+
+
+@pytest.mark.parametrize(("node", "problem"), NO_SUPPORT.values(), ids=NO_SUPPORT)
 def test_a_support_verdict_is_never_guessed(node, problem):
     with pytest.raises(ValueError, match=problem):
         support_answer(["p1", "p2"]).read(node)
@@ -189,7 +171,5 @@ def test_a_support_verdict_is_never_guessed(node, problem):
 
 def test_a_support_reply_is_read_item_by_item():
     items = [{"reason": "said", "id": f"p{n}", "support": "supported"} for n in (3, 2, 1)]
-    assert support_answer(["p1", "p2"]).read({"items": items}).value == {
-        "p1": ("supported", "said"),
-        "p2": ("supported", "said"),
-    }
+    read = support_answer(["p1", "p2"]).read({"items": items}).value
+    assert read == dict.fromkeys(("p1", "p2"), ("supported", "said"))

@@ -4,12 +4,12 @@ before anything is paid.
 `alps` runs in an empty folder with a module of the user's, as in docs/extending.md.
 """
 
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.endtoend import Finished, one_line, results, run, summary
+from tests.endtoend import Finished, one_line, results, run, summary, write_rows
+from tests.few import few
 from tests.loopback import Answer, serve
 
 MODULE = """
@@ -107,11 +107,20 @@ METRICS = {
 }
 
 
-def own_task(folder: Path, *, metrics: str = EXACT, systems: str = CALM, rows: int = 3) -> Path:
+def own_task(
+    folder: Path,
+    *,
+    metrics: str = EXACT,
+    systems: str = CALM,
+    rows: int = 3,
+    returned: str | None = None,
+) -> Path:
     """Write the module, its rubric, data and recorded answers of which each says `calm`, the first
-    rightly.
+    rightly. The tracks are what is `returned`, if anything is.
     """
-    (folder / "moods.py").write_text(MODULE.replace("METRICS", metrics).replace("SYSTEMS", systems))
+    module = MODULE.replace("METRICS", metrics).replace("SYSTEMS", systems)
+    module += "" if returned is None else AGAIN.replace("RETURNED", returned)
+    (folder / "moods.py").write_text(module)
     (folder / "fitting.md").write_text(RUBRIC)
     track = folder / "data" / "dev" / "mood"
     track.mkdir(parents=True)
@@ -126,7 +135,7 @@ def own_task(folder: Path, *, metrics: str = EXACT, systems: str = CALM, rows: i
         folder / "answers.jsonl": [{"benchmark_id": n, "mood": "calm"} for n in names],
     }
     for path, lines in files.items():
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        write_rows(path, lines)
     return folder
 
 
@@ -156,19 +165,15 @@ def test_whatever_its_metrics_a_task_with_a_baseline_is_summarised_listed_and_re
 def test_a_paid_judgement_of_a_rates_only_task_is_shown_beside_a_baseline_that_has_none(tmp_path):
     own_task(tmp_path, metrics=RATED)
     with serve(lambda body: Answer('{"reason": "it does", "verdict": "met"}')) as server:
-        words = (
-            "model=predictions:answers.jsonl",
-            "judge=openai/scripted",
-            f"judge_api_base={server.url}",
+        judge = ("judge=openai/scripted", f"judge_api_base={server.url}")
+        finished = run_moods(
+            tmp_path, "model=predictions:answers.jsonl", *judge, OPENAI_API_KEY="test"
         )
-        finished = run_moods(tmp_path, *words, OPENAI_API_KEY="test")
     assert finished.returncode == 0, finished.stderr
     track = summary(tmp_path / "out")["tracks"]["mood"]
     assert track["scores"]["fitting"]["value"] == 1.0
-    floor = track["floors"]["floor/calm"]["scores"]["fitting"]
-    assert (
-        floor["value"] is None or floor["value"] == 1.0
-    )  # by an embedded judge, which rates nothing, or the run's
+    # By an embedded judge, which rates nothing, or the run's.
+    assert track["floors"]["floor/calm"]["scores"]["fitting"]["value"] in (None, 1.0)
 
 
 def test_a_figure_that_needs_a_ranking_has_no_value_where_nothing_ranks(tmp_path):
@@ -198,6 +203,14 @@ def test_a_baseline_that_raises_as_the_system_fails_every_prediction(tmp_path):
     assert "invalid: raised ZeroDivisionError: division by zero" in finished.stderr
 
 
+AGAIN = """
+one = tracks
+
+
+def tracks(options):
+    return RETURNED
+"""
+NO_TASKS = "tracks(options) must return one or more alps.tasks.Task"
 REFUSED = {
     "no metrics": ({"metrics": ""}, "track mood has no metrics"),
     "a score function that raises": (
@@ -213,35 +226,24 @@ REFUSED = {
         {"systems": '}, title="Moods", **{'},
         "an unexpected keyword argument 'title'; write shown=Shown(title=…)",
     ),
+    "no task": ({"returned": "()"}, NO_TASKS),
+    "something else than tasks": ({"returned": "('mood',)"}, NO_TASKS),
+    "two tasks of one name": (
+        {"returned": "one(options) + one(options)"},
+        "two of its tasks have the same track",
+    ),
+}
+PLAIN = {
+    "no metrics",
+    "a keyword of Task that is in a part now",
+    "no task",
+    "two tasks of one name",
 }
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("changes", "told"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("changes", "told"), few(REFUSED, plain=PLAIN))
 def test_what_is_wrong_with_the_module_is_one_line(tmp_path, changes, told):
     own_task(tmp_path, **changes)
-    assert told in one_line(run_moods(tmp_path, "model=predictions:answers.jsonl"))
-
-
-AGAIN = """
-one = tracks
-
-
-def tracks(options):
-    return RETURNED
-"""
-NO_TASKS = {
-    "none": ("()", "tracks(options) must return one or more alps.tasks.Task"),
-    "something else": ("('mood',)", "tracks(options) must return one or more alps.tasks.Task"),
-    "two of one name": ("one(options) + one(options)", "two of its tasks have the same track"),
-}
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("returned", "told"), NO_TASKS.values(), ids=NO_TASKS)
-def test_tracks_that_are_none_or_of_one_name_are_refused(tmp_path, returned, told):
-    module = own_task(tmp_path) / "moods.py"
-    module.write_text(module.read_text() + AGAIN.replace("RETURNED", returned))
     assert told in one_line(run_moods(tmp_path, "model=predictions:answers.jsonl"))
 
 
@@ -300,16 +302,14 @@ def test_failed_and_unscored_records_count_together(tmp_path):
     assert run_moods(tmp_path, "model=python:system:One", "max_failures=15%").returncode == 1
 
 
+RAISES = "class Raises:\n    def predict(self, sample):\n        raise ValueError({})\n"
+
+
 def test_a_traceback_names_no_key(tmp_path):
     own_task(tmp_path)
-    (tmp_path / "system.py").write_text(
-        "import os\n\n\n"
-        "class Leaky:\n    def predict(self, sample):\n        raise "
-        "ValueError(os.environ['SOME_API_KEY'])\n"
-    )
-    finished = run_moods(
-        tmp_path, "model=python:system:Leaky", SOME_API_KEY="hunter2-hunter2-hunter2"
-    )
+    (tmp_path / "system.py").write_text("import os\n" + RAISES.format("os.environ['SOME_API_KEY']"))
+    key = "hunter2-hunter2-hunter2"
+    finished = run_moods(tmp_path, "model=python:system:Raises", SOME_API_KEY=key)
     assert finished.returncode == 1
     written = b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file())
     assert "hunter2" not in f"{finished.stdout}{finished.stderr}{written.decode()}"
@@ -317,10 +317,7 @@ def test_a_traceback_names_no_key(tmp_path):
 
 def test_what_a_failure_says_does_not_steer_the_terminal(tmp_path):
     own_task(tmp_path)
-    (tmp_path / "system.py").write_text(
-        "class Rude:\n    def predict(self, sample):\n        raise "
-        "ValueError('a\\x1b[2Jb\\x07c')\n"
-    )
-    finished = run_moods(tmp_path, "model=python:system:Rude")
+    (tmp_path / "system.py").write_text(RAISES.format(r"'a\x1b[2Jb\x07c'"))
+    finished = run_moods(tmp_path, "model=python:system:Raises")
     assert "\x1b[2J" not in f"{finished.stdout}{finished.stderr}"
     assert "a?[2Jb?c" in finished.stderr

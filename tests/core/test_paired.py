@@ -43,12 +43,9 @@ def test_mcnemars_test_does_not_depend_on_who_is_first(b, c):
         assert found.p == 1
 
 
-def test_verdicts_that_never_differ_are_not_told_apart():
+def test_only_records_on_which_verdicts_differ_count():
     assert paired_mcnemar([True, False], [True, False]) == McNemar(0, 0, None, 1.0)
     assert paired_mcnemar([], []) == McNemar(0, 0, None, 1.0)
-
-
-def test_only_records_on_which_verdicts_differ_count():
     first, second = [True, True, False, True, False], [False, True, False, False, True]
     assert paired_mcnemar(first, second) == mcnemar(2, 1)
     assert paired_mcnemar(first + [True] * 90, second + [True] * 90) == mcnemar(2, 1)
@@ -79,10 +76,8 @@ def test_a_difference_turns_its_sign_with_its_sides(scores):
 def test_a_shift_of_both_sides_changes_nothing():
     generator = np.random.default_rng(1)
     first, second = generator.random(30), generator.random(30)
-    one, other = (
-        paired_difference(first, second),
-        paired_difference(first + 5, second + 5, bounds=(5, 6)),
-    )
+    one = paired_difference(first, second)
+    other = paired_difference(first + 5, second + 5, bounds=(5, 6))
     assert one.p == pytest.approx(other.p)
     assert one.estimate.low == pytest.approx(other.estimate.low)
 
@@ -109,9 +104,8 @@ def test_a_difference_that_never_varies_is_judged_by_its_sign():
     same = paired_difference(np.ones(10), np.ones(10))
     assert (same.p, same.estimate.value, same.detectable) == (1, 0.0, 0.0)
     assert same.estimate.low == pytest.approx(-same.estimate.high)
-    assert (
-        0.2 < same.estimate.high < 0.4
-    )  # ten records that agree don't exclude one in four that differ
+    # Ten records that agree don't exclude one in four that differ.
+    assert 0.2 < same.estimate.high < 0.4
 
 
 def test_one_cluster_or_no_record_has_no_test():
@@ -135,26 +129,20 @@ def test_true_nulls_are_rejected_about_as_often_as_they_should_be():
 
 def test_a_difference_as_large_as_detectable_is_detected_in_four_of_five_cases():
     generator = np.random.default_rng(4)
-    detectable = (
-        detectable_difference(generator.normal(0, 1, 10_000)) * 10
-    )  # at 100 records rather than 10,000
+    # At 100 records rather than 10,000.
+    detectable = detectable_difference(generator.normal(0, 1, 10_000)) * 10
     assert detectable == pytest.approx(2.8016 / 10, rel=0.03)
-    found = sum(
-        ttest_1samp(generator.normal(detectable, 1, 100), 0).pvalue <= 0.05 for _ in range(500)
-    )
+    drawn = [generator.normal(detectable, 1, 100) for _ in range(500)]
+    found = sum(ttest_1samp(ahead, 0).pvalue <= 0.05 for ahead in drawn)
     assert found / 500 == pytest.approx(0.8, abs=0.06)
 
 
-def test_of_few_records_the_detectable_difference_is_that_of_their_t_distribution():
+def test_the_detectable_difference_is_that_of_a_t_distribution_and_grows_with_the_spread():
     five = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
     quantiles = 2.776445 + 0.940965  # of t with 4 degrees of freedom, at .975 and .8
     assert detectable_difference(five) == pytest.approx(quantiles * (2.5 / 5) ** 0.5, rel=1e-5)
-
-
-def test_twice_the_spread_needs_twice_the_difference():
     ahead = np.random.default_rng(5).normal(0, 1, 50)
-    usual = detectable_difference(ahead)
-    assert detectable_difference(2 * ahead) == pytest.approx(2 * usual)
+    assert detectable_difference(2 * ahead) == pytest.approx(2 * detectable_difference(ahead))
 
 
 def test_holm_multiplies_the_smallest_most():

@@ -1,16 +1,37 @@
-"""`task=personamem`, as a user runs it: published answers, generated users, and a served model."""
+"""`task=personamem`, as a user runs it: published answers, generated users, and a served model;
+what `alps show` and the report say of its records; and a run that is killed.
+"""
 
 import json
 import shutil
 import sys
+import time
+from hashlib import sha256
 from itertools import takewhile
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from alps.tasks.personamem.release import open_personamem
 from alps.tasks.personamem.results import read_reply
+from alps.tasks.personamem.task import drawn
+from tests.endtoend import finish, start, wait_until
 from tests.few import few
 from tests.loopback import Answer, serve
-from tests.persona_runs import PUBLISHED, published, rows, summary
+from tests.pages import Page
+from tests.persona_runs import (
+    PUBLISHED,
+    asked_of,
+    figures,
+    published,
+    rows,
+    run,
+    score_published,
+    served,
+    settings_of,
+    summary,
+)
 
 TYPES = {
     "recalling_facts_mentioned_by_the_user": (0.176, 0.765, 0.471),
@@ -35,76 +56,53 @@ def _key(monkeypatch):
     few([("none", 0, 0.469, 0.390), ("rag", 1, 0.642, 0.647), ("mem0", 2, 0.591, 0.580)]),
 )
 def test_published_answers_get_their_published_figures(alps, tmp_path, name, place, micro, macro):
-    file = PUBLISHED / "predictions" / f"pred_32k_{name}_gpt-4o.csv"
-    done = alps(
-        "run", "task=personamem", f"data={PUBLISHED}", f"model=predictions:{file}", "out=run"
-    )
-    assert done.returncode == 0, done.stderr
-    scores = summary(tmp_path / "run")["scores"]
-    assert round(scores["accuracy"]["value"], 3) == micro
-    assert round(scores["macro_accuracy"]["value"], 3) == macro
-    assert {kind: round(scores[kind]["value"], 3) for kind in TYPES} == {
-        kind: figures[place] for kind, figures in TYPES.items()
-    }
+    score_published(alps, name)
+    found = figures(tmp_path / "run")
+    expected = {kind: values[place] for kind, values in TYPES.items()}
+    expected |= {"accuracy": micro, "macro_accuracy": macro}
+    assert {kind: round(found[kind], 3) for kind in expected} == expected
 
 
 @pytest.mark.release
 @published
 def test_length_alone_gets_what_is_known_and_nothing_once_it_is_adjusted_for(alps, tmp_path):
-    done = alps("run", "task=personamem", f"data={PUBLISHED}", "model=floor/longest", "out=run")
-    assert done.returncode == 0, done.stderr
-    found = summary(tmp_path / "run")
-    by_type = found["floors"]["floor/length-by-type"]
-    assert [
-        round(found["scores"]["accuracy"]["value"], 3),
-        by_type["scores"]["accuracy"]["value"],
-    ] == [0.505, pytest.approx(0.661, abs=0.0005)]
-    assert round(found["scores"]["macro_accuracy"]["value"], 3) == 0.587
-    assert found["scores"]["leak_adjusted"]["value"] == pytest.approx(0, abs=0.02)
-    assert by_type["scores"]["leak_adjusted"]["value"] == pytest.approx(0, abs=0.02)
+    run(alps, f"data={PUBLISHED}", "model=floor/longest")
+    found = figures(tmp_path / "run")
+    by_type = summary(tmp_path / "run")["floors"]["floor/length-by-type"]["scores"]
+    assert (round(found["accuracy"], 3), round(found["macro_accuracy"], 3)) == (0.505, 0.587)
+    assert by_type["accuracy"]["value"] == pytest.approx(0.661, abs=0.0005)
+    assert found["leak_adjusted"] == pytest.approx(0, abs=0.02)
+    assert by_type["leak_adjusted"]["value"] == pytest.approx(0, abs=0.02)
 
 
 def test_the_samples_need_no_data_and_no_network(alps, tmp_path):
-    done = alps("run", "task=personamem", "model=oracle", "out=run")
-    assert done.returncode == 0, done.stderr
+    done = run(alps, "model=oracle")
     found = summary(tmp_path / "run")
     assert found["n"] == found["scored"] == 210
-    assert {name: score["value"] for name, score in found["scores"].items()} == dict.fromkeys(
-        found["scores"], 1.0
-    )
+    assert set(figures(tmp_path / "run").values()) == {1.0}
     assert "judged by" not in done.stdout
     floors = {name: floor["scores"]["accuracy"]["value"] for name, floor in found["floors"].items()}
     assert "floor/length-by-type" in floors
     assert all(0.1 < value < 0.4 for value in floors.values()), floors
 
 
-A = '{"choice": "a"}'
-
-
-def asked_of(request):
-    return json.loads(request["messages"][1]["content"])
-
-
 @pytest.fixture
-def served(alps):
-    """Run 14 questions against a served model; what was asked is returned, too."""
+def asked(alps):
+    """Run 14 questions against a served model; return what it was asked."""
 
-    def asked(*words, answer=lambda request: Answer(A), code=0):
+    def ask(*words, answer=lambda request: Answer('{"choice": "a"}'), code=0):
         limit = () if any(word.startswith("limit=") for word in words) else ("limit=14",)
-        with serve(answer) as server:
-            model = ("model=openai/scripted", f"api_base={server.url}")
-            done = alps("run", "task=personamem", *model, "out=run", *limit, *words)
-            assert done.returncode == code, done.stderr
-            return [asked_of(request) for request in server.requests]
+        _, server = served(alps, *limit, *words, answer=answer, code=code)
+        return [asked_of(request) for request in server.requests]
 
-    return asked
+    return ask
 
 
 def timeline_answer(request):
     """Answer from what the history says, as a careful reader would, where it can tell."""
-    asked = asked_of(request)
-    told = " ".join(turn["text"] for turn in asked["history"] if turn["role"] == "user")
-    places = {letter: told.rfind(text) for letter, text in names_in(asked["options"]).items()}
+    shown = asked_of(request)
+    told = " ".join(turn["text"] for turn in shown["history"] if turn["role"] == "user")
+    places = {letter: told.rfind(text) for letter, text in names_in(shown["options"]).items()}
     return Answer(json.dumps({"choice": max(places, key=places.get), "reason": "said last"}))
 
 
@@ -121,10 +119,10 @@ def alike(texts):
     return sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, together))
 
 
-def test_a_served_model_is_shown_the_history_before_the_question(served, tmp_path):
-    asked = served(answer=timeline_answer)
-    assert {tuple(one) for one in asked} == {("history", "message", "options")}
-    assert min(len(one["history"]) for one in asked) > 100
+def test_a_served_model_is_shown_the_history_before_the_question(asked, tmp_path):
+    shown = asked(answer=timeline_answer)
+    assert {tuple(one) for one in shown} == {("history", "message", "options")}
+    assert min(len(one["history"]) for one in shown) > 100
     assert summary(tmp_path / "run")["failed_predictions"] == {}
     scored = rows(tmp_path / "run", "scores")
     assert "recalling_facts_mentioned_by_the_user" in {row["type"] for row in scored}
@@ -135,17 +133,32 @@ def test_a_served_model_is_shown_the_history_before_the_question(served, tmp_pat
 @pytest.mark.parametrize(
     ("memory", "length"), [("none", [0]), ("last:3", [3]), ("full", range(100, 1000))]
 )
-def test_memory_says_what_of_the_history_is_shown(served, tmp_path, memory, length):
-    asked = served(f"memory={memory}")
-    assert {len(one["history"]) for one in asked} <= set(length)
-    settings = json.loads((tmp_path / "run" / "manifest.json").read_text())["settings"]
-    assert settings.get("memory", "full") == memory
+def test_memory_says_what_of_the_history_is_shown(asked, tmp_path, memory, length):
+    assert {len(one["history"]) for one in asked(f"memory={memory}")} <= set(length)
+    assert settings_of(tmp_path / "run").get("memory", "full") == memory
 
 
-def test_a_bound_of_tokens_cuts_the_oldest_messages(served):
-    for one in served("max_context_tokens=500"):
+def test_a_memory_shows_what_it_finds_or_what_the_data_name(asked, tmp_path):
+    shown = asked("memory=bm25", "k=3")
+    assert {(len(one["history"]), len(one["known_about_user"])) for one in shown} == {(0, 3)}
+    told = [row["shown"] for row in rows(tmp_path / "run")]
+    assert all(one["memories"] == 3 and one["tokens"] > 0 for one in told)
+    assert summary(tmp_path / "run")["memory"] == "bm25"
+    shutil.rmtree(tmp_path / "run")
+    assert {len(one["history"]) for one in asked("memory=oracle")} == {2}
+    told = [row["shown"] for row in rows(tmp_path / "run")]
+    assert all(len(one["positions"]) == one["turns"] for one in told)
+
+
+def test_a_bound_of_tokens_cuts_the_oldest_messages(asked):
+    for one in asked("max_context_tokens=500"):
         assert 0 < len(one["history"]) < 100
         assert sum(len(turn["text"].encode()) for turn in one["history"]) <= 2_000
+
+
+def test_the_biography_is_left_out_where_the_persona_is_hidden(asked):
+    shown = asked("persona=hidden", "limit=3")
+    assert all(turn["role"] != "system" for one in shown for turn in one["history"])
 
 
 CHOICES = {
@@ -156,7 +169,7 @@ CHOICES = {
 }
 
 
-def test_what_is_no_single_letter_is_an_invalid_answer(served, tmp_path):
+def test_what_is_no_single_letter_is_an_invalid_answer(asked, tmp_path):
     said, waiting = {}, iter(CHOICES)
 
     def answer(request):
@@ -165,42 +178,18 @@ def test_what_is_no_single_letter_is_an_invalid_answer(served, tmp_path):
             said[message] = next(waiting)
         return Answer(said[message])
 
-    served("limit=4", "concurrency=1", answer=answer, code=1)
-    found = [row["outcome"] for row in rows(tmp_path / "run", "predictions")]
+    asked("limit=4", "concurrency=1", answer=answer, code=1)
+    found = [row["outcome"] for row in rows(tmp_path / "run")]
     assert sorted(found) == sorted(CHOICES.values())
 
 
 @pytest.mark.release
 def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps):
-    for name in ("floor/longest", "floor/random"):
-        done = alps("run", "task=personamem", f"model={name}", f"out={name[6:]}")
-        assert done.returncode == 0, done.stderr
+    for name in ("longest", "random"):
+        run(alps, f"model=floor/{name}", out=name)
     done = alps("compare", "longest", "random", "metrics=all")
     assert done.returncode == 0, done.stderr
     assert "210 shared records from 6 sessions" in done.stdout
-
-
-UNKNOWN = "memory=some: unknown — did you mean 'none'? (known: full, none, last:N, oracle"
-REFUSED = [
-    (("task=personamem", "memory=some"), {}, UNKNOWN),
-    (("task=personamem", "memory=last:0"), {}, "memory=last:0: unknown"),
-    (("task=personamem", "data=."), {}, "no questions_32k.csv in it"),
-    (("task=extraction", "size=32k"), {}, "size=32k: only task personamem uses size="),
-    (("task=extraction", "memory=none"), {}, "memory=none: only task utilization uses memory="),
-    (("task=personamem", "data=."), {"questions_32k.csv": b"\xff\xfe\x00p"}, "questions_32k.csv"),
-]
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("words", "files", "said"), REFUSED)
-def test_what_cannot_be_run_is_one_line(alps, tmp_path, words, files, said):
-    for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
-    model = () if any(word.startswith("model=") for word in words) else ("model=oracle",)
-    done = alps("run", *words, *model)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
 
 
 REPLIES = {
@@ -220,8 +209,7 @@ def test_a_published_reply_is_read_as_its_authors_do():
 def test_personas_are_written_by_a_command(alps, tmp_path):
     done = alps("data", "personas", "out=made", "n=2", "language=zh")
     assert done.stdout == "70 questions about 2 personas: made\n", done.stderr
-    done = alps("run", "task=personamem", "data=made", "model=oracle", "out=run")
-    assert done.returncode == 0, done.stderr
+    run(alps, "data=made", "model=oracle")
     assert summary(tmp_path / "run")["n"] == 70
 
 
@@ -248,26 +236,183 @@ for line in sys.stdin:
 def test_a_class_and_a_program_are_shown_history_message_and_options_alone(alps, tmp_path):
     (tmp_path / "peeks.py").write_text(WITH_GOLD)
     (tmp_path / "echo.py").write_text(ECHO)
-    for model in ("python:peeks:Peeks", f"program:{sys.executable} echo.py"):
-        done = alps("run", "task=personamem", f"model={model}", "limit=20", "out=run")
-        assert done.returncode == 0, done.stdout + done.stderr
-        answered = rows(tmp_path / "run", "predictions")
-        assert [row["outcome"] for row in answered] == ["ok"] * 20
-        shutil.rmtree(tmp_path / "run")
+    models = {"class": "python:peeks:Peeks", "program": f"program:{sys.executable} echo.py"}
+    for name, model in models.items():
+        run(alps, f"model={model}", "limit=20", out=name)
+        assert [row["outcome"] for row in rows(tmp_path / name)] == ["ok"] * 20
 
 
-def test_a_memory_shows_what_it_finds_or_what_the_data_name(served, tmp_path):
-    asked = served("memory=bm25", "k=3")
-    assert {(len(one["history"]), len(one["known_about_user"])) for one in asked} == {(0, 3)}
-    shown = [row["shown"] for row in rows(tmp_path / "run", "predictions")]
-    assert all(one["memories"] == 3 and one["tokens"] > 0 for one in shown)
-    assert summary(tmp_path / "run")["memory"] == "bm25"
-    shutil.rmtree(tmp_path / "run")
-    assert {len(one["history"]) for one in served("memory=oracle")} == {2}
-    shown = [row["shown"] for row in rows(tmp_path / "run", "predictions")]
-    assert all(len(one["positions"]) == one["turns"] for one in shown)
+# A record, as it is shown
 
 
-def test_the_biography_is_left_out_where_the_persona_is_hidden(served):
-    asked = served("persona=hidden", "limit=3")
-    assert all(turn["role"] != "system" for one in asked for turn in one["history"])
+def show(alps, *words):
+    done = alps("show", *words)
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("back", "total", "place"), [(100, 100, 0), (0, 100, 43), (50, 100, 22), (120, 100, 0)]
+)
+def test_the_evidence_is_drawn_where_it_lies(back, total, place):
+    line = drawn(back, total)
+    assert line.index("●") == place + 1
+    assert line.index("┤") == 45
+
+
+@pytest.mark.release
+@published
+def test_a_published_question_is_shown_with_its_evidence_and_marked_options(alps):
+    score_published(alps, "none")
+    text = show(alps, "run", "acd74206")  # the first one
+    assert "message 14; 25,010 tokens, 5 sessions before the question" in text
+    assert "14 user  ◂ evidence" in text
+    assert "├───●─" in text
+    lines = [line.strip() for line in text.splitlines()]
+    marks = {}
+    for place, line in enumerate(lines):
+        if line in ("chosen", "gold", "the length rule's pick"):
+            before = [earlier[0] for earlier in lines[:place] if earlier[1:2] == " "]
+            marks[line] = before[-1]
+    assert marks == {"chosen": "b", "gold": "c", "the length rule's pick": "d"}
+    # Of the other personas the histories are not in the sample.
+    other = show(alps, "run", "589")
+    assert "History" not in other
+    assert "not found in the history" in other
+
+
+@pytest.mark.release
+def test_a_page_shows_the_same_parts(alps, tmp_path):
+    run(alps, "model=floor/longest")
+    done = alps("report", "run", "out=page.html")
+    assert done.returncode == 0, done.stderr
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    for said in ("History, around the evidence", "◂ evidence", "the length rule's pick", "├─"):
+        assert said in page.text
+    assert "where the length rule is" in page.text
+
+
+def test_without_its_data_a_record_still_says_what_was_chosen(alps, tmp_path):
+    assert alps("data", "personas", "out=made", "n=1").returncode == 0
+    run(alps, "data=made", "model=floor/longest", "limit=3")
+    (tmp_path / "made" / "questions_32k.csv").rename(tmp_path / "gone.csv")
+    text = show(alps, "run", "1")
+    assert "data not readable, so dialogues and gold are not shown" in text
+    assert "chosen" in text
+    assert "gold" in text
+
+
+def test_a_record_says_what_a_memory_showed(alps):
+    def answer(request):
+        return Answer('{"choice": "a", "reason": "It was said so."}')
+
+    showed = {
+        "bm25": ["5 memories ("],
+        "last:4": ["4 turns ("],
+        "oracle": ["2 turns (", ", with the evidence", "It was said so."],
+    }
+    for memory, parts in showed.items():
+        out = memory.replace(":", "-")
+        served(alps, f"memory={memory}", "limit=1", answer=answer, out=out)
+        text = show(alps, out, "1")
+        assert [part for part in parts if part not in text] == []
+
+
+# Every question whose real history is there, from file to score, over HTTP and after kills
+
+KILLED_AFTER = (2, 5, 5, 3)
+"""Requests that arrive before each kill; the run has 17."""
+
+
+class Ran(NamedTuple):
+    """A run and its twin that was killed, with what the first asked its model."""
+
+    setting: str
+    calm: Path
+    killed: Path
+    requests: list
+    done_at_kill: list
+
+
+def is_judge(request):
+    return '"kind": "options"' in request["messages"][1]["content"]
+
+
+def by_what_was_asked(request):
+    """Answer by what was asked alone: as a judge, with a letter and why, or in plain words."""
+    text = request["messages"][1]["content"]
+    letter = "abcd"[sha256(text.encode()).digest()[0] % 4]
+    if is_judge(request):
+        return Answer(json.dumps({"reason": "so it says", "option": letter}), delay=0.02)
+    shown = asked_of(request)
+    reason = f"{len(shown['history'])} messages were read"
+    if "options" not in shown:
+        return Answer(f"As you like it now: {letter}, as {reason}.", delay=0.02)
+    return Answer(json.dumps({"choice": letter, "reason": reason}), delay=0.02)
+
+
+@pytest.fixture(scope="module", params=["choice", "free"])
+def ran(request, tmp_path_factory):
+    """Run once undisturbed, and once killed again and again; return what both left."""
+    calm, folder = tmp_path_factory.mktemp("calm"), tmp_path_factory.mktemp("killed")
+    off = {"ALPS_CACHE": "off", "OPENAI_API_KEY": "none"}
+
+    def begin(place, url):
+        model = ("model=openai/scripted", f"api_base={url}", "concurrency=2", "out=out")
+        judge = ("judge=openai/judge", f"judge_api_base={url}", "baseline_records=0")
+        data = ("task=personamem", f"data={PUBLISHED}", "limit=17", f"answer={request.param}")
+        return start(
+            place, "run", *data, *model, *(judge if request.param == "free" else ()), **off
+        )
+
+    with serve(by_what_was_asked) as quiet, serve(by_what_was_asked) as server:
+        undisturbed = begin(calm, quiet.url)
+        done_at_kill = []
+        for requests in KILLED_AFTER:
+            before = len(server.requests)
+            process = begin(folder, server.url)
+            wait_until(
+                lambda n=before + requests, p=process: (
+                    len(server.requests) >= n or p.poll() is not None
+                )
+            )
+            time.sleep(0.005 * requests)
+            process.kill()
+            process.communicate()
+            wait_until(lambda: server.under_way == 0)
+            done_at_kill.append((folder / "out/predictions.jsonl").read_bytes().count(b"\n"))
+        last, first = finish(begin(folder, server.url)), finish(undisturbed)
+        questions = [one for one in quiet.requests if not is_judge(one)]
+    assert (first.returncode, last.returncode) == (0, 0), first.stderr + last.stderr
+    return Ran(request.param, calm / "out", folder / "out", questions, done_at_kill)
+
+
+@pytest.mark.release
+@published
+def test_every_question_is_asked_with_exactly_its_history_answered_and_scored(ran):
+    opened = open_personamem(PUBLISHED)
+    questions = [question for question in opened.read() if opened.holds(question)]
+    shown = [asked_of(request) for request in ran.requests]
+    letters = [sum(len(turn["text"]) for turn in one["history"]) for one in shown]
+    assert len(shown) == len(questions) == 17
+    assert sorted(zip([one["message"] for one in shown], letters, strict=True)) == sorted(
+        (question.message, question.letters) for question in questions
+    )
+    options = {len(one.get("options", ())) for one in shown}
+    assert options == ({4} if ran.setting == "choice" else {0})
+    found = summary(ran.calm)
+    assert found["n"] == found["scored"] == 17
+    gold = {question.id: "abcd"[question.gold] for question in questions}
+    for row in rows(ran.calm, "scores"):
+        assert row["gold"] == gold[row["benchmark_id"]]
+        assert row["scores"]["accuracy"] == float(row["choice"] == row["gold"])
+
+
+@pytest.mark.release
+@published
+def test_a_run_killed_at_several_moments_leaves_the_bytes_of_an_undisturbed_one(ran):
+    assert ran.done_at_kill == sorted(ran.done_at_kill)
+    assert 0 < ran.done_at_kill[-1] < 17
+    for name in ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl"):
+        assert (ran.killed / name).read_bytes() == (ran.calm / name).read_bytes(), name

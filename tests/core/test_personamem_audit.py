@@ -1,13 +1,15 @@
 """`alps data audit` on PersonaMem's files: published, generated, and with leaks put into them."""
 
-import csv
 import json
+import shutil
 
 import pytest
 
 from alps.tasks.personamem.personas import write_set
 from tests.few import few
-from tests.persona_runs import PUBLISHED, published
+from tests.persona_runs import PUBLISHED, published, read_table, write_table
+
+HISTORIES = "shared_contexts_32k.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -62,82 +64,66 @@ def test_nothing_serious_is_found_in_a_generated_set(alps, tmp_path, seed, langu
     assert set(found) <= {("duplicate-message", "note")}, found
 
 
-def rows_of(made):
-    with (made / "questions_32k.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def spoiled(made, tmp_path, spoil):
-    """Return a folder whose questions went through `spoil`, which takes their place and row."""
+def spoiled(made, tmp_path, spoil=lambda place, row, options, gold: None):
+    """Return a folder whose questions went through `spoil`, which takes the place, the row, its
+    options without their letters, and the place of the right one.
+    """
     folder = tmp_path / "spoiled"
     folder.mkdir()
-    histories = "shared_contexts_32k.jsonl"
-    (folder / histories).symlink_to(made / histories)
-    rows = rows_of(made)
+    (folder / HISTORIES).symlink_to(made / HISTORIES)
+    rows = read_table(made / "questions_32k.csv")
     for place, row in enumerate(rows):
-        spoil(place, row)
-    with (folder / "questions_32k.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+        options = [text[4:] for text in json.loads(row["all_options"])]
+        spoil(place, row, options, "abcd".index(row["correct_answer"][1]))
+        lettered = zip("abcd", options, strict=True)
+        row["all_options"] = json.dumps([f"({letter}) {text}" for letter, text in lettered])
+    write_table(folder / "questions_32k.csv", rows)
     return folder
 
 
-def gold_place(row):
-    return "abcd".index(row["correct_answer"][1])
-
-
-def lengthen_gold(place, row):
+def lengthen_gold(place, row, options, gold):
     if row["question_type"] == "suggest_new_ideas":
-        options = json.loads(row["all_options"])
-        options[gold_place(row)] += " and so on"
-        row["all_options"] = json.dumps(options)
+        options[gold] += " and so on"
 
 
-def always_b(place, row):
-    options = json.loads(row["all_options"])
-    gold, second = options[gold_place(row)], options[1]
-    options[gold_place(row)], options[1] = second, gold
-    options = [f"({letter}) {text[4:]}" for letter, text in zip("abcd", options, strict=True)]
-    row["all_options"], row["correct_answer"] = json.dumps(options), "(b)"
+def always_b(place, row, options, gold):
+    options[gold], options[1] = options[1], options[gold]
+    row["correct_answer"] = "(b)"
 
 
-def number_tells(place, row):
-    row["question_id"] = f"q{4 * place + gold_place(row)}"
+def number_tells(place, row, options, gold):
+    row["question_id"] = f"q{4 * place + gold}"
 
 
-def topic_tells(place, row):
+def topic_tells(place, row, options, gold):
     row["topic"] = row["correct_answer"]
 
 
-def message_tells(place, row):
+def message_tells(place, row, options, gold):
     if place == 5:
-        row["user_question_or_message"] += json.loads(row["all_options"])[gold_place(row)][4:]
+        row["user_question_or_message"] += options[gold]
 
 
-def equal_options(place, row):
-    options = json.loads(row["all_options"])
+def equal_options(place, row, options, gold):
     if place < 3:
-        options[(gold_place(row) + 1) % 4] = options[gold_place(row)]
+        options[(gold + 1) % 4] = options[gold]
     elif place < 5:
-        options[(gold_place(row) + 1) % 4] = options[(gold_place(row) + 2) % 4]
-    options = [f"({letter}) {text[4:]}" for letter, text in zip("abcd", options, strict=True)]
-    row["all_options"] = json.dumps(options)
+        options[(gold + 1) % 4] = options[(gold + 2) % 4]
 
 
-def other_history(place, row):
+def other_history(place, row, options, gold):
     if place == 7:
         row["shared_context_id"] = "0" * 64
     elif place == 8:
         row["end_index_in_shared_context"] = "100000"
 
 
-def broken(place, row):
+def broken(place, row, options, gold):
     if place in (2, 3):
         row["correct_answer"] = "(e)"
 
 
-def asked_again(place, row):
+def asked_again(place, row, options, gold):
     if place in (1, 2):
         row["user_question_or_message"], row["topic"] = "The same?", "tea"
 
@@ -165,24 +151,25 @@ def test_what_is_put_in_is_found(alps, tmp_path, made, spoil, code, severity, co
 
 
 def test_a_slice_that_is_cut_one_message_too_late_is_found(alps, tmp_path, made):
-    line = json.loads((made / "shared_contexts_32k.jsonl").read_text().splitlines()[0])
-    [(name, messages)] = line.items()
-    end = str(len(messages))
-    own = [row for row in rows_of(made) if row["shared_context_id"] == name]
-    row = next(row for row in own if row["end_index_in_shared_context"] == end)
+    first, *rest = (made / HISTORIES).read_text().splitlines()
+    [(name, messages)] = json.loads(first).items()
+    row = next(
+        row
+        for row in read_table(made / "questions_32k.csv")
+        if row["shared_context_id"] == name
+        and row["end_index_in_shared_context"] == str(len(messages))
+    )
     asked = {"role": "user", "content": f"User: {row['user_question_or_message']}"}
-    folder = spoiled(made, tmp_path, lambda place, row: None)
-    (folder / "shared_contexts_32k.jsonl").unlink()
-    rest = (made / "shared_contexts_32k.jsonl").read_text().splitlines()[1:]
-    first = json.dumps({name: [*messages[:-1], asked]})
-    (folder / "shared_contexts_32k.jsonl").write_text("\n".join([first, *rest]) + "\n")
-    found = audited(alps, folder)[1]
-    assert found["question-in-history", "serious"] == 1
+    folder = spoiled(made, tmp_path)
+    (folder / HISTORIES).unlink()
+    late = json.dumps({name: [*messages[:-1], asked]})
+    (folder / HISTORIES).write_text("\n".join([late, *rest]) + "\n")
+    assert audited(alps, folder)[1]["question-in-history", "serious"] == 1
 
 
 def test_questions_without_any_history_are_audited_and_say_so(alps, tmp_path, made):
-    folder = spoiled(made, tmp_path, lambda place, row: None)
-    (folder / "shared_contexts_32k.jsonl").unlink()
+    folder = spoiled(made, tmp_path)
+    (folder / HISTORIES).unlink()
     report = audited(alps, folder)[0]
     assert not report["serious"]
     assert report["unchecked"] == ["32k: the histories, because their file is missing"]
@@ -199,11 +186,10 @@ def test_a_table_names_the_findings(alps, tmp_path, made):
 
 
 def test_every_size_of_a_folder_is_audited_and_one_can_be_named(alps, tmp_path, made):
-    folder = spoiled(made, tmp_path, lambda place, row: None)
-    content = (folder / "questions_32k.csv").read_bytes()
-    (folder / "questions_128k.csv").write_bytes(content)
-    assert [one["track"] for one in audited(alps, folder)[0]["tracks"]] == ["32k", "128k"]
-    assert [one["track"] for one in audited(alps, folder, "split=128k")[0]["tracks"]] == ["128k"]
+    folder = spoiled(made, tmp_path)
+    shutil.copy(folder / "questions_32k.csv", folder / "questions_128k.csv")
+    for words, found in (((), ["32k", "128k"]), (("split=128k",), ["128k"])):
+        assert [one["track"] for one in audited(alps, folder, *words)[0]["tracks"]] == found
     done = alps("data", "audit", f"data={folder}", "split=1M")
     assert done.returncode == 2
     assert done.stderr.endswith("(found: 32k, 128k)\n")

@@ -1,6 +1,9 @@
-"""Figures of `task=personamem`: intervals by persona, paired differences, duplicates."""
+"""Figures of `task=personamem`: intervals by persona, paired differences, duplicates, and what a
+count of mentions solves.
+"""
 
 import json
+from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
@@ -11,19 +14,11 @@ from alps.run.summary import break_down
 from alps.stats.bootstrap import RESAMPLED, clustered_mean, resampled_statistic
 from alps.tasks import Breakdown, Inference, Metric, Scored, Shown, load_task
 from alps.tasks.personamem.personas import write_set
-from alps.tasks.personamem.release import read_kinds, read_questions
-from alps.tasks.personamem.scores import error_of
+from alps.tasks.personamem.release import LETTERS, open_personamem, read_kinds, read_questions
+from alps.tasks.personamem.scores import SEARCHED, TYPES, by_mentions, error_of
+from tests.endtoend import one_line
 from tests.pages import Page
-from tests.persona_runs import PUBLISHED, published, summary
-
-
-def run_published(alps, *names):
-    for name in names:
-        file = PUBLISHED / "predictions" / f"pred_32k_{name}_gpt-4o.csv"
-        words = (f"data={PUBLISHED}", f"model=predictions:{file}", f"out={name}")
-        done = alps("run", "task=personamem", *words)
-        assert done.returncode == 0, done.stderr
-    return done.stdout
+from tests.persona_runs import published, rows, run, score_published, summary
 
 
 def few_large_clusters(shares, size=100):
@@ -64,8 +59,8 @@ def test_expanded_percentiles_cover_what_they_promise():
 
 @published
 def test_a_published_run_has_intervals_by_persona_and_counts_duplicates_once(alps, tmp_path):
-    printed = run_published(alps, "rag")
-    found = summary(tmp_path / "rag")
+    printed = score_published(alps, "rag").stdout
+    found = summary(tmp_path / "run")
     accuracy = found["scores"]["accuracy"]
     assert accuracy["method"] == RESAMPLED
     assert accuracy["low"] == pytest.approx(0.588, abs=0.0015)
@@ -74,7 +69,7 @@ def test_a_published_run_has_intervals_by_persona_and_counts_duplicates_once(alp
     assert found["scores"]["leak_adjusted"]["n"] == 190
     assert found["distinct"] == 400
     assert printed.startswith("PersonaMem 32k: accuracy .642")
-    shown = alps("show", "rag").stdout
+    shown = alps("show", "run").stdout
     assert "400 distinct questions" in shown
     assert "bootstrap over clusters" in shown
 
@@ -82,8 +77,8 @@ def test_a_published_run_has_intervals_by_persona_and_counts_duplicates_once(alp
 @pytest.mark.release
 @published
 def test_a_published_run_is_compared_with_every_baseline_by_every_figure(alps, tmp_path):
-    printed = run_published(alps, "rag")
-    scores, floors = (summary(tmp_path / "rag")[name] for name in ("scores", "floors"))
+    printed = score_published(alps, "rag").stdout
+    scores, floors = (summary(tmp_path / "run")[name] for name in ("scores", "floors"))
     figures = ["accuracy", "macro_accuracy", "leak_adjusted", "length_balanced"]
     for floor in floors.values():
         assert list(floor["differences"]) == figures
@@ -94,14 +89,15 @@ def test_a_published_run_is_compared_with_every_baseline_by_every_figure(alps, t
     by_length = floors["floor/length-by-type"]["differences"]["accuracy"]
     assert by_length["value"] == pytest.approx(-0.020, abs=0.0005)
     assert printed.startswith("PersonaMem 32k: accuracy ")
-    lines = [line.split() for line in alps("show", "rag").stdout.splitlines()]
+    lines = [line.split() for line in alps("show", "run").stdout.splitlines()]
     assert ["floor/length-by-type", ".661"] in [words[:2] for words in lines]
 
 
 @pytest.mark.release
 @published
 def test_rag_and_mem0_differ_by_the_published_sign_test_and_by_an_interval_of_ours(alps):
-    run_published(alps, "rag", "mem0")
+    for name in ("rag", "mem0"):
+        score_published(alps, name, out=name)
     printed = " ".join(alps("compare", "rag", "mem0", "metrics=all").stdout.split())
     assert "89 records score 1 only in A, 59 only in B; exact sign test of single" in printed
     assert "(uncorrected): p .017" in printed
@@ -121,31 +117,26 @@ def test_other_tasks_have_no_such_keys(alps, tmp_path):
         assert key not in text
 
 
-def board_of(rows):
-    """Return a board of (session, type, distance, right) rows under one mean metric."""
-    board = RecordScores((Metric("accuracy", "accuracy", inference=Inference(resampled=True)),))
-    for place, (session, kind, distance, right) in enumerate(rows):
+def broken_down(content):
+    """Return the groups by distance of (session, type, distance, right) rows, by their names."""
+    metrics = (Metric("accuracy", "accuracy", inference=Inference(resampled=True)),)
+    board = RecordScores(metrics)
+    for place, (session, kind, distance, right) in enumerate(content):
         groups = {"type": kind, "distance": distance}
         board.add(place, session, Scored({"accuracy": right}), groups=groups)
-    return board
-
-
-def broken_down(rows):
-    distance = Breakdown("distance", "By distance", "accuracy", standardised="type")
-    task = replace(load_task("personamem"), shown=Shown(breakdowns=(distance,)))
-    task = replace(
-        task, metrics=(Metric("accuracy", "accuracy", inference=Inference(resampled=True)),)
-    )
-    return break_down(board_of(rows), task)["distance"]
+    by_distance = Breakdown("distance", "By distance", "accuracy", standardised="type")
+    shown = Shown(breakdowns=(by_distance,))
+    task = replace(load_task("personamem"), shown=shown, metrics=metrics)
+    return {group.group: group for group in break_down(board, task)["distance"].groups}
 
 
 def test_standardised_figures_are_those_computed_by_hand():
     # easy: 3 of 4 near, 1 of 2 far; hard: 1 of 2 near, 0 of 4 far; both types weigh 6 of 12.
-    rows = [("p", "easy", "near", right) for right in (1, 1, 1, 0)]
-    rows += [("q", "easy", "far", right) for right in (1, 0)]
-    rows += [("r", "hard", "near", right) for right in (1, 0)]
-    rows += [("s", "hard", "far", right) for right in (0, 0, 0, 0)]
-    groups = {group.group: group for group in broken_down(rows).groups}
+    content = [("p", "easy", "near", right) for right in (1, 1, 1, 0)]
+    content += [("q", "easy", "far", right) for right in (1, 0)]
+    content += [("r", "hard", "near", right) for right in (1, 0)]
+    content += [("s", "hard", "far", right) for right in (0, 0, 0, 0)]
+    groups = broken_down(content)
     assert groups["near"].figure.value == pytest.approx(4 / 6)
     assert groups["far"].figure.value == pytest.approx(1 / 6)
     assert groups["near"].standardised.value == pytest.approx((3 / 4 + 1 / 2) / 2)
@@ -153,18 +144,20 @@ def test_standardised_figures_are_those_computed_by_hand():
 
 
 def test_a_mix_alone_makes_no_standardised_curve():
-    rows = []
-    for session in range(8):
-        rows += [(str(session), "easy", "near", 1.0)] * 9 + [(str(session), "hard", "near", 0.0)]
-        rows += [(str(session), "easy", "far", 1.0)] + [(str(session), "hard", "far", 0.0)] * 9
-    far, near = broken_down(rows).groups
-    assert (near.figure.value, far.figure.value) == (pytest.approx(0.9), pytest.approx(0.1))
-    assert near.standardised.value == far.standardised.value == pytest.approx(0.5)
+    content = []
+    for session in map(str, range(8)):
+        content += [(session, "easy", "near", 1.0)] * 9 + [(session, "hard", "near", 0.0)]
+        content += [(session, "easy", "far", 1.0)] + [(session, "hard", "far", 0.0)] * 9
+    groups = broken_down(content)
+    assert groups["near"].figure.value == pytest.approx(0.9)
+    assert groups["far"].figure.value == pytest.approx(0.1)
+    assert groups["near"].standardised.value == groups["far"].standardised.value
+    assert groups["far"].standardised.value == pytest.approx(0.5)
 
 
 def test_a_group_that_lacks_a_stratum_says_so():
-    rows = [("p", "easy", "near", 1.0), ("p", "hard", "far", 0.0), ("q", "easy", "far", 1.0)]
-    groups = {group.group: group for group in broken_down(rows).groups}
+    content = [("p", "easy", "near", 1.0), ("p", "hard", "far", 0.0), ("q", "easy", "far", 1.0)]
+    groups = broken_down(content)
     assert groups["near"].lacking == ["hard"]
     assert groups["near"].standardised.value == 1.0
     assert groups["far"].lacking == []
@@ -173,8 +166,8 @@ def test_a_group_that_lacks_a_stratum_says_so():
 @pytest.mark.release
 @published
 def test_the_published_run_without_history_seems_to_forget_what_it_never_saw(alps, tmp_path):
-    run_published(alps, "none")
-    sessions = summary(tmp_path / "none")["breakdowns"]["sessions"]
+    score_published(alps, "none")
+    sessions = summary(tmp_path / "run")["breakdowns"]["sessions"]
     curve = {row["group"]: row for row in sessions["groups"]}
     assert [round(curve[at]["figure"]["value"], 2) for at in ("1", "6")] == [0.83, 0.32]
     assert "confounded with question type" in sessions["warning"]
@@ -186,10 +179,10 @@ def test_the_published_run_without_history_seems_to_forget_what_it_never_saw(alp
 @pytest.mark.release
 @published
 def test_breakdowns_are_printed_with_both_names_of_each_type_and_drawn(alps, tmp_path):
-    printed = run_published(alps, "none")
+    printed = score_published(alps, "none").stdout
     assert "By topic" not in printed
     assert "alps show RUN (all metrics)" in printed
-    shown = alps("show", "none")
+    shown = alps("show", "run")
     assert shown.returncode == 0, shown.stderr
     assert max(map(len, shown.stdout.splitlines())) <= 80
     lines = shown.stdout.splitlines()
@@ -198,7 +191,7 @@ def test_breakdowns_are_printed_with_both_names_of_each_type_and_drawn(alps, tmp
     assert lines[place + 1].strip() == "recall user-shared facts"
     for title in ("By topic", "By distance in sessions", "By distance in tokens", "Wrong answers"):
         assert title in shown.stdout
-    assert alps("report", "none", "out=page.html").returncode == 0
+    assert alps("report", "run", "out=page.html").returncode == 0
     page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
     drawn = [chart for chart in page.all("svg") if "bins" in (chart.get("class") or "")]
     assert len(drawn) == 3
@@ -208,11 +201,8 @@ def test_breakdowns_are_printed_with_both_names_of_each_type_and_drawn(alps, tmp
 
 def test_generated_data_say_what_is_wrong_with_each_wrong_answer(alps, tmp_path):
     assert alps("data", "personas", "out=made", "n=6").returncode == 0
-    words = ("data=made", "model=floor/random", "out=run")
-    assert alps("run", "task=personamem", *words).returncode == 0
-    lines = (tmp_path / "run" / "scores.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    wrong = [row for row in rows if row["choice"] != row["gold"]]
+    run(alps, "data=made", "model=floor/random")
+    wrong = [row for row in rows(tmp_path / "run", "scores") if row["choice"] != row["gold"]]
     kinds = {}
     for row in wrong:
         kinds.setdefault(row["type"], set()).add(row["error"])
@@ -238,8 +228,7 @@ def test_an_option_that_is_superseded_is_what_the_timeline_left_behind(tmp_path)
     write_set(tmp_path, personas=2, size="32k")
     kinds = read_kinds(tmp_path / "options_32k.jsonl")
     timelines = {}
-    for line in (tmp_path / "timelines_32k.jsonl").read_text(encoding="utf-8").splitlines():
-        persona = json.loads(line)
+    for persona in rows(tmp_path, "timelines_32k"):
         for interest in persona["interests"]:
             timelines[str(persona["id"]), interest["topic"]] = interest["likes"]
     questions = list(read_questions(tmp_path / "questions_32k.csv"))
@@ -264,15 +253,44 @@ def test_an_option_that_is_superseded_is_what_the_timeline_left_behind(tmp_path)
 def test_a_broken_file_of_kinds_is_one_line(alps, tmp_path, line, said):
     write_set(tmp_path / "made", personas=1, size="32k")
     (tmp_path / "made" / "options_32k.jsonl").write_text(line + "\n")
-    done = alps("run", "task=personamem", "data=made", "model=floor/longest", "out=run")
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert said in one_line(alps("run", "task=personamem", "data=made", "model=floor/longest"))
 
 
-def test_invalid_responses_and_unknown_options_are_kinds_of_their_own():
-    assert error_of("refusal", None, ()) == "refusal"
-    assert error_of(None, None, ()) == "not_an_option"
-    assert error_of(None, "a", ()) == "unknown"
-    assert error_of(None, "b", ("gold", "superseded", "order", "known")) == "superseded"
-    assert error_of(None, "b", ("gold", "nonsense", "order", "known")) == "unknown"
+@pytest.mark.parametrize(
+    ("invalid", "choice", "kinds", "error"),
+    [
+        ("refusal", None, (), "refusal"),
+        (None, None, (), "not_an_option"),
+        (None, "a", (), "unknown"),
+        (None, "b", ("gold", "superseded", "order", "known"), "superseded"),
+        (None, "b", ("gold", "nonsense", "order", "known"), "unknown"),
+    ],
+)
+def test_invalid_responses_and_unknown_options_are_kinds_of_their_own(
+    invalid, choice, kinds, error
+):
+    assert error_of(invalid, choice, kinds) == error
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(("language", "seed"), [("en", 3), ("en", 11), ("zh", 5)])
+def test_a_count_of_mentions_solves_the_types_of_a_search_and_no_other(language, seed, tmp_path):
+    write_set(tmp_path, personas=6, size="32k", seed=seed, language=language)
+    files = open_personamem(tmp_path, "32k", name="made")
+    right = defaultdict(list)
+    for question in files.read():
+        places = by_mentions(files, question)
+        right[question.type].append((question.gold in places) / len(places))
+    shares = {kind: sum(marks) / len(marks) for kind, marks in right.items()}
+    assert {kind for kind, share in shares.items() if share >= 0.9} == SEARCHED
+    assert max(share for kind, share in shares.items() if kind not in SEARCHED) <= 0.5
+    assert set(shares) == set(TYPES)
+
+
+def test_a_run_shows_search_apart_from_understanding(alps, tmp_path):
+    run(alps, "model=mentions", "size=32k")
+    scores = summary(tmp_path / "run")["scores"]
+    assert scores["search"]["value"] >= 0.9
+    assert scores["understanding"]["value"] <= 1 / len(LETTERS) + 0.1
+    assert scores["search"]["n"] + scores["understanding"]["n"] == scores["accuracy"]["n"]
+    assert "retrieval types" in alps("show", "run").stdout

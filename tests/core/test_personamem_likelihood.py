@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from alps.tasks.personamem.release import open_personamem
+from tests import endtoend
 from tests.echoing import by_escapes, by_number, completed, echo, expected, of_vocabulary, silent
-from tests.endtoend import finish, one_line, run, start, wait_until
+from tests.endtoend import finish, one_line, start, wait_until
 from tests.few import few
 from tests.loopback import Answer, serve
-from tests.persona_runs import PUBLISHED, rows
+from tests.persona_runs import PUBLISHED, published, rows, run, served
 
 PROBE = "One, two, three."
 
@@ -27,18 +28,15 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     for language in ("en", "zh"):
         words = ("data", "personas", f"out={language}", "n=1", f"language={language}")
-        assert run(folder, *words).returncode == 0
+        assert endtoend.run(folder, *words).returncode == 0
     return folder
 
 
-def compare(alps, *words, answer=echo):
+def compare(alps, *words, answer=echo, code=0):
     """Compare the options of a few questions; what was asked is returned, too."""
     limit = () if any(word.startswith("limit=") for word in words) else ("limit=3",)
-    with serve(answer) as server:
-        model = ("model=openai/scripted", f"api_base={server.url}", "concurrency=4")
-        asked = ("run", "task=personamem", "answer=logprob", "memory=last:4", "out=run")
-        done = alps(*asked, *model, *limit, *words)
-        return done, server
+    asked = ("answer=logprob", "memory=last:4", "concurrency=4", *limit, *words)
+    return served(alps, *asked, answer=answer, code=code)
 
 
 STYLES = {
@@ -65,8 +63,7 @@ def test_the_option_with_the_highest_mean_of_its_own_tokens_is_chosen(
 ):
     questions = {question.id: question for question in open_personamem(made / language).read()}
     data = f"data={made / language}"
-    done, server = compare(alps, data, answer=lambda body: echo(body, **style))
-    assert done.returncode == 0, done.stderr
+    _, server = compare(alps, data, answer=lambda body: echo(body, **style))
     asked = [body["prompt"] for body in server.requests if body["prompt"] != PROBE]
     for row in rows(tmp_path / "run"):
         options = [f" {option}" for option in questions[row["benchmark_id"]].options]
@@ -85,19 +82,16 @@ def test_the_option_with_the_highest_mean_of_its_own_tokens_is_chosen(
 
 
 def test_a_question_is_four_calls_that_begin_alike_the_first_alone(alps, tmp_path):
-    under_way = {}
+    under_way, server_of = {}, []
 
     def slowly(body):
         under_way[body["prompt"]] = server_of[0].under_way
         return replace(echo(body), delay=0.1)
 
-    server_of = []
     with serve(slowly) as server:
         server_of.append(server)
-        asked = ("task=personamem", "answer=logprob", "limit=1", "max_context_tokens=2000")
         model = ("model=openai/scripted", f"api_base={server.url}")
-        done = alps("run", *asked, *model, "out=run")
-    assert done.returncode == 0, done.stderr
+        run(alps, *model, "answer=logprob", "limit=1", "max_context_tokens=2000")
     assert server.paths == ["/v1/completions"] * 5
     probe, first, *others = [body["prompt"] for body in server.requests]
     assert probe == PROBE
@@ -111,45 +105,53 @@ def test_a_question_is_four_calls_that_begin_alike_the_first_alone(alps, tmp_pat
     assert all(body["echo"] and body["logprobs"] == 1 for body in server.requests)
 
 
-def without_logprobs(body):
-    return completed(body, None)
+def told(tokens, logprobs, offsets, **more):
+    """Return what a server tells of tokens that it does not echo."""
+    parts = {"tokens": tokens, "token_logprobs": logprobs, "text_offset": offsets}
+    return {**parts, "top_logprobs": None, **more}
 
 
 def only_what_it_wrote(body):
-    names = {"tokens": [" and"], "token_logprobs": [-0.5], "top_logprobs": [{" and": -0.5}]}
-    return completed(body, {**names, "text_offset": [len(body["prompt"])]})
+    top = [{" and": -0.5}]
+    return completed(body, told([" and"], [-0.5], [len(body["prompt"])], top_logprobs=top))
 
 
 def nothing_but_null(body):
-    names = {"tokens": ["One,", " two,", " three.", " and"], "token_logprobs": [None] * 4}
-    return completed(body, {**names, "text_offset": [0, 4, 9, 16], "top_logprobs": None})
+    tokens = ["One,", " two,", " three.", " and"]
+    return completed(body, told(tokens, [None] * 4, [0, 4, 9, 16]))
 
 
 def another_text(body):
-    names = {"tokens": ["a", "b", "c"], "token_logprobs": [None, -1.0, -1.0]}
-    return completed(body, {**names, "text_offset": [7, 8, 9], "top_logprobs": None})
+    return completed(body, told(["a", "b", "c"], [None, -1.0, -1.0], [7, 8, 9]))
+
+
+NO_MATCH = "neither its tokens nor its offsets match the prompt"
+SILENT = {
+    "no log-probabilities": (
+        lambda body: completed(body, None),
+        "it returns no log-probabilities of the prompt's tokens",
+    ),
+    "only what it wrote": (only_what_it_wrote, NO_MATCH),
+    "nothing but null": (nothing_but_null, "it returns no log-probability of some tokens"),
+    "no tokens": (
+        lambda body: completed(body, {"tokens": [7], "token_logprobs": "x"}),
+        "it returns no log-p",
+    ),
+    "another text": (another_text, NO_MATCH),
+    "no echo": (
+        lambda body: Answer(status=400, error="Only no echo is supported"),
+        "Only no echo",
+    ),
+    "no model": (lambda body: Answer(status=404), "the endpoint has no such model"),
+}
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("answer", "why"),
-    [
-        (without_logprobs, "it returns no log-probabilities of the prompt's tokens"),
-        (only_what_it_wrote, "neither its tokens nor its offsets match the prompt"),
-        (nothing_but_null, "it returns no log-probability of some tokens"),
-        (
-            lambda body: completed(body, {"tokens": [7], "token_logprobs": "x"}),
-            "it returns no log-p",
-        ),
-        (another_text, "neither its tokens nor its offsets match the prompt"),
-        (lambda body: Answer(status=400, error="Only no echo is supported"), "Only no echo"),
-        (lambda body: Answer(status=404), "the endpoint has no such model"),
-    ],
-)
-def test_a_server_that_does_not_echo_is_refused_before_anything_long_is_asked(
-    alps, tmp_path, answer, why
-):
-    done, server = compare(alps, answer=answer)
+@pytest.mark.parametrize(("answer", "why"), SILENT.values(), ids=SILENT)
+def test_a_server_that_does_not_echo_is_refused_before_anything_long_is_asked(alps, answer, why):
+    with serve(answer) as server:
+        model = ("model=openai/scripted", f"api_base={server.url}")
+        done = alps("run", "task=personamem", "answer=logprob", "limit=3", *model)
     assert why in one_line(done)
     assert [body["prompt"] for body in server.requests] == [PROBE]
 
@@ -158,9 +160,11 @@ def test_a_record_whose_tokens_are_not_told_is_unscored(alps, tmp_path):
     def once_silent(body):
         return echo(body) if body["prompt"] == PROBE else nothing_but_null(body)
 
-    done, _ = compare(alps, answer=once_silent)
-    assert done.returncode == 1
+    compare(alps, answer=once_silent, code=1)
     assert {row["outcome"] for row in rows(tmp_path / "run")} == {"transport"}
+
+
+LEGACY = "model=openai/davinci-002"
 
 
 @pytest.mark.parametrize(
@@ -172,13 +176,11 @@ def test_a_record_whose_tokens_are_not_told_is_unscored(alps, tmp_path):
         ),
         (("model=openai/gpt-4.1",), "model 'openai/gpt-4.1': it has only a chat endpoint"),
         (("model=anthropic/claude-sonnet-4-5",), "it has only a chat endpoint"),
-        (("model=openai/davinci-002", "temperature=0"), "temperature=0.0 would change nothing"),
-        (("model=openai/davinci-002", "orders=4"), "orders=4 would change nothing"),
-        (
-            ("model=openai/davinci-002", "task=extraction"),
-            "logprob: only task personamem uses",
-        ),
+        ((LEGACY, "temperature=0"), "temperature=0.0 would change nothing"),
+        ((LEGACY, "orders=4"), "orders=4 would change nothing"),
+        ((LEGACY, "task=extraction"), "logprob: only task personamem uses"),
     ],
+    ids=["a floor", "a chat model", "one of another provider", "sampling", "orders", "a task"],
 )
 def test_what_cannot_be_compared_is_one_line(alps, monkeypatch, words, why):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
@@ -188,21 +190,21 @@ def test_what_cannot_be_compared_is_one_line(alps, monkeypatch, words, why):
 
 def test_a_dry_run_counts_every_call_and_a_second_run_pays_for_none(alps, tmp_path):
     with serve(echo) as server:
-        asked = ("run", "task=personamem", "answer=logprob", "memory=last:4", "limit=5")
+        asked = ("answer=logprob", "memory=last:4", "limit=5")
         # More connections at once than it takes would be tried again, and counted.
         model = ("model=openai/scripted", f"api_base={server.url}", "concurrency=4")
-        dry = alps(*asked, *model, "dry_run=yes")
+        dry = run(alps, *asked, *model, "dry_run=yes")
         assert re.search(r"answers +21 ", dry.stdout), dry.stdout
         assert server.requests == []
-        alps(*asked, *model, "out=first")
-        alps(*asked, *model, "out=second")
+        run(alps, *asked, *model, out="first")
+        run(alps, *asked, *model, out="second")
         assert len(server.requests) == 21
     assert len(rows(tmp_path / "first", "calls")) == 21
     assert rows(tmp_path / "first") == rows(tmp_path / "second")
 
 
 def test_the_budget_holds(alps, tmp_path):
-    done, _ = compare(alps, "max_total_tokens=1000", "limit=20")
+    done, _ = compare(alps, "max_total_tokens=1000", "limit=20", code=3)
     assert "budget" in done.stdout + done.stderr
     used = sum(row["prompt_tokens"] + 1 for row in rows(tmp_path / "run", "calls"))
     assert 0 < used < 3_000
@@ -212,8 +214,7 @@ def test_the_budget_holds(alps, tmp_path):
 def test_a_server_of_ones_own_is_asked_by_completion_whatever_its_model_is_called(alps):
     with serve(echo) as server:
         model = ("model=openai/gpt-4o", f"api_base={server.url}")
-        words = ("task=personamem", "answer=logprob", "memory=none", "limit=1")
-        assert alps("run", *words, *model).returncode == 0
+        run(alps, *model, "answer=logprob", "memory=none", "limit=1")
     assert set(server.paths) == {"/v1/completions"}
     assert {body["model"] for body in server.requests} == {"gpt-4o"}
 
@@ -221,14 +222,14 @@ def test_a_server_of_ones_own_is_asked_by_completion_whatever_its_model_is_calle
 @pytest.mark.release
 def test_a_choice_that_was_changed_is_asked_for_again(alps, tmp_path):
     with serve(echo) as server:
-        words = ("task=personamem", "answer=logprob", "memory=none", "limit=3", "out=run")
+        words = ("answer=logprob", "memory=none", "limit=3")
         model = ("model=openai/scripted", f"api_base={server.url}")
-        alps("run", *words, *model)
+        run(alps, *words, *model)
         path = tmp_path / "run" / "predictions.jsonl"
         before = path.read_bytes()
         path.write_bytes(re.sub(rb'"choice": ?"[a-d]"', b'"choice": "d"', before))
         assert path.read_bytes() != before
-        assert alps("run", *words, *model).returncode == 0
+        run(alps, *words, *model)
     assert path.read_bytes() == before
 
 
@@ -268,13 +269,11 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path, made):
 
 
 @pytest.mark.release
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no {PUBLISHED.name} beside the checkout")
+@published
 def test_every_question_whose_history_is_published_is_compared(alps, tmp_path, monkeypatch):
     monkeypatch.setenv("ALPS_CACHE", "off")
-    with serve(lambda body: echo(body, width=15)) as server:
-        model = ("model=openai/scripted", f"api_base={server.url}", f"data={PUBLISHED}")
-        done = alps("run", "task=personamem", "answer=logprob", *model, "limit=17", "out=run")
-    assert done.returncode == 0, done.stderr
+    words = ("answer=logprob", f"data={PUBLISHED}", "limit=17")
+    _, server = served(alps, *words, answer=lambda body: echo(body, width=15))
     asked = [body["prompt"] for body in server.requests]
     questions = {question.id: question for question in open_personamem(PUBLISHED).read()}
     assert len(asked) == 1 + 4 * 17

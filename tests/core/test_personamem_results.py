@@ -7,11 +7,24 @@ import pytest
 
 from alps.tasks.personamem.personas import write_set
 from alps.tasks.personamem.release import open_personamem
+from tests.endtoend import one_line
 from tests.few import few
 from tests.loopback import Answer, serve
-from tests.persona_runs import PUBLISHED, published, summary
+from tests.persona_runs import (
+    PUBLISHED,
+    figures,
+    predictions_of,
+    published,
+    rows,
+    run,
+    served,
+    summary,
+)
 
-RAG = PUBLISHED / "predictions" / "pred_32k_rag_gpt-4o.csv"
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +98,7 @@ def score(alps, tmp_path, made):
 
 
 def accuracy(folder):
-    return summary(folder / "run")["scores"]["accuracy"]["value"]
-
-
-def said_in_one_line(done):
-    assert done.returncode == 2, done.stdout
-    assert len(done.stderr.strip().splitlines()) == 1
-    return done.stderr
+    return figures(folder / "run")["accuracy"]
 
 
 def cut_messages(rows):
@@ -155,13 +162,12 @@ ODD_REPLIES = {
 
 
 def test_replies_without_one_letter_are_wrong_and_refuse_no_file(score, tmp_path, questions):
-    rows = replies_to(questions)
-    for row, reply in zip(rows, ODD_REPLIES, strict=False):
+    replies = replies_to(questions)
+    for row, reply in zip(replies, ODD_REPLIES, strict=False):
         row["model_response"] = reply
-    done = score(rows, "max_failures=20%")
+    done = score(replies, "max_failures=20%")
     assert done.returncode == 0, done.stderr
-    lines = (tmp_path / "run" / "predictions.jsonl").read_text().splitlines()
-    found = {row["benchmark_id"]: row["outcome"] for row in map(json.loads, lines)}
+    found = {row["benchmark_id"]: row["outcome"] for row in rows(tmp_path / "run")}
     outcomes = ODD_REPLIES.values()
     assert [found[q.id] for q, _ in zip(questions, outcomes, strict=False)] == [*outcomes]
     assert summary(tmp_path / "run")["scored"] == 70
@@ -183,7 +189,7 @@ OTHER_MESSAGE = "user_question_or_message: 'Tea?', but"
 def test_a_file_of_other_data_is_refused_by_line_and_column(
     score, tmp_path, questions, rows_of, cells, said
 ):
-    error = said_in_one_line(score(changed(rows_of(questions), **cells)))
+    error = one_line(score(changed(rows_of(questions), **cells)))
     assert said in error
     assert "x.csv, line " in error
     if "question_id" in cells:
@@ -197,7 +203,7 @@ def test_a_file_of_other_data_is_refused_by_line_and_column(
 def test_a_file_with_another_gold_is_refused(score, questions, rows_of, name):
     right = letter(questions[4])
     other = "b" if right == "a" else "a"
-    error = said_in_one_line(score(changed(rows_of(questions), **{name: other})))
+    error = one_line(score(changed(rows_of(questions), **{name: other})))
     assert f"{name}: '{other}', but the data has '({right})'" in error
 
 
@@ -219,20 +225,20 @@ BROKEN = {
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("content", "said"), few([*BROKEN.items()], plain={0, 1, 3, 6, 8}))
 def test_a_broken_file_is_one_line(score, content, said):
-    assert said in said_in_one_line(score(content))
+    assert said in one_line(score(content))
 
 
 def test_a_question_with_two_rows_is_named(score, questions):
     rows = letters_of(questions)
-    error = said_in_one_line(score([*rows, rows[0]]))
+    error = one_line(score([*rows, rows[0]]))
     assert f"line 142, question_id: '{questions[0].id}' appears twice" in error
 
 
 def test_a_folder_in_the_place_of_a_file_is_one_line(alps, score, tmp_path):
     (tmp_path / "folder.csv").mkdir()
-    said_in_one_line(score("folder.csv"))
+    one_line(score("folder.csv"))
     (tmp_path / "questions_32k.csv").mkdir()
-    said_in_one_line(alps("run", "task=personamem", "data=.", "model=oracle"))
+    one_line(alps("run", "task=personamem", "data=.", "model=oracle"))
 
 
 def alone(made, tmp_path):
@@ -263,9 +269,8 @@ def cut(made, tmp_path):
     ],
 )
 def test_a_history_that_is_not_there_is_named_before_the_first_call(
-    alps, tmp_path, made, folder_of, said, way, monkeypatch
+    alps, tmp_path, made, folder_of, said, way
 ):
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
     folder = folder_of(made, tmp_path)
     with serve(lambda request: Answer('{"choice": "a"}')) as server:
         model = ("model=openai/scripted", f"api_base={server.url}")
@@ -273,37 +278,30 @@ def test_a_history_that_is_not_there_is_named_before_the_first_call(
         words = (way,) if way == "dry_run=true" else ()
         done = alps("run", "task=personamem", f"data={folder}", *model, "out=run", *words)
         assert server.requests == []
-    assert f"questions_32k.csv, {said}" in said_in_one_line(done)
+    assert f"questions_32k.csv, {said}" in one_line(done)
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.release
-def test_answers_and_runs_that_show_no_history_need_none(
-    alps, score, tmp_path, made, questions, monkeypatch
-):
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
+def test_answers_and_runs_that_show_no_history_need_none(alps, score, tmp_path, made, questions):
     folder = alone(made, tmp_path)
     done = score(letters_of(questions), data=folder)
     assert done.returncode == 0, done.stderr
     assert accuracy(tmp_path) == 1.0
-    with serve(lambda request: Answer('{"choice": "a"}')) as server:
-        words = ("model=openai/scripted", f"api_base={server.url}", "memory=none", "limit=2")
-        done = alps("run", "task=personamem", f"data={folder}", *words, "out=served")
-        assert done.returncode == 0, done.stderr
-        assert len(server.requests) == 2
+    words = (f"data={folder}", "memory=none", "limit=2")
+    _, server = served(alps, *words, answer=lambda request: Answer('{"choice": "a"}'), out="served")
+    assert len(server.requests) == 2
 
 
 def test_a_run_is_read_as_recorded_answers_and_one_on_other_users_is_refused(
     alps, score, tmp_path, made
 ):
-    first = ("task=personamem", f"data={made}", "model=oracle", "limit=66", "out=first")
-    assert alps("run", *first).returncode == 0
+    run(alps, f"data={made}", "model=oracle", "limit=66", out="first")
     score("first")
     assert accuracy(tmp_path) == pytest.approx(66 / 70)
     write_set(tmp_path / "others", personas=1, size="32k", seed=9)
-    done = alps("run", "task=personamem", "data=others", "model=floor/longest", "out=theirs")
-    assert done.returncode == 0, done.stderr
-    error = said_in_one_line(score("theirs"))
+    run(alps, "data=others", "model=floor/longest", out="theirs")
+    error = one_line(score("theirs"))
     assert (
         "theirs/predictions.jsonl, benchmark_id: the data has none of the file's ids (35)" in error
     )
@@ -312,13 +310,13 @@ def test_a_run_is_read_as_recorded_answers_and_one_on_other_users_is_refused(
 @pytest.mark.release
 @published
 def test_published_answers_are_whole_where_a_memory_leaves_questions_out(score, tmp_path):
-    done = score(RAG, "memory=oracle", data=PUBLISHED)
+    done = score(predictions_of("rag"), "memory=oracle", data=PUBLISHED)
     assert done.returncode == 0, done.stderr
     assert 0 < summary(tmp_path / "run")["n"] < 589
 
 
 @published
 def test_files_of_the_published_set_are_not_those_of_another(score):
-    error = said_in_one_line(score(RAG))
+    error = one_line(score(predictions_of("rag")))
     assert "line 2, question_id: " in error
     assert "rows with unknown ids: 589 of 589" in error

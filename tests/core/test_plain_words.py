@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from alps.cli import cli
-from alps.errors import AlpsError, DataError, UsageError
+from alps.errors import UsageError
 from alps.exit_codes import guarded
 from alps.ext.calibration.page import write_calibration_page
 from alps.ext.calibration.settings import GATES, CalibrateSettings
@@ -23,7 +23,7 @@ from alps.run.session import refuse_without_effect
 from alps.settings import JudgeSettings, RunSettings
 from alps.systems import resolve_system
 from alps.tasks import Scored, load_task
-from tests.endtoend import environment
+from tests.endtoend import environment, rows, write_rows
 
 RULES = ("task=extraction", "model=rules")
 LLM = ("task=extraction", "model=openai/mine", "api_base=http://127.0.0.1:9/v1")
@@ -35,12 +35,6 @@ def told(*words: str, **variables: str) -> str:
     return done.output
 
 
-def refused(*words: str, settings: type = RunSettings) -> str:
-    with pytest.raises(AlpsError) as caught:
-        parse_words(words, settings)
-    return str(caught.value)
-
-
 def without_effect(words: Sequence[str], *, settings: type = RunSettings) -> str:
     """Return why a setting is refused that would change nothing; empty: none is."""
     try:
@@ -50,101 +44,6 @@ def without_effect(words: Sequence[str], *, settings: type = RunSettings) -> str
     return ""
 
 
-@pytest.mark.parametrize("word", ["model=", "model= "])
-def test_a_needed_word_without_a_value_is_missing(word):
-    assert refused("task=extraction", word).startswith("model= is missing (")
-
-
-def test_an_empty_value_elsewhere_is_no_default():
-    assert refused(*RULES, "split=") == "split=: empty; leave it out"
-    assert refused("labels=stress", "judge=", settings=CalibrateSettings).startswith(
-        "judge=: empty"
-    )
-
-
-def test_an_empty_model_in_a_config_file_names_the_file(tmp_path):
-    (tmp_path / "a.toml").write_text('task = "extraction"\nmodel = ""\n', encoding="utf-8")
-    assert refused(f"config={tmp_path / 'a.toml'}").startswith(
-        f"{tmp_path / 'a.toml'}: model= is missing ("
-    )
-
-
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("limit=many", "must be a whole number"),
-        ("limit=2.5", "must be a whole number"),
-        ("limit=0", "must be 1 or more"),
-        ("top_p=1.5", "must be 1 or less"),
-        ("timeout=0", "must be more than 0"),
-        ("temperature=hot", "must be a number"),
-        ("temperature=inf", "must be a finite number"),
-        ("seed=-1", "must be 0 or more"),
-        ("max_failures=150%", "must be 1 or less"),
-        ("max_failures=few%", "must be a number"),
-        ("dry_run=maybe", "must be yes or no"),
-        ("persona=memory", "must be 'shown' or 'hidden'"),
-        ("api_base=localhost:1", "an address must start with http:// or https://"),
-    ],
-)
-def test_a_value_that_does_not_fit_is_told_in_plain_words(word, said):
-    key = word.partition("=")[0]
-    assert refused(*RULES, word) == (f"{key}=…: {said}" if key == "api_base" else f"{word}: {said}")
-
-
-def test_a_key_of_a_provider_is_sent_to_the_environment():
-    said = refused(*RULES, "api_key=hunter22")
-    assert said.startswith("unknown key 'api_key'; set API keys in the environment")
-    assert "hunter22" not in said
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "openai_api_key",
-        "judge_api_key",
-        "apikey",
-        "token",
-        "hf_token",
-        "judge_token",
-        "key",
-        "client_secret",
-    ],
-)
-def test_whatever_a_key_is_called_its_value_is_never_shown(key):
-    said = refused(*RULES, f"{key}=hunter22")
-    assert said.startswith(f"unknown key '{key}'; set API keys in the environment")
-    assert "hunter22" not in said
-
-
-def test_a_key_of_a_provider_in_a_config_file_is_sent_to_the_environment_too(tmp_path):
-    (tmp_path / "a.toml").write_text('api_key = "hunter22"\n')
-    with pytest.raises(DataError) as caught:
-        parse_words([f"config={tmp_path / 'a.toml'}"], RunSettings)
-    said = str(caught.value)
-    assert said.startswith(
-        f"{tmp_path / 'a.toml'}, api_key: unknown key; set API keys in the environment"
-    )
-    assert "hunter22" not in said
-
-
-@pytest.mark.parametrize("key", ["max_token", "judge_max_token", "max_total_token"])
-def test_a_limit_of_tokens_with_a_typo_is_no_key_of_a_provider(key):
-    assert refused(*RULES, f"{key}=100").startswith(f"unknown key '{key}' — did you mean '{key}s'?")
-
-
-def test_a_config_file_may_begin_with_a_byte_order_mark(tmp_path):
-    (tmp_path / "a.toml").write_text('task = "extraction"\nmodel = "rules"\n', encoding="utf-8-sig")
-    assert parse_words([f"config={tmp_path / 'a.toml'}"], RunSettings).model == "rules"
-
-
-def test_a_task_that_stands_twice_is_run_once():
-    assert (
-        parse_words(["task=update,extraction,update", "model=rules"], RunSettings).task
-        == "update,extraction"
-    )
-
-
 def test_what_a_gate_is_unless_given_stands_in_its_help():
     shown = " ".join(CliRunner().invoke(cli, ["calibrate", "--help"]).output.split())
     for name, value in vars(GATES).items():
@@ -152,32 +51,27 @@ def test_what_a_gate_is_unless_given_stands_in_its_help():
         assert f"gate_{name}= {told} [{value:g}]" in shown
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (
-            (*RULES, "temperature=0.3"),
-            "temperature=0.3 would change nothing: model=rules is not a litellm model",
-        ),
-        (
-            (*RULES, "api_base=http://127.0.0.1:9/v1"),
-            "api_base= would change nothing: model=rules is not a litellm",
-        ),
-        (
-            (*LLM, "judge_api_base=http://127.0.0.1:9/v1"),
-            "judge= is missing, so the judge is lexical",
-        ),
-        (
-            (*LLM, "judge=lexical", "judge_repeats=3"),
-            "judge_repeats=3 would change nothing: judge=lexical is no",
-        ),
-        (
-            ("task=extraction", "model=predictions:a", "max_tokens=9"),
-            "max_tokens=9 would change nothing",
-        ),
-    ],
-)
-def test_a_setting_that_nobody_heeds_is_refused(words, told):
+NOBODY = "api_base=http://127.0.0.1:9/v1"
+UNHEEDED = {
+    "temperature=0.3 would change nothing: model=rules is not a litellm model": (
+        *RULES,
+        "temperature=0.3",
+    ),
+    "api_base= would change nothing: model=rules is not a litellm": (*RULES, NOBODY),
+    "judge= is missing, so the judge is lexical": (*LLM, f"judge_{NOBODY}"),
+    "judge_repeats=3 would change nothing: judge=lexical is no": (
+        *(*LLM, "judge=lexical"),
+        "judge_repeats=3",
+    ),
+    "max_tokens=9 would change nothing": (
+        *("task=extraction", "model=predictions:a"),
+        "max_tokens=9",
+    ),
+}
+
+
+@pytest.mark.parametrize(("told", "words"), UNHEEDED.items(), ids=UNHEEDED)
+def test_a_setting_that_nobody_heeds_is_refused(told, words):
     assert told in without_effect(words)
 
 
@@ -248,30 +142,17 @@ def test_answers_that_were_cut_off_are_told_in_the_table_for_the_record_and_on_t
 ):
     monkeypatch.chdir(tmp_path)
     told("run", "task=utilization", "ability=pa", "model=rules", "limit=2", "out=whole")
-    rows = [
-        json.loads(line)
-        for line in (tmp_path / "whole/predictions.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
-    rows[0]["truncated"] = True
-    (tmp_path / "cut.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-    )
-    words = (
-        "run",
-        "task=utilization",
-        "ability=pa",
-        "model=predictions:cut.jsonl",
-        "limit=2",
-        "out=cut",
-    )
-    told(*words)
+    answers = rows(tmp_path / "whole/predictions.jsonl")
+    answers[0]["truncated"] = True
+    write_rows(tmp_path / "cut.jsonl", answers)
+    model = ("model=predictions:cut.jsonl", "limit=2", "out=cut")
+    told("run", "task=utilization", "ability=pa", *model)
     assert "\n1 answer was cut off at max_tokens.\n" in told("show", "cut")
     assert "the answer was cut off at max_tokens" in told("show", "cut", "1")
     assert "cut off" not in told("show", "cut", "2")
     told("report", "cut", "out=cut.html")
-    assert "1 answer was cut off at max_tokens." in (tmp_path / "cut.html").read_text(
-        encoding="utf-8"
-    )
+    page = (tmp_path / "cut.html").read_text(encoding="utf-8")
+    assert "1 answer was cut off at max_tokens." in page
 
 
 @pytest.mark.parametrize(
@@ -328,21 +209,17 @@ def test_the_page_of_recorded_verdicts_binds_no_judge(calibrated):
     assert "only for this fingerprint" not in page
 
 
+def bare_manifest(folder: Path, **settings: str) -> None:
+    folder.mkdir(parents=True)
+    manifest = {"settings": settings, "data": {}, "judge": {}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
 def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = (
-        "task=utilization",
-        "ability=pa",
-        "model=rules",
-        "limit=1",
-        "memory=oracle",
-        "max_context_tokens=2000",
-    )
-    told("run", *words, "out=runs/a")
-    (tmp_path / "runs" / "b").mkdir()
-    (tmp_path / "runs" / "b" / "manifest.json").write_text(
-        '{"settings": {"task": "nix"}, "data": {}, "judge": {}}'
-    )
+    words = ("task=utilization", "ability=pa", "model=rules", "limit=1", "out=runs/a")
+    told("run", *words, "memory=oracle", "max_context_tokens=2000")
+    bare_manifest(tmp_path / "runs" / "b", task="nix")
     listed = " ".join(told("ls").split())
     assert "ability pa · memory oracle · context 2000" in listed
     assert "Unreadable: runs/b" in listed
@@ -365,10 +242,7 @@ def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, mon
 )
 def test_a_folder_of_another_kind_is_told_as_one(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs" / "a").mkdir(parents=True)
-    (tmp_path / "runs" / "a" / "manifest.json").write_text(
-        '{"settings": {"task": "update"}, "data": {}, "judge": {}}'
-    )
+    bare_manifest(tmp_path / "runs" / "a", task="update")
     assert said in str(CliRunner().invoke(cli, words).exception)
 
 

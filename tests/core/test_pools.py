@@ -18,7 +18,7 @@ from alps.tasks import load_task
 from alps.tasks.retrieval import read_sample
 from alps.text import fold
 from tests.builders import memory
-from tests.endtoend import rows
+from tests.endtoend import files_of, rows, write_rows
 from tests.few import few
 from tests.tracks import alps_here, scores_of, track_of
 
@@ -94,12 +94,6 @@ def drawn(folder, size, seed=0):
     }
 
 
-def tree(folder):
-    return {
-        str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.jsonl"))
-    }
-
-
 @pytest.fixture(autouse=True)
 def _here(tmp_path, monkeypatch):
     """Commands work in the folder of the test."""
@@ -108,13 +102,10 @@ def _here(tmp_path, monkeypatch):
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_other_pools(tmp_path):
     write(tmp_path / "data", queries=12, memories=160)
+    data = str(tmp_path / "data")
     for out, seed in (("one", 5), ("two", 5), ("three", 6)):
-        list(
-            write_pools(
-                str(tmp_path / "data"), None, out=str(tmp_path / out), sizes=[100], seed=seed
-            )
-        )
-    assert tree(tmp_path / "one") == tree(tmp_path / "two")
+        list(write_pools(data, None, out=str(tmp_path / out), sizes=[100], seed=seed))
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
     one, three = (drawn(tmp_path / "data", 100, seed) for seed in (5, 6))
     assert all(set(one[name]) != set(three[name]) for name in one)
 
@@ -125,9 +116,7 @@ def test_a_pool_does_not_depend_on_the_other_queries_order(tmp_path):
     write_track(tmp_path / "two" / "dev" / "task3", [query_row(n) for n in reversed(range(6))])
     one, two = pools(tmp_path / "one", 100), pools(tmp_path / "two", 100)
     assert list(one) == list(reversed(two))
-    assert {name: place for name, (_, place) in one.items()} == {
-        name: place for name, (_, place) in two.items()
-    }
+    assert all(place == two[name][1] for name, (_, place) in one.items())
 
 
 def test_pools_have_their_size_and_opaque_ids_in_order_and_the_gold_once(tmp_path):
@@ -136,9 +125,8 @@ def test_pools_have_their_size_and_opaque_ids_in_order_and_the_gold_once(tmp_pat
         pool = row["input"]["candidate_memories"]
         assert [item["memory_id"] for item in pool] == [f"c{n:03}" for n in range(1, 102)]
         assert {tuple(item) for item in pool} == {("memory_id", "value")}
-        chosen = next(
-            item for item in pool if item["memory_id"] == gold["gold"]["selected_memory_id"]
-        )
+        name = gold["gold"]["selected_memory_id"]
+        chosen = next(item for item in pool if item["memory_id"] == name)
         assert chosen == gold["gold"]["selected_memory"]
         number = int(row["benchmark_id"][1:])
         assert chosen["value"] == wanted(number)
@@ -153,13 +141,10 @@ def test_the_place_of_the_gold_is_uniform_and_so_is_that_of_a_distractor(tmp_pat
     found = pools(tmp_path, size, seed)
     golds = Counter(place for _, place in found.values())
     assert chisquare([golds[place] for place in range(size + 1)]).pvalue > 0.001
-    watched = Counter(
-        values.index(value(23)) for values, _ in found.values() if value(23) in values
-    )
-    assert (
-        chisquare([watched[place] for place in range(size + 1)]).pvalue > 0.001
-        or sum(watched.values()) < 20
-    )
+    pools_with_it = [values for values, _ in found.values() if value(23) in values]
+    watched = Counter(values.index(value(23)) for values in pools_with_it)
+    even = chisquare([watched[place] for place in range(size + 1)]).pvalue > 0.001
+    assert even or len(pools_with_it) < 20
 
 
 def test_generated_memories_come_in_only_where_the_others_do_not_suffice_and_stand_anywhere(
@@ -227,18 +212,15 @@ def test_rejected_memories_are_no_distractors_and_a_rejected_gold_does_not_show_
     marked = talk_row(950, "Owns a yacht [ERROR: a joke]", "Owns a barge")
     talks = [(pair.input, pair.gold) for pair in read_track(tmp_path / "dev" / "task1")]
     write_track(tmp_path / "dev" / "task1", [*talks, marked])
-    write_track(
-        tmp_path / "dev" / "task3",
-        [query_row(0, said=" Flies a kite [ERROR: unclear] "), query_row(1)],
-    )
+    golds = [query_row(0, said=" Flies a kite [ERROR: unclear] "), query_row(1)]
+    write_track(tmp_path / "dev" / "task3", golds)
     found = pools(tmp_path, 110)
     values, place = found["q000"]
     assert values[place] == "Flies a kite"
     everything = {text for values, _ in found.values() for text in values}
     assert "Owns a barge" in everything
-    assert not [
-        text for text in everything if "ERROR" in text or "yacht" in text or text != text.strip()
-    ]
+    assert not [text for text in everything if "ERROR" in text or "yacht" in text]
+    assert {text.strip() for text in everything} == everything
 
 
 def test_memories_come_from_every_task_and_from_the_session_that_their_row_names(tmp_path):
@@ -270,20 +252,14 @@ def test_a_bank_beside_the_queries_gives_memories_with_their_sessions_and_its_ba
 ):
     write(tmp_path / "data", queries=2, memories=8)
     bank = tmp_path / "data" / "dev" / "task3" / "bank.jsonl"
-    lines = [
-        {
-            "memory_id": f"b{n}",
-            "session_id": SESSION.format(n % 2),
-            "value": value(100 + n),
-            "label": "Possessions/Pet",
-        }
-        for n in range(10)
-    ]
-    bank.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    banked = {
-        name: {text for text in found if text in {line["value"] for line in lines}}
-        for name, found in drawn(tmp_path / "data", 10).items()
-    }
+    values = [value(100 + n) for n in range(10)]
+    lines = []
+    for n, text in enumerate(values):
+        name = {"memory_id": f"b{n}", "session_id": SESSION.format(n % 2)}
+        lines.append({**name, "value": text, "label": "Possessions/Pet"})
+    write_rows(bank, lines)
+    found = drawn(tmp_path / "data", 10)
+    banked = {name: set(texts) & set(values) for name, texts in found.items()}
     assert banked == {f"q00{n}": {value(100 + k) for k in range(10) if k % 2 != n} for n in (0, 1)}
     bank.write_text(bank.read_text() + '{"memory_id": "b99", "value": ""}\n')
     words = ("data", "pools", "data=data", "out=out")
@@ -311,19 +287,16 @@ def test_written_pools_have_the_release_layout_and_run_gives_the_scores_of_pools
     assert made.code == 0, made.err
     assert "pools/dev/task3/d100: 10 pools of 100 distractors" in made.out
     folder = tmp_path / "pools" / "dev" / "task3" / "d100"
-    assert {path.name for path in folder.iterdir()} == {
-        "model_input.jsonl",
-        "reference_output.jsonl",
-    }
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"model_input.jsonl", "reference_output.jsonl"}
     for data, out in (("data", "fly"), ("pools", "written")):
         words = ("run", "task=retrieval", "model=bm25", f"data={data}", f"out={out}")
         assert alps_here(*words).code == 0
     fly, written = (scores_of(tmp_path / name) for name in ("fly", "written"))
     assert fly == written
     assert len(fly) == 10
-    assert (tmp_path / "fly" / "predictions.jsonl").read_bytes() == (
-        tmp_path / "written" / "predictions.jsonl"
-    ).read_bytes()
+    one, other = (tmp_path / name / "predictions.jsonl" for name in ("fly", "written"))
+    assert one.read_bytes() == other.read_bytes()
     built = track_of(tmp_path / "fly", "task3_d100")
     assert built["pools"] == {"seed": 0, "generated": 0.0}
     assert built["scores"] == track_of(tmp_path / "written", "task3_d100")["scores"]
@@ -335,11 +308,8 @@ def test_another_seed_of_a_run_is_another_experiment_on_other_pools(tmp_path):
     assert alps_here(*words, "out=out").code == 0
     assert "settings.seed" in alps_here(*words, "seed=1", "out=out").one_line
     alps_here(*words, "seed=1", "out=other")
-    hashes = [
-        json.loads((tmp_path / name / "manifest.json").read_text())["data"]
-        for name in ("out", "other")
-    ]
-    assert hashes[0] != hashes[1]
+    manifests = [json.loads(Path(name, "manifest.json").read_text()) for name in ("out", "other")]
+    assert manifests[0]["data"] != manifests[1]["data"]
 
 
 def test_an_audit_of_written_pools_finds_nothing_serious(tmp_path):
@@ -379,9 +349,8 @@ def test_too_few_memories_for_the_smallest_pools_are_an_error_of_pools_of_every_
 def test_sizes_that_the_memories_do_not_reach_are_left_out_by_name(tmp_path):
     write(tmp_path / "data", queries=3, memories=160)
     made = alps_here("data", "pools", "data=data", "out=pools")
-    ran = alps_here(
-        *("run", "task=retrieval", "model=bm25", "distractors=all"), "data=data", "out=out"
-    )
+    words = ("run", "task=retrieval", "model=bm25", "distractors=all")
+    ran = alps_here(*words, "data=data", "out=out")
     assert (made.code, ran.code) == (0, 0)
     assert [path.name for path in (tmp_path / "pools" / "dev" / "task3").iterdir()] == ["d100"]
     for size in (300, 500, 700, 1000):
@@ -393,10 +362,10 @@ def test_an_out_that_holds_pools_already_is_refused_before_anything_is_written(t
     write(tmp_path / "data", queries=3, memories=340)
     words = ("data", "pools", "data=data", "out=pools")
     assert alps_here(*words, "distractors=300").code == 0
-    before = tree(tmp_path / "pools")
+    before = files_of(tmp_path / "pools")
     assert "already exists" in alps_here(*words, "distractors=300", "seed=9").one_line
     assert "already exists" in alps_here(*words, "distractors=all").one_line
-    assert tree(tmp_path / "pools") == before
+    assert files_of(tmp_path / "pools") == before
     assert alps_here(*words, "distractors=100").code == 0
 
 
@@ -437,11 +406,8 @@ def test_pools_of_another_size_are_built_from_the_queries_of_given_pools(tmp_pat
         path.unlink()
     with_300 = drawn(tmp_path / "data", 300)
     assert {len(values) for values in with_300.values()} == {300}
-    given = {
-        pair.input["benchmark_id"]: pair
-        for pair in read_track(tmp_path / "data" / "dev" / "task3" / "d100")
-    }
-    assert set(with_300) == set(given)
+    given = read_track(tmp_path / "data" / "dev" / "task3" / "d100")
+    assert set(with_300) == {pair.input["benchmark_id"] for pair in given}
 
 
 def test_a_source_that_can_not_give_a_pool_says_so_only_when_it_is_asked(tmp_path):

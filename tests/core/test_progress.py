@@ -14,7 +14,7 @@ import pytest
 
 from alps.llm.ledger import Totals
 from alps.run.progress import Progress
-from tests.endtoend import environment, run, start_cold
+from tests.endtoend import environment, run, start_cold, write_rows
 from tests.loopback import Answer, serve
 from tests.visitors import visitor_id, write_visitors
 
@@ -43,14 +43,12 @@ def watched(folder: Path, *words: str, code: int = 0, **variables: str) -> str:
 
 def test_progress_stays_on_one_line_names_the_system_as_it_was_given_and_goes_away(tmp_path):
     write_visitors(tmp_path / "data", 3)
-    rows = [
-        json.dumps({"benchmark_id": visitor_id(number), "memory_items": []}) for number in range(3)
-    ]
-    (tmp_path / "pred[b]:dog:.jsonl").write_text("".join(f"{row}\n" for row in rows))
-    seen = watched(
-        tmp_path, "run", "task=extraction", "data=data", "model=predictions:pred[b]:dog:.jsonl"
-    )
-    assert "predictions:pred[b]:dog:.jsonl" in seen
+    name = "pred[b]:dog:.jsonl"
+    rows = [{"benchmark_id": visitor_id(number), "memory_items": []} for number in range(3)]
+    write_rows(tmp_path / name, rows)
+    words = ("task=extraction", "data=data", f"model=predictions:{name}")
+    seen = watched(tmp_path, "run", *words)
+    assert f"predictions:{name}" in seen
     assert "3/3" in seen
     # Once where the bar goes: all that is shown before and after it is one line, too.
     assert seen.count("\n") <= 1
@@ -117,34 +115,35 @@ def test_a_rate_is_a_second_or_a_minute(took, done, rate):
     assert progress.rate() == rate
 
 
+LOGS = {
+    "a run": (
+        "run task=retrieval model=bm25 data=samples out=other",
+        "retrieval: bm25, loading",
+        "retrieval bm25: 72 records",
+    ),
+    "a second judgement": (
+        "score run judge=lexical out=again",
+        "run: judging its answers",
+        "26/26  100 %",
+    ),
+    "a sweep": ("sweep plan.toml", "sweep: 2 runs, 98 records", "98/98  100 %"),
+    "a calibration": (
+        "calibrate judge=lexical labels=stress out=cal",
+        "calibrating lexical",
+        "100 %",
+    ),
+    "a site": (
+        "leaderboard build submissions=none out=site",
+        "building the site",
+        "building the site",
+    ),
+}
+
+
 @pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("words", "begins", "also"),
-    [
-        (
-            ("run", "task=retrieval", "model=bm25", "data=samples", "out=other"),
-            "retrieval: bm25, loading",
-            "retrieval bm25: 72 records",
-        ),
-        (
-            ("score", "run", "judge=lexical", "out=again"),
-            "run: judging its answers",
-            "26/26  100 %",
-        ),
-        (("sweep", "plan.toml"), "sweep: 2 runs, 98 records", "98/98  100 %"),
-        (
-            ("calibrate", "judge=lexical", "labels=stress", "out=cal"),
-            "calibrating lexical",
-            "100 %",
-        ),
-        (
-            ("leaderboard", "build", "submissions=none", "out=site"),
-            "building the site",
-            "building the site",
-        ),
-    ],
-)
-def test_a_log_is_begun_and_goes_on(tmp_path, words, begins, also):
+@pytest.mark.parametrize(("command", "begins", "also"), LOGS.values(), ids=LOGS)
+def test_a_log_is_begun_and_goes_on(tmp_path, command, begins, also):
+    words = command.split()
     own = ("task=extraction", "model=rules", "data=samples", "out=run")
     if words[0] == "score":
         assert run(tmp_path, "run", *own).returncode == 0

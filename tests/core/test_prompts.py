@@ -23,22 +23,23 @@ ITEM = {
 }
 
 
+PROMPTS = ("recall", "precision")
+RUN = ("run", "task=extraction", f"model={MODEL}", "limit=2")
+
+
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory):
     """A run under each prompt, with the requests that it made."""
     folder = tmp_path_factory.mktemp("asked")
     requests = {}
-    patch = pytest.MonkeyPatch()
-    patch.setenv("OPENAI_API_KEY", "none")
-    for words in ("recall", "precision"):
-        with serve(lambda body: Answer(json.dumps({"memory_items": [ITEM]}))) as server:
-            ran = alps_here(
-                "run", "task=extraction", f"model={MODEL}", f"api_base={server.url}", "limit=2",
-                f"prompt={words}", f"out={folder / words}",
-            )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "none")
+        for name in PROMPTS:
+            with serve(lambda body: Answer(json.dumps({"memory_items": [ITEM]}))) as server:
+                given = (f"api_base={server.url}", f"prompt={name}", f"out={folder / name}")
+                ran = alps_here(*RUN, *given)
             assert ran.code == 0, ran
-            requests[words] = (server.requests, ran.out)
-    patch.undo()
+            requests[name] = (server.requests, ran.out)
     return folder, requests
 
 
@@ -48,50 +49,35 @@ def fields_of(request):
     return set(definitions[0]["properties"])
 
 
-def system_text(request):
-    return request["messages"][0]["content"]
-
-
-def test_the_recall_prompt_asks_for_six_fields_in_words_of_its_own(asked):
-    _, requests = asked
-    (recall, _), (precision, _) = requests["recall"], requests["precision"]
-    assert fields_of(recall[0]) == SIX
-    assert fields_of(precision[0]) == TEN
-    assert system_text(recall[0]) != system_text(precision[0])
-    named = {
-        line.split("`")[1] for line in system_text(recall[0]).splitlines() if line.startswith("- `")
-    }
-    assert named == SIX
-    assert "Preferences/Food" in system_text(recall[0])
-
-
-def test_an_answer_in_six_fields_is_read_whole(asked):
-    folder, _ = asked
+def test_the_recall_prompt_asks_for_six_fields_in_words_of_its_own_and_reads_them_whole(asked):
+    folder, requests = asked
+    recall, precision = (requests[name][0][0] for name in PROMPTS)
+    assert (fields_of(recall), fields_of(precision)) == (SIX, TEN)
+    text, other = (request["messages"][0]["content"] for request in (recall, precision))
+    assert text != other
+    assert {line.split("`")[1] for line in text.splitlines() if line.startswith("- `")} == SIX
+    assert "Preferences/Food" in text
     first = rows(folder / "recall" / "predictions.jsonl")[0]
     item = first["prediction"]["memory_items"][0]
-    assert item["value"] == "Owns a cat"
-    assert item["evidence"]["text"] == "my cat"
+    assert (item["value"], item["evidence"]["text"]) == ("Owns a cat", "my cat")
     assert not first["notes"]
 
 
 def test_the_manifest_tells_the_prompts_apart(asked):
     folder, _ = asked
-    manifests = {
-        words: json.loads((folder / words / "manifest.json").read_text())
-        for words in ("recall", "precision")
-    }
-    assert manifests["recall"]["settings"]["prompt"] == "recall"
-    assert set(manifests["recall"]["prompts"]) == {"extraction/recall-1"}
-    assert set(manifests["precision"]["prompts"]) == {"extraction/2"}
+    recall, precision = (
+        json.loads((folder / name / "manifest.json").read_text()) for name in PROMPTS
+    )
+    assert recall["settings"]["prompt"] == "recall"
+    assert set(recall["prompts"]) == {"extraction/recall-1"}
+    assert set(precision["prompts"]) == {"extraction/2"}
 
 
 def test_a_folder_of_one_prompt_is_not_resumed_under_the_other(asked, monkeypatch):
     folder, _ = asked
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    ran = alps_here(
-        "run", "task=extraction", f"model={MODEL}", "limit=2", "api_base=http://127.0.0.1:9/v1",
-        "prompt=precision", f"out={folder / 'recall'}",
-    )  # fmt: skip
+    nobody = "api_base=http://127.0.0.1:9/v1"
+    ran = alps_here(*RUN, nobody, "prompt=precision", f"out={folder / 'recall'}")
     assert "settings.prompt" in ran.one_line
 
 
@@ -116,37 +102,31 @@ def test_a_run_judged_again_keeps_its_condition(asked, tmp_path):
 
 def test_a_dry_run_counts_the_prompt_that_would_be_sent(monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    counted = {}
-    for words in ("recall", "precision"):
-        ran = alps_here(
-            "run", "task=extraction", f"model={MODEL}", "dry_run=yes", "limit=2",
-            f"prompt={words}", f"out={tmp_path / words}",
-        )  # fmt: skip
+    counted = set()
+    for name in PROMPTS:
+        ran = alps_here(*RUN, "dry_run=yes", f"prompt={name}", f"out={tmp_path / name}")
         assert ran.code == 0, ran
-        counted[words] = next(line for line in ran.out.splitlines() if ", answers " in line)
-    assert counted["recall"] != counted["precision"]
+        counted.add(next(line for line in ran.out.splitlines() if ", answers " in line))
+    assert len(counted) == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        pytest.param(
-            ("task=update", f"model={MODEL}", "prompt=recall"),
-            "prompt=recall: only task extraction uses prompt=",
-            id="another task",
-        ),
-        pytest.param(
-            ("task=extraction", "model=rules", "prompt=recall"),
-            "prompt=recall would change nothing: model=rules is not a litellm model",
-            id="a system that is asked in no words",
-        ),
-        pytest.param(
-            ("task=extraction", f"model={MODEL}", "prompt=both"),
-            "prompt=both: must be 'precision' or 'recall'",
-            id="no such prompt",
-        ),
-    ],
-)
+REFUSED = {
+    "another task": (
+        ("task=update", f"model={MODEL}", "prompt=recall"),
+        "prompt=recall: only task extraction uses prompt=",
+    ),
+    "a system that is asked in no words": (
+        ("task=extraction", "model=rules", "prompt=recall"),
+        "prompt=recall would change nothing: model=rules is not a litellm model",
+    ),
+    "no such prompt": (
+        ("task=extraction", f"model={MODEL}", "prompt=both"),
+        "prompt=both: must be 'precision' or 'recall'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "told"), REFUSED.values(), ids=REFUSED)
 def test_a_prompt_that_would_change_nothing_is_refused(words, told, tmp_path):
     assert told in alps_here("run", *words, f"out={tmp_path / 'out'}").one_line
     assert not (tmp_path / "out").exists()

@@ -207,13 +207,9 @@ def test_every_record_of_every_track_is_scored_and_every_figure_is_there(calm):
 
 def test_the_agreement_that_is_printed_is_the_one_that_is_measured(sample):
     words = [sys.executable, str(ROOT / "bench" / "lexical_judge.py"), str(sample)]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-    }
-    printed = subprocess.run(
-        words, capture_output=True, text=True, check=True, env=environment
-    ).stdout
+    places = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    given = {**os.environ, "PYTHONPATH": places}
+    printed = subprocess.run(words, capture_output=True, text=True, check=True, env=given).stdout
     sizes = re.findall(r"n (\d+), sessions", printed)
     kappas = re.findall(r"cross-validated +(-?[\d.]+) \[(-?[\d.]+), (-?[\d.]+)\]", printed)
     assert len(sizes) == len(kappas) == 4
@@ -240,21 +236,15 @@ def test_the_authors_scores_of_every_record_are_reproduced_from_the_command_line
     sample, tmp_path, task, track
 ):
     records = sample / "recorded" / track / "records.jsonl"
-    words = (
-        f"task={task}",
-        f"data={sample}",
-        f"model=predictions:{records}",
-        "out=out",
-        "max_failures=6%",
-    )
-    assert run(tmp_path, "run", *words).returncode == 0  # 5 of 84 extractions are empty
-    judging = (f"judge=recorded:{records}", "scoring=authors-v1", "out=again", "max_failures=6%")
+    most = "max_failures=6%"  # 5 of 84 extractions are empty
+    words = (f"task={task}", f"data={sample}", f"model=predictions:{records}", "out=out", most)
+    assert run(tmp_path, "run", *words).returncode == 0
+    judging = (f"judge=recorded:{records}", "scoring=authors-v1", "out=again", most)
     judged = run(tmp_path, "score", "out", *judging)
     assert judged.returncode == 0, judged.stderr
     expected = {row["benchmark_id"]: row for row in rows(records)}
-    found = {
-        row["benchmark_id"]: row["scores"] for row in rows(tmp_path / "again" / "scores.jsonl")
-    }
+    again = rows(tmp_path / "again" / "scores.jsonl")
+    found = {row["benchmark_id"]: row["scores"] for row in again}
     assert found.keys() == expected.keys()
     for name, scores in found.items():
         assert scores["final_score"] == pytest.approx(expected[name]["final_score"], abs=1e-4)
@@ -265,19 +255,12 @@ def test_the_authors_scores_of_every_record_are_reproduced_from_the_command_line
 def test_recorded_responses_get_their_recorded_marks(sample, tmp_path):
     for ability, name in ((1, "pa"), (3, "vra"), (5, "ei")):
         records = sample / "recorded" / f"task4_ability{ability}" / "records.jsonl"
-        words = (
-            "task=utilization",
-            f"ability={name}",
-            f"data={sample}",
-            f"model=predictions:{records}",
-        )
-        assert run(
-            tmp_path, "run", *words, f"judge=recorded:{records}", f"out={name}"
-        ).returncode in (0, 1)
+        words = ("task=utilization", f"ability={name}", f"data={sample}", f"out={name}")
+        recorded = (f"model=predictions:{records}", f"judge=recorded:{records}")
+        assert run(tmp_path, "run", *words, *recorded).returncode in (0, 1)
         track = summary(tmp_path / name)["tracks"][f"task4_ability{ability}"]
-        assert (
-            track["n"] == COUNTS[f"task4_ability{ability}"] == track["scored"] + track["unscored"]
-        )
+        expected = COUNTS[f"task4_ability{ability}"]
+        assert track["n"] == track["scored"] + track["unscored"] == expected
         assert track["scores"][name]["n"] > 0
 
 

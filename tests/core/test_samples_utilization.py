@@ -1,8 +1,6 @@
 """What the samples of the five abilities hold: the layout, true evidence, no gold given away."""
 
 import re
-import unicodedata
-from collections import Counter
 
 import pytest
 
@@ -27,16 +25,6 @@ each_of_last = for_each(
 )
 each_session = for_each(PAIRS["ei"], lambda pair: pair.input["benchmark_id"])
 
-FUNCTION_WORDS = {
-    "English": (
-        "the a and my to is it for what with should of how i'm you this that on which there from"
-    ),
-    "German": "ich und der die das nicht wie mit von für wir uns seit bitte im bis",
-    "Spanish": "el los las por qué que se me y para en cuántos tengo este",
-    "French": "le les la notre vient par quoi où avec je tu pour leur mail dit nous vous",
-    "Portuguese": "o da que minha eu um uma pouco todo pra até acordo cartão não",
-}
-
 
 def gold(pair):
     return pair.gold["gold"]
@@ -56,20 +44,6 @@ def said_by_user(pair):
 
 def queries(pair):
     return [item["query"] for item in pair.input["input"]["queries"]]
-
-
-def language(text):
-    """Tell the language by script, and within Latin by the commonest function words."""
-    bare = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
-    scripts = Counter(unicodedata.name(c).split()[0] for c in bare if c.isalpha())
-    if scripts["HIRAGANA"] + scripts["KATAKANA"] > scripts["CJK"] / 4:
-        return "Japanese"
-    most = scripts.most_common(1)[0][0]
-    if most != "LATIN":
-        return most
-    words = Counter(re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", bare.lower()))
-    counts = {name: sum(words[word] for word in of.split()) for name, of in FUNCTION_WORDS.items()}
-    return max(counts, key=lambda name: counts[name])
 
 
 def is_english(text):

@@ -1,6 +1,9 @@
-"""Memories as models write them: what is read, what is noted, what is refused."""
+"""Memories as models write them: what is read, what is noted, what is refused, and how gold that
+was rejected is shown.
+"""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from alps.schema import CANONICAL_LABELS, UNMAPPED, ExtractionSample, Memory, read_memories
+from alps.text import is_rejected, shown_value
 from tests.builders import memory
 
 TWELVE = (
@@ -303,3 +307,42 @@ def test_no_item_disappears_without_a_note(items):
     counts = [note.rpartition(" × ") for note in read.notes if "left out" in note]
     assert len(read.memories) + sum(int(count or 1) for count, _, _ in counts) == len(items)
     assert len({m.memory_id for m in read.memories}) == len(read.memories)
+
+
+# Gold that was rejected
+
+CAT = "Owns a cat"
+MARKS = {
+    "one mark": " [ERROR: not said by the user]",
+    "over two lines": "\n[ERROR: not said\nby the user]  ",
+    "a mark that is cut off": " [ERROR: cut off",
+    "brackets inside the mark": " [ERROR: label [Possessions/Car] is wrong]",
+    "two marks": " [ERROR: not said] [ERROR: not about the user]",
+    "a mark inside the mark": " [ERROR: see [ERROR: not said]]",
+    "a mark with brackets that is cut off": " [ERROR: label [Possessions/Car] is",
+}
+
+
+@pytest.mark.parametrize("mark", MARKS.values(), ids=MARKS)
+def test_the_mark_of_rejected_gold_is_counted_and_never_shown(mark):
+    for value in (CAT, "Sees [ERROR: 404] daily"):
+        assert is_rejected(value + mark)
+        assert shown_value(value + mark) == value
+
+
+@pytest.mark.parametrize(
+    "value", [CAT, "Sees [ERROR: 404] in the log", "Sees [ERROR: 404] on [site]", "Fixes an ERROR"]
+)
+def test_a_value_that_only_speaks_of_errors_is_not_rejected(value):
+    assert not is_rejected(value)
+    assert shown_value(value) == value
+
+
+def test_a_value_that_is_nothing_but_the_mark_is_still_shown():
+    assert shown_value("[ERROR: no value]") == "[ERROR: no value]"
+
+
+def test_a_run_of_white_space_in_a_value_does_not_hang():
+    began = time.process_time()
+    shown_value("a" + " " * 30_000 + "b")
+    assert time.process_time() - began < 0.3

@@ -8,61 +8,14 @@ import pytest
 from tests.endtoend import one_line, run, task1
 from tests.tracks import alps_here
 
-RIGHT, WRONG = "Allergic to cashews; walnuts are fine to eat", "Collects the stamps of Peru"
-
-
-def write_answer(folder, value):
-    row = {"benchmark_id": "alps_ext_001", "memory_items": [{"value": value}]}
-    (folder / "mine.jsonl").write_text(json.dumps(row) + "\n")
-
-
-def predicted(folder, value, out):
-    write_answer(folder, value)
-    finished = run(
-        folder, "run", "task=extraction", "model=predictions:mine.jsonl", "limit=1", f"out={out}"
-    )
-    assert finished.returncode == 0, finished.stderr
-    return folder / out
-
-
-@pytest.fixture
-def two(tmp_path):
-    return predicted(tmp_path, RIGHT, "right"), predicted(tmp_path, WRONG, "wrong")
+ANSWERS = {
+    "right": "Allergic to cashews; walnuts are fine to eat",
+    "wrong": "Collects the stamps of Peru",
+}
 
 
 def f1(folder):
     return task1(folder)["scores"]["f1"]["value"]
-
-
-@pytest.mark.release
-def test_other_predictions_do_not_get_the_scores_of_those_that_were_judged_there_before(
-    two, tmp_path
-):
-    right, wrong = two
-    assert run(tmp_path, "score", "right", "judge=lexical", "out=judged").returncode == 0
-    assert f1(tmp_path / "judged") == f1(right) > f1(wrong) == 0
-    said = one_line(run(tmp_path, "score", "wrong", "judge=lexical", "out=judged"))
-    assert said.startswith("alps: judged holds another run: predictions is ")
-    assert run(tmp_path, "score", "right", "judge=lexical", "out=judged").returncode == 0
-
-
-def test_a_run_that_has_changed_since_is_judged_anew(two, tmp_path):
-    right, wrong = two
-    assert run(tmp_path, "score", "right", "judge=lexical").returncode == 0
-    (right / "predictions.jsonl").write_bytes((wrong / "predictions.jsonl").read_bytes())
-    assert run(tmp_path, "score", "right", "judge=lexical").returncode == 0
-    judged = sorted(tmp_path.glob("right--*"))
-    assert sorted(map(f1, judged)) == [0, f1(right)]
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """A working folder with the runs `right` and `wrong`, made in this process."""
-    monkeypatch.chdir(tmp_path)
-    for name, value in (("right", RIGHT), ("wrong", WRONG)):
-        write_answer(tmp_path, value)
-        command("run", "task=extraction", "model=predictions:mine.jsonl", "limit=1", f"out={name}")
-    return tmp_path
 
 
 def command(*words, code=0):
@@ -73,6 +26,34 @@ def command(*words, code=0):
 
 def names_in(folder):
     return {path.name for path in folder.iterdir()}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A working folder with the runs `right` and `wrong`, made in this process."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in ANSWERS.items():
+        row = {"benchmark_id": "alps_ext_001", "memory_items": [{"value": value}]}
+        (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n")
+        command("run", "task=extraction", "model=predictions:mine.jsonl", "limit=1", f"out={name}")
+    return tmp_path
+
+
+@pytest.mark.release
+def test_other_predictions_do_not_get_the_scores_of_those_that_were_judged_there_before(here):
+    assert run(here, "score", "right", "judge=lexical", "out=judged").returncode == 0
+    assert f1(here / "judged") == f1(here / "right") > f1(here / "wrong") == 0
+    said = one_line(run(here, "score", "wrong", "judge=lexical", "out=judged"))
+    assert said.startswith("alps: judged holds another run: predictions is ")
+    assert run(here, "score", "right", "judge=lexical", "out=judged").returncode == 0
+
+
+def test_a_run_that_has_changed_since_is_judged_anew(here):
+    command("score", "right", "judge=lexical")
+    shutil.copy(here / "wrong" / "predictions.jsonl", here / "right")
+    command("score", "right", "judge=lexical")
+    judged = sorted(here.glob("right--*"))
+    assert sorted(map(f1, judged)) == [0, f1(here / "right")]
 
 
 def test_predictions_that_no_manifest_vouches_for_are_somebodys(here):

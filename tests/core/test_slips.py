@@ -29,12 +29,13 @@ def annotations() -> list[Row]:
     return rows
 
 
-def agreement(tmp_path: Path, edit: Callable[[list[Row]], None], **texts: str) -> Ran:
+def agreement(
+    tmp_path: Path, edit: Callable[[list[Row]], object], texts: dict[int, str] | None = None
+) -> Ran:
     """Measure the agreement of two people, one of whom slipped."""
     edited = annotations()
     edit(edited)
-    numbered = {int(name.removeprefix("at")): text for name, text in texts.items()}
-    write(tmp_path / "annotator_ada.jsonl", edited, numbered)
+    write(tmp_path / "annotator_ada.jsonl", edited, texts)
     write(tmp_path / "annotator_bea.jsonl", annotations())
     return alps_here("annotate", "agreement", tmp_path, f"out={tmp_path / 'agreement.json'}")
 
@@ -43,43 +44,43 @@ def memory_of(rows: list[Row], number: int = 6) -> Row:
     return rows[number]["task1"]["memories"][1]
 
 
-GOLD = {
+NO_NUMBER = "must be a number from 0 to 1, or null, got"
+MEMORY_SLIPS = {
     "a confidence of 8": (
-        lambda rows: memory_of(rows).update(confidence=8),
+        {"confidence": 8},
         "annotator_ada.jsonl, line 7, task1.memories.1.confidence: input should be less than or "
         "equal to 1, got 8",
-        (80, 80),
     ),
-    "a confidence of true": (
-        lambda rows: memory_of(rows).update(confidence=True),
-        "line 7, task1.memories.1.confidence: must be a number from 0 to 1, or null, got true",
-        (80, 80),
-    ),
-    "a confidence that is an empty text": (
-        lambda rows: memory_of(rows).update(confidence=""),
-        'line 7, task1.memories.1.confidence: must be a number from 0 to 1, or null, got ""',
-        (80, 80),
-    ),
-    "a confidence in words": (
-        lambda rows: memory_of(rows).update(confidence="0,8"),
-        "line 7, task1.memories.1.confidence: ",
-        (80, 80),
-    ),
-    "a label that is a number": (
-        lambda rows: memory_of(rows).update(label=3),
-        "line 7, task1.memories.1.label: ",
-        (80, 80),
-    ),
-    "a memory without a value": (
-        lambda rows: memory_of(rows).pop("value"),
-        "line 7, task1.memories.1.value: ",
-        (79, 80),
-    ),
-    "an empty value": (
-        lambda rows: memory_of(rows).update(value=" "),
-        "line 7, task1.memories.1.value: must not be empty",
-        (79, 80),
-    ),
+    "a confidence of true": ({"confidence": True}, f".confidence: {NO_NUMBER} true"),
+    "a confidence that is an empty text": ({"confidence": ""}, f'.confidence: {NO_NUMBER} ""'),
+    "a confidence in words": ({"confidence": "0,8"}, ".confidence: "),
+    "a label that is a number": ({"label": 3}, ".label: "),
+    "a memory without a value": ({"value": None}, ".value: "),
+    "an empty value": ({"value": " "}, ".value: must not be empty"),
+}
+
+
+def slip(changes: Row) -> Callable[[list[Row]], None]:
+    def edit(rows: list[Row]) -> None:
+        memory = memory_of(rows)
+        for name, value in changes.items():
+            if value is None:
+                del memory[name]
+            else:
+                memory[name] = value
+
+    return edit
+
+
+GOLD: dict[str, tuple[Callable[[list[Row]], object], str, tuple[int, int]]] = {
+    **{
+        name: (
+            slip(changes),
+            said if said.startswith("annotator") else f"line 7, task1.memories.1{said}",
+            (79, 80) if "value" in changes else (80, 80),
+        )
+        for name, (changes, said) in MEMORY_SLIPS.items()
+    },
     "a part that is a text": (
         lambda rows: rows[6].update(task2="none"),
         "line 7, task2: ",
@@ -109,7 +110,7 @@ def test_a_slip_in_annotations_is_named_and_left_out(tmp_path, edit, named, item
 
 
 def test_a_line_that_is_no_json_is_left_out(tmp_path):
-    done = agreement(tmp_path, lambda rows: None, at6='{"session_id": "s6", ')
+    done = agreement(tmp_path, lambda rows: None, {6: '{"session_id": "s6", '})
     assert (done.code, "annotator_ada.jsonl, line 7: not JSON" in done.err) == (0, True), done.err
 
 
@@ -215,34 +216,25 @@ def test_an_item_that_a_judge_can_not_be_asked_about_is_named_and_left_out(tmp_p
     assert len(verdicts) == SESSIONS - 1
 
 
-def utf_16(path: Path) -> None:
-    path.write_bytes(path.read_text(encoding="utf-8").encode("utf-16"))
+def encoded(encoding: str) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
 
 
-def utf_16_unmarked(path: Path) -> None:
-    path.write_bytes(path.read_text(encoding="utf-8").encode("utf-16-be"))
+def one_list(indent: int | None) -> Callable[[Path], object]:
+    def turn(path: Path) -> None:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        path.write_text(json.dumps(rows, indent=indent))
+
+    return turn
 
 
-def utf_32(path: Path) -> None:
-    path.write_bytes(path.read_text(encoding="utf-8").encode("utf-32"))
-
-
-def one_list(path: Path) -> None:
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    path.write_text(json.dumps(rows))
-
-
-def indented_list(path: Path) -> None:
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    path.write_text(json.dumps(rows, indent=2))
-
-
+UTF_16 = "is UTF-16: save it as UTF-8"
 FORMS = {
-    "UTF-16": (utf_16, "is UTF-16: save it as UTF-8"),
-    "UTF-16 without a mark": (utf_16_unmarked, "is UTF-16: save it as UTF-8"),
-    "UTF-32": (utf_32, "is UTF-32: save it as UTF-8"),
-    "a list": (one_list, "is one JSON list: write JSON Lines"),
-    "a list on many lines": (indented_list, "is one JSON list: write JSON Lines"),
+    "UTF-16": (encoded("utf-16"), UTF_16),
+    "UTF-16 without a mark": (encoded("utf-16-be"), UTF_16),
+    "UTF-32": (encoded("utf-32"), "is UTF-32: save it as UTF-8"),
+    "a list": (one_list(None), "is one JSON list: write JSON Lines"),
+    "a list on many lines": (one_list(2), "is one JSON list: write JSON Lines"),
 }
 
 
@@ -262,9 +254,9 @@ def test_a_file_that_is_wrong_as_a_whole_is_one_line_that_says_so(tmp_path, turn
 @pytest.mark.parametrize("name", ["items.jsonl", "scale.json"])
 def test_a_label_folder_in_utf_16_is_not_calibrated_on(tmp_path, name):
     folder = label_folder(tmp_path / "labels", lambda items, labels: None)
-    utf_16(folder / name)
+    encoded("utf-16")(folder / name)
     line = alps_here("calibrate", f"labels={folder}", "judge=lexical").one_line
-    assert f"{name}: is UTF-16: save it as UTF-8" in line
+    assert f"{name}: {UTF_16}" in line
 
 
 def test_a_mark_of_utf_8_and_other_line_ends_are_no_slips(tmp_path):

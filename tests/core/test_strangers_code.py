@@ -44,10 +44,9 @@ def folder(made: Path, tmp_path: Path) -> Path:
     copy = Path(shutil.copytree(made, tmp_path / "copy"))
     (copy / "stranger.py").write_text(CANARY + OWN, encoding="utf-8")
     (copy / "other.py").write_text(CANARY, encoding="utf-8")
-    (copy / "wordings" / "short").mkdir(parents=True)
-    (copy / "wordings" / "short" / "matching.md").write_text(
-        "<!-- id: matching/9 -->\nMatch.\n", encoding="utf-8"
-    )
+    wording = copy / "wordings" / "short" / "matching.md"
+    wording.parent.mkdir(parents=True)
+    wording.write_text("<!-- id: matching/9 -->\nMatch.\n", encoding="utf-8")
     return copy
 
 
@@ -91,17 +90,15 @@ def test_what_is_shown_without_the_code_is_what_the_code_would_show(folder: Path
         assert finished.returncode == 0, finished.stderr
         return [line for line in finished.stdout.splitlines() if "F1" in line]
 
-    closed, opened = (
-        run(folder, "show", "runs/one", "1", *typed) for typed in ((), ("task=python:stranger",))
-    )
+    def both(*words: str) -> list[Finished]:
+        return [run(folder, *words, *typed) for typed in ((), ("task=python:stranger",))]
+
+    closed, opened = both("show", "runs/one", "1")
     assert figures(closed) == figures(opened) != []
     assert "add task=python:stranger to the command" in " ".join(closed.stdout.split())
     assert "Dialogue" not in closed.stdout
     assert was_run(folder)
-    closed, opened = (
-        run(folder, "compare", "runs/one", "runs/none", *typed)
-        for typed in ((), ("task=python:stranger",))
-    )
+    closed, opened = both("compare", "runs/one", "runs/none")
     table = [line.split()[:4] for line in figures(closed)]
     assert table == [line.split()[:4] for line in figures(opened)] != []
 
@@ -120,7 +117,6 @@ def test_the_module_that_the_user_types_is_imported(folder: Path) -> None:
 
 
 def test_another_module_than_the_typed_one_is_not_imported(folder: Path) -> None:
-    shutil.move(folder / "other.py", folder / "typed.py")
     rename_task(folder / "runs" / "one", task="python:stranger")
     finished = run(folder, "show", "runs/one", "1", "task=python:nowhere")
     assert finished.returncode == 0, finished.stderr

@@ -28,9 +28,8 @@ def values(prediction: Prediction) -> list[str]:
 
 def f1(prediction: Prediction, sample: ExtractionSample) -> float:
     judge = LexicalJudge()
-    return TASK.score(
-        sample, prediction, asyncio.run(TASK.judge(sample, prediction, judge)), judge
-    ).scores["f1"]
+    verdict = asyncio.run(TASK.judge(sample, prediction, judge))
+    return TASK.score(sample, prediction, verdict, judge).scores["f1"]
 
 
 @pytest.mark.parametrize("model", TASK.systems)
@@ -54,19 +53,11 @@ def test_a_floor_earns_nothing(floor):
 
 
 def test_the_empty_floor_says_nothing_and_the_others_say_the_same_to_everybody():
-    one, other = (
-        extraction_sample(GOLD, "I live in Porto."),
-        extraction_sample((), "我养了一只猫。"),
-    )
-    assert values(predict("floor/empty", one)) == []
-    assert (
-        values(predict("floor/content-free", one))
-        == values(predict("floor/content-free", other))
-        == ["x", "x", "x"]
-    )
-    assert values(predict("floor/content-free-fluent", one)) == values(
-        predict("floor/content-free-fluent", other)
-    )
+    samples = extraction_sample(GOLD, "I live in Porto."), extraction_sample((), "我养了一只猫。")
+    floors = ("floor/empty", "floor/content-free", "floor/content-free-fluent")
+    one, other = ([values(predict(name, sample)) for name in floors] for sample in samples)
+    assert one == other
+    assert one[:2] == [[], ["x", "x", "x"]]
 
 
 def test_excerpts_are_the_users_own_words_whatever_the_gold_is():
@@ -78,9 +69,8 @@ def test_excerpts_are_the_users_own_words_whatever_the_gold_is():
 
 
 def test_the_content_free_floors_wear_labels_and_types_of_real_gold():
-    items = predict("floor/content-free", extraction_sample(GOLD, "Hello")).prediction[
-        "memory_items"
-    ]
+    prediction = predict("floor/content-free", extraction_sample(GOLD, "Hello"))
+    items = prediction.prediction["memory_items"]
     assert {item["label"] for item in items} <= set(CANONICAL_LABELS)
     assert {item["type"] for item in items} == {"direct", "indirect"}
 
@@ -96,83 +86,50 @@ def test_an_oracle_without_gold_says_so_in_one_line():
         predict("oracle", extraction_sample(None, "Hello"))
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "label"),
-    [
-        pytest.param(
-            "I live in Porto with my brother.",
-            "Lives in Porto",
-            "Personal_Background/Location",
-            id="en, a place",
-        ),
-        pytest.param(
-            "I'm allergic to walnuts",
-            "llergic to walnuts",
-            "States_Experiences/Physical_State",
-            id="en, allergy",
-        ),
-        pytest.param(
-            "Thanks! I work as a nurse.",
-            "Works as a nurse",
-            "Personal_Background/Occupation",
-            id="en, a job",
-        ),
-        pytest.param(
-            "my name is Ines", "Name is Ines", "Personal_Background/Identity", id="en, a name"
-        ),
-        pytest.param(
-            "I can't stand cilantro.", "Dislikes cilantro", "Preferences/", id="en, a dislike"
-        ),
-        pytest.param("我住在苏州。", "住在苏州", "Personal_Background/Location", id="zh, a place"),
-        pytest.param(
-            "我对核桃过敏。", "对核桃过敏", "States_Experiences/Physical_State", id="zh, an allergy"
-        ),
-        pytest.param("我喜欢爬山", "喜欢爬山", "Preferences/", id="zh, a like"),
-        pytest.param(
-            "Vivo en Rosario.", "Vivo en Rosario", "Personal_Background/Location", id="es, a place"
-        ),
-        pytest.param(
-            "Me llamo Inés", "Me llamo Inés", "Personal_Background/Identity", id="es, a name"
-        ),
-        pytest.param(
-            "Soy alérgico a las nueces.",
-            "alérgico a las nueces",
-            "States_Experiences",
-            id="es, an allergy",
-        ),
-    ],
-)
+PLACE, NAME = "Personal_Background/Location", "Personal_Background/Identity"
+STATE = "States_Experiences/Physical_State"
+SAID = {
+    "en, a place": ("I live in Porto with my brother.", "Lives in Porto", PLACE),
+    "en, allergy": ("I'm allergic to walnuts", "llergic to walnuts", STATE),
+    "en, a job": (
+        *("Thanks! I work as a nurse.", "Works as a nurse"),
+        "Personal_Background/Occupation",
+    ),
+    "en, a name": ("my name is Ines", "Name is Ines", NAME),
+    "en, a dislike": ("I can't stand cilantro.", "Dislikes cilantro", "Preferences/"),
+    "zh, a place": ("我住在苏州。", "住在苏州", PLACE),
+    "zh, an allergy": ("我对核桃过敏。", "对核桃过敏", STATE),
+    "zh, a like": ("我喜欢爬山", "喜欢爬山", "Preferences/"),
+    "es, a place": ("Vivo en Rosario.", "Vivo en Rosario", PLACE),
+    "es, a name": ("Me llamo Inés", "Me llamo Inés", NAME),
+    "es, an allergy": (
+        *("Soy alérgico a las nueces.", "alérgico a las nueces"),
+        "States_Experiences",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "value", "label"), SAID.values(), ids=SAID)
 def test_the_rules_find_what_a_user_plainly_says(text, value, label):
     items = predict("rules", extraction_sample(None, text)).prediction["memory_items"]
     assert any(value in item["value"] and item["label"].startswith(label) for item in items), items
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(
-            "Marie Curie was born in Warsaw. She worked in Paris and won two prizes.",
-            id="third person",
-        ),
-        pytest.param(
-            "The train to Porto leaves at nine. What does a ticket cost?", id="a question"
-        ),
-        pytest.param("Convert 345 F to C", id="a task"),
-        pytest.param("鲁迅住在上海。他喜欢木刻。", id="Chinese, third person"),
-        pytest.param(
-            "Cervantes nació en Alcalá. Vivió en Argel cinco años.", id="Spanish, third person"
-        ),
-        pytest.param(
-            "Write a story that begins: I live in a lighthouse and I love storms.", id="fiction"
-        ),
-        pytest.param(
-            'Translate: "I live in Porto and I am allergic to walnuts, dear sir."', id="a quotation"
-        ),
-        pytest.param("```\n# I live in Porto\nI am allergic to walnuts\n```", id="code"),
-        pytest.param("Let's roleplay. I am a pirate and I live on a ship.", id="a role"),
-        pytest.param("", id="nothing"),
-    ],
-)
+UNSAID = {
+    "third person": "Marie Curie was born in Warsaw. She worked in Paris and won two prizes.",
+    "a question": "The train to Porto leaves at nine. What does a ticket cost?",
+    "a task": "Convert 345 F to C",
+    "Chinese, third person": "鲁迅住在上海。他喜欢木刻。",
+    "Spanish, third person": "Cervantes nació en Alcalá. Vivió en Argel cinco años.",
+    "fiction": "Write a story that begins: I live in a lighthouse and I love storms.",
+    "a quotation": 'Translate: "I live in Porto and I am allergic to walnuts, dear sir."',
+    "code": "```\n# I live in Porto\nI am allergic to walnuts\n```",
+    "a role": "Let's roleplay. I am a pirate and I live on a ship.",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("text", UNSAID.values(), ids=UNSAID)
 def test_the_rules_find_nothing_where_the_user_says_nothing_about_themselves(text):
     assert values(predict("rules", extraction_sample(None, text))) == []
 
@@ -198,10 +155,8 @@ def test_the_rules_say_the_same_thing_once():
 
 
 def test_the_rules_report_a_subject_that_comes_back_in_several_questions():
-    asked = [
-        f"What did Byzantine law say about {topic}?"
-        for topic in ("marriage", "slavery", "taxes", "inheritance")
-    ]
+    topics = ("marriage", "slavery", "taxes", "inheritance")
+    asked = [f"What did Byzantine law say about {topic}?" for topic in topics]
     items = predict("rules", extraction_sample(None, *asked)).prediction["memory_items"]
     assert [(item["label"], item["type"]) for item in items] == [("Thoughts/Curiosity", "indirect")]
     assert "Byzantine law" in items[0]["value"]
@@ -225,9 +180,8 @@ def test_the_rules_survive_a_dialogue_of_a_quarter_of_a_million_characters():
 )
 def test_a_system_that_does_not_exist_names_the_closest(model, closest):
     assert not is_local(model)
-    with pytest.raises(
-        UsageError, match=f"model={model}: unknown system — did you mean '{closest}'"
-    ):
+    told = f"model={model}: unknown system — did you mean '{closest}'"
+    with pytest.raises(UsageError, match=told):
         resolve_system(model, TASK)
 
 
@@ -258,16 +212,12 @@ def test_recorded_predictions_are_joined_by_id(tmp_path):
 
 
 def test_recorded_predictions_are_read_tolerantly_with_their_notes(tmp_path):
-    prediction = ask(
-        tmp_path, {"benchmark_id": "b1", "memories": [{"value": "Owns a cat", "type": "user"}]}
-    )
+    noted = [{"value": "Owns a cat", "type": "user"}]
+    prediction = ask(tmp_path, {"benchmark_id": "b1", "memories": noted})
     assert (values(prediction), prediction.outcome) == (["Owns a cat"], "ok")
     assert "the list was under `memories`" in prediction.notes
-
-
-def test_a_recorded_empty_list_is_a_legitimate_answer(tmp_path):
-    prediction = ask(tmp_path, {"benchmark_id": "b1", "memory_items": []})
-    assert (values(prediction), prediction.outcome) == ([], "ok")
+    nothing = ask(tmp_path, {"benchmark_id": "b1", "memory_items": []})
+    assert (values(nothing), nothing.outcome) == ([], "ok")
 
 
 @pytest.mark.parametrize(
@@ -282,66 +232,44 @@ def test_a_record_of_the_authors_without_an_output_is_an_empty_answer_and_no_emp
 
 def test_a_record_without_a_row_is_an_empty_answer_that_says_so(tmp_path):
     prediction = ask(tmp_path, row_of("another", "v"))
-    assert (prediction.benchmark_id, prediction.outcome, prediction.prediction) == (
-        "b1",
-        "empty",
-        None,
-    )
+    assert (prediction.benchmark_id, prediction.outcome) == ("b1", "empty")
+    assert prediction.prediction is None
     assert "predictions.jsonl" in prediction.error
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        heard(memory("Owns a cat")).model_copy(
-            update={"repaired": True, "notes": ("a code fence",), "raw": "…"}
-        ),
-        Prediction(
-            benchmark_id="b1",
-            track=TRACK,
-            outcome="refused",
-            raw="I can't",
-            error="the model declined",
-        ),
-        Prediction(benchmark_id="b1", track=TRACK, outcome="transport", error="no answer"),
-    ],
-    ids=["heard", "refused", "not heard"],
-)
+FAILED = {"benchmark_id": "b1", "track": TRACK}
+NOTED = {"repaired": True, "notes": ("a code fence",), "raw": "…"}
+KEPT = {
+    "heard": heard(memory("Owns a cat")).model_copy(update=NOTED),
+    "refused": Prediction(**FAILED, outcome="refused", raw="I can't", error="the model declined"),
+    "not heard": Prediction(**FAILED, outcome="transport", error="no answer"),
+}
+
+
+@pytest.mark.parametrize("row", KEPT.values(), ids=KEPT)
 def test_a_row_of_a_run_is_taken_as_it_is(tmp_path, row):
     assert ask(tmp_path, row.model_dump()) == row
 
 
-BAD_ROWS = [
-    pytest.param("{not json", "not a JSON object", id="no JSON"),
-    pytest.param("[]", "not a JSON object", id="a list"),
-    pytest.param({"memory_items": []}, "benchmark_id: is missing", id="no id"),
-    pytest.param(
+B1 = {"benchmark_id": "b1"}
+BAD_ROWS: dict[str, tuple[Any, str]] = {
+    "no JSON": ("{not json", "not a JSON object"),
+    "a list": ("[]", "not a JSON object"),
+    "no id": ({"memory_items": []}, "benchmark_id: is missing"),
+    "an id that is a number": (
         {"benchmark_id": 3, "memory_items": []},
         "benchmark_id: must be a string",
-        id="an id that is a number",
     ),
-    pytest.param(row_of("b0"), "benchmark_id: 'b0' appears twice", id="an id that stands twice"),
-    pytest.param({"benchmark_id": "b1", "memory_items": None}, "memory_items", id="no list"),
-    pytest.param(
-        {"benchmark_id": "b1", "memory_items": [{"label": "x"}]},
-        "none of the 1 items",
-        id="no values",
-    ),
-    pytest.param(
-        {"benchmark_id": "b1", "outcome": "splendid"}, "outcome: ", id="an unknown outcome"
-    ),
-    pytest.param(
-        {"benchmark_id": "b1", "outcome": "ok", "luck": 1}, "luck: ", id="an unknown field"
-    ),
-    pytest.param(
-        {"benchmark_id": "b1", "outcome": "ok", "prediction": None},
-        "prediction",
-        id="heard, without an answer",
-    ),
-]
+    "an id that stands twice": (row_of("b0"), "benchmark_id: 'b0' appears twice"),
+    "no list": ({**B1, "memory_items": None}, "memory_items"),
+    "no values": ({**B1, "memory_items": [{"label": "x"}]}, "none of the 1 items"),
+    "an unknown outcome": ({**B1, "outcome": "splendid"}, "outcome: "),
+    "an unknown field": ({**B1, "outcome": "ok", "luck": 1}, "luck: "),
+    "heard, without an answer": ({**B1, "outcome": "ok", "prediction": None}, "prediction"),
+}
 
 
-@pytest.mark.parametrize(("row", "problem"), BAD_ROWS)
+@pytest.mark.parametrize(("row", "problem"), BAD_ROWS.values(), ids=BAD_ROWS)
 def test_a_bad_row_is_named_with_its_file_its_line_and_its_field(tmp_path, row, problem):
     with pytest.raises(DataError) as caught:
         ask(tmp_path, row_of("b0"), row)
@@ -351,11 +279,7 @@ def test_a_bad_row_is_named_with_its_file_its_line_and_its_field(tmp_path, row, 
 
 
 def test_a_row_of_a_run_whose_memories_lack_fields_is_read_or_named_but_no_crash(tmp_path):
-    row = {
-        "benchmark_id": "b1",
-        "outcome": "ok",
-        "prediction": {"memory_items": [{"value": "Lives in Porto"}]},
-    }
+    row = {**B1, "outcome": "ok", "prediction": {"memory_items": [{"value": "Lives in Porto"}]}}
     with suppress(DataError):
         assert f1(ask(tmp_path, row), extraction_sample(GOLD, "Hello")) == 0.5
 

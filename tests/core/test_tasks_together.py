@@ -8,18 +8,19 @@ import pytest
 from alps.run.scores import RecordScores
 from alps.tasks import Metric, Scored
 from tests.builders import memory
-from tests.endtoend import JOURNALS, contents, rows, run, summary
+from tests.endtoend import JOURNALS, contents, one_line, rows, run, summary
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, felt, llm, met, payload_of
 
 V1 = ("scoring=authors-v1",)
+ALL = ("run", "task=all", "model=rules", "limit=3")
 LEFT_OUT = ("task3_d100", *(f"task4_ability{n}" for n in range(1, 6)), "personamem", "forgetting")
 
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("everything")
-    ran = alps_here("run", "task=all", "model=rules", "limit=3", f"out={folder / 'out'}")
+    ran = alps_here(*ALL, f"out={folder / 'out'}")
     assert ran.code == 0, ran
     return folder
 
@@ -33,43 +34,29 @@ def authors(everything):
 
 @pytest.mark.release
 def test_a_run_of_all_tasks_is_scored_again_as_the_authors_did(everything, authors):
-    fresh = alps_here(
-        "run", "task=all", "model=rules", "limit=3", *V1, f"out={everything / 'fresh'}"
-    )
+    fresh = alps_here(*ALL, *V1, f"out={everything / 'fresh'}")
     assert fresh.code == 0, fresh
     assert authors[1]["tracks"] == summary(everything / "fresh")["tracks"]
-    assert set(authors[1]["tracks"]) == {"task1", "task2"}
-    assert {row["track"] for row in rows(everything / "authors" / "predictions.jsonl")} == {
-        "task1",
-        "task2",
-    }
+    scored = rows(everything / "authors" / "predictions.jsonl")
+    assert set(authors[1]["tracks"]) == {row["track"] for row in scored} == {"task1", "task2"}
 
 
-def test_what_the_authors_scores_are_not_defined_for_is_left_out_by_name(authors):
+def test_the_authors_scores_say_what_they_are_for_and_what_they_are_not_defined_for(authors):
     ran, found = authors
     assert tuple(found["left_out"]) == LEFT_OUT
     printed = " ".join(ran.out.split())
-    assert "Left out: retrieval@100 (scoring=authors-v1 is not defined for retrieval)." in printed
-    assert (
-        "constraints, emotional support (scoring=authors-v1 is not defined for utilization)."
-        in printed
-    )
-
-
-def test_the_authors_scores_say_what_they_are_for_and_nothing_of_a_judge_that_was_not_asked(
-    authors,
-):
-    printed = " ".join(authors[0].out.split())
-    assert (
-        "authors-v1: compare these scores only with the authors' first published scores." in printed
-    )
-    assert "kappa" not in printed
+    for said in (
+        "Left out: retrieval@100 (scoring=authors-v1 is not defined for retrieval).",
+        "constraints, emotional support (scoring=authors-v1 is not defined for utilization).",
+        "authors-v1: compare these scores only with the authors' first published scores.",
+    ):
+        assert said in printed
+    assert "kappa" not in printed  # of a judge that was not asked
 
 
 def test_tracks_that_a_run_has_no_predictions_for_are_not_judged(everything, authors):
-    said = alps_here(
-        "score", everything / "authors", "scoring=alps", f"out={everything / 'none'}"
-    ).one_line
+    words = ("scoring=alps", f"out={everything / 'none'}")
+    said = alps_here("score", everything / "authors", *words).one_line
     assert "no predictions for task3_d100, task4_ability1" in said
     assert not (everything / "none").exists()
 
@@ -84,65 +71,55 @@ def test_a_run_on_other_data_is_not_scored_again(everything, tmp_path):
 
 
 def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
-    folder = everything / "again"
-    ran = alps_here(
-        "run", "task=all", f"model=predictions:{everything / 'out'}", "limit=3", f"out={folder}"
-    )
+    model = f"model=predictions:{everything / 'out'}"
+    ran = alps_here("run", "task=all", model, "limit=3", f"out={everything / 'again'}")
     assert ran.code == 0, ran
-    kept, again = (summary(everything / name)["tracks"] for name in ("out", "again"))
-    assert {track: found["scores"] for track, found in again.items()} == {
-        track: found["scores"] for track, found in kept.items()
-    }
+    kept, again = (
+        {track: found["scores"] for track, found in summary(everything / name)["tracks"].items()}
+        for name in ("out", "again")
+    )
+    assert kept == again
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ("task=extraction", "model=rules", "distractors=300"),
-            "distractors=300: only task retrieval uses distractors=",
-        ),
-        (
-            ("task=update", "model=rules", "extras=judge"),
-            "extras=judge: only task extraction uses extras=",
-        ),
-        (
-            ("task=extraction", "model=rules", "extras=judge", *V1),
-            "extras=judge: scoring=authors-v1 uses no judge",
-        ),
-        (
-            ("task=update", "model=rules", "judge=openai/j", *V1),
-            "judge=openai/j: scoring=authors-v1 uses no judge",
-        ),
-        (
-            ("task=all,update", "model=rules"),
-            "task=all,update: 'all' means every task; name no other",
-        ),
-        (
-            ("task=all", "model=oracle"),
-            "not a system for utilization, only for extraction, update, "
-            "retrieval, personamem "
-            "(built-in systems: ",
-        ),
-    ],
-)
-def test_what_would_be_ignored_is_refused(words, said, tmp_path):
-    assert said in alps_here("run", *words, f"out={tmp_path / 'out'}").one_line
+IGNORED = {
+    "distractors": (
+        *("extraction", ["distractors=300"]),
+        "distractors=300: only task retrieval uses distractors=",
+    ),
+    "extras": ("update", ["extras=judge"], "extras=judge: only task extraction uses extras="),
+    "extras of the authors": (
+        *("extraction", ["extras=judge", *V1]),
+        "extras=judge: scoring=authors-v1 uses no judge",
+    ),
+    "a judge of the authors": (
+        *("update", ["judge=openai/j", *V1]),
+        "judge=openai/j: scoring=authors-v1 uses no judge",
+    ),
+    "all and another": (
+        *("all,update", []),
+        "task=all,update: 'all' means every task; name no other",
+    ),
+    "a system of some tasks": (
+        *("all", ["model=oracle"]),
+        "not a system for utilization, only for extraction, update, retrieval, personamem "
+        "(built-in systems: ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("task", "words", "said"), IGNORED.values(), ids=IGNORED)
+def test_what_would_be_ignored_is_refused(task, words, said, tmp_path):
+    model = [] if "model=oracle" in words else ["model=rules"]
+    given = (f"task={task}", *model, *words, f"out={tmp_path / 'out'}")
+    assert said in alps_here("run", *given).one_line
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("task", ["all", "retrieval,utilization"])
 def test_a_setting_that_one_of_the_tasks_heeds_is_taken(task, tmp_path):
-    words = (
-        f"task={task}",
-        "model=rules",
-        "max_context_tokens=100",
-        "distractors=300",
-        "limit=1",
-        f"out={tmp_path / 'out'}",
-    )
-    assert alps_here("run", *words).code == 0
+    words = (f"task={task}", "model=rules", "limit=1", f"out={tmp_path / 'out'}")
+    assert alps_here("run", *words, "max_context_tokens=100", "distractors=300").code == 0
     tracks = summary(tmp_path / "out")["tracks"]
     assert "task3_d300" in tracks
     assert tracks["task4_ability1"]["max_context_tokens"] == 100
@@ -167,16 +144,11 @@ def answer(body):
             return felt(1 if odd else 3, 3, 3)
         return met("not_met" if odd else "met")
     if '"candidates"' in text:
-        chosen = payload_of(body)["candidates"][0]["id"]
-        return Answer(
-            json.dumps(
-                {"selected_memory_id": chosen, "answer": "As you like it", "reason": "a guess"}
-            )
-        )
+        chosen = {"selected_memory_id": payload_of(body)["candidates"][0]["id"]}
+        return Answer(json.dumps({**chosen, "answer": "As you like it", "reason": "a guess"}))
     if '"new_conversation"' in text or ('"conversation"' in text and '"message"' not in text):
-        return Answer(
-            json.dumps({"memory_items": [memory("Collects thimbles of tin").model_dump()]})
-        )
+        items = [memory("Collects thimbles of tin").model_dump()]
+        return Answer(json.dumps({"memory_items": items}))
     return Answer("A kind answer to you.")
 
 
@@ -203,18 +175,13 @@ def calls_of(printed):
     return {names[stage]: int(calls) for stage, calls in lines}
 
 
-def test_what_is_counted_beforehand_holds_the_ledger(asked):
-    folder, before, _, _ = asked
+def test_what_is_counted_beforehand_holds_the_ledger_and_nothing_is_left_of_a_finished_run(asked):
+    folder, before, after, _ = asked
     calls = [row["purpose"] for row in rows(folder / "out" / "calls.jsonl")]
     counted = calls_of(before.stdout)
     assert counted["generate"] == calls.count("generate") == 2 * 8
-    assert (
-        0 < calls.count("judge") <= counted["judge"]
-    )  # what two answers have in common is asked once
-
-
-def test_a_finished_run_has_nothing_left_to_ask_even_without_a_cache(asked):
-    folder, _, after, _ = asked
+    # What two answers have in common is asked once.
+    assert 0 < calls.count("judge") <= counted["judge"]
     assert calls_of(after.stdout) == {"generate": 0, "judge": 0}
     assert all(contents(folder / "out", JOURNALS).values())
 
@@ -241,25 +208,21 @@ def test_a_judge_that_is_asked_repeatedly_tells_its_agreement_in_every_task(aske
 
 def test_the_agreement_is_that_of_the_draws(asked):
     """Of three draws two agree: one pair of three."""
-    scored = [
-        row for row in rows(asked[0] / "out" / "scores.jsonl") if row["track"] == "task4_ability1"
-    ]
-    verdicts = {
-        (row["benchmark_id"], row.get("repeat", 0)): [
-            json.loads(text)["verdict"] for text in row["raw"]
-        ]
-        for row in rows(asked[0] / "out" / "verdicts.jsonl")
-        if row["track"] == "task4_ability1"
-    }
-    for row in scored:
-        draws = verdicts[row["benchmark_id"], row.get("repeat", 0)]
-        expected = 1 if len(set(draws)) == 1 else pytest.approx(1 / 3)
+    scored, judged = (
+        {
+            (row["benchmark_id"], row.get("repeat", 0)): row
+            for row in rows(asked[0] / "out" / f"{name}.jsonl")
+            if row["track"] == "task4_ability1"
+        }
+        for name in ("scores", "verdicts")
+    )
+    for key, row in scored.items():
+        draws = {json.loads(text)["verdict"] for text in judged[key]["raw"]}
+        expected = 1 if len(draws) == 1 else pytest.approx(1 / 3)
         assert row["scores"]["judge_agreement"] == expected
 
 
 def test_predictions_of_a_run_with_repeats_are_refused_with_the_way_to_judge_them(asked):
-    finished = asked[3]
-    assert finished.returncode == 2
-    assert "repeat: a prediction file can hold only one answer per record" in finished.stderr
-    assert "use alps score" in finished.stderr
-    assert len(finished.stderr.splitlines()) == 1
+    said = one_line(asked[3])
+    assert "repeat: a prediction file can hold only one answer per record" in said
+    assert "use alps score" in said

@@ -1,3 +1,5 @@
+"""An updated list: what its actions are, what they score, and what an LLM need not say of it."""
+
 import asyncio
 import json
 from collections import Counter
@@ -14,7 +16,7 @@ from alps.systems import baselines
 from alps.tasks.base import JUST_THE_SCORE, Scored
 from alps.tasks.metrics import MicroRatio
 from alps.tasks.update import METRICS, TASK
-from alps.tasks.update_scores import compare
+from alps.tasks.update_scores import compare, states_besides
 from tests.builders import memories, memory
 
 OLD = memories("Owns a cat", "Works as a nurse", "Lives in Porto", "Plays chess")
@@ -57,11 +59,13 @@ def did(
     )
 
 
+def heard(prediction: dict[str, Any]) -> Prediction:
+    return Prediction(benchmark_id="b1", track="task2", outcome="ok", prediction=prediction)
+
+
 def answer(*items: Memory) -> Prediction:
     listed = [item if isinstance(item, UpdatedMemory) else did(item) for item in items]
-    return Prediction(
-        benchmark_id="b1", track="task2", outcome="ok", prediction=TASK.to_prediction(listed)
-    )
+    return heard(TASK.to_prediction(listed))
 
 
 def score(sample: UpdateSample, prediction: Prediction, judge: Any = None) -> Scored:
@@ -78,87 +82,53 @@ def cells(scored: Scored) -> dict[tuple[str, ...], float]:
 def ratio(scored: Scored, name: str) -> float | None:
     metric = next(m for m in METRICS if m.name == name)
     assert isinstance(metric.value, MicroRatio)
-    below = summed(metric.value.denominator, scored)
-    return summed(metric.value.numerator, scored) / below if below else None
-
-
-def summed(weights, scored):
-    return sum(weight * scored.counts.get(key, 0) for key, weight in weights.items())
-
-
-def changes(
-    old: Any, gold: Any
-) -> tuple[list[tuple[str, int | None]], tuple[int, ...], frozenset[int]]:
-    lists = compare(old, gold)
-    return [(change.action, change.old) for change in lists.changes], lists.gone, lists.replaced
+    above, below = (
+        sum(weight * scored.counts.get(key, 0) for key, weight in weights.items())
+        for weights in (metric.value.numerator, metric.value.denominator)
+    )
+    return above / below if below else None
 
 
 def m(value: str, name: str) -> Memory:
     return memory(value, memory_id=name)
 
 
-@pytest.mark.parametrize(
-    ("old", "gold", "expected"),
-    [
-        pytest.param(
-            OLD,
-            GOLD,
-            (
-                [("retain", 0), ("modify", 1), ("retain", 2), ("retain", 3), ("add", None)],
-                (1,),
-                {1},
-            ),
-            id="as the release has it",
-        ),
-        pytest.param(OLD[:2], OLD[:1], ([("retain", 0)], (1,), set()), id="withdrawn"),
-        pytest.param(OLD[:2], (), ([], (0, 1), set()), id="everything withdrawn"),
-        pytest.param((), (VIOLIN,), ([("add", None)], (), set()), id="the first memory"),
-        pytest.param(
-            OLD[:1],
-            (m("Owns a dog", "m1"),),
-            ([("modify", 0)], (0,), {0}),
-            id="rewritten under its id",
-        ),
-        pytest.param(
-            OLD[:1],
-            (m(" owns A cat", "x9"),),
-            ([("retain", 0)], (), set()),
-            id="the value under another id",
-        ),
-        pytest.param(
-            (m("A", "m1"), m("B", "m2")),
-            (m("B", "m1"), m("A", "m2")),
-            ([("retain", 1), ("retain", 0)], (), set()),
-            id="ids exchanged",
-        ),
-        pytest.param(
-            (m("A", "m1"), m("A", "m2")),
-            (m("A", "m2"), m("B", "m1_updated")),
-            ([("retain", 1), ("modify", 0)], (0,), {0}),
-            id="one of two duplicates rewritten",
-        ),
-        pytest.param(
-            (m("A", "m1"),),
-            (m("A", "m1"), m("A", "m2")),
-            ([("retain", 0), ("add", None)], (), set()),
-            id="a copy",
-        ),
-        pytest.param(
-            (m("A", "m1"),),
-            (m("A", "m1"), m("B", "m1_updated")),
-            ([("retain", 0), ("add", None)], (), set()),
-            id="an update of what is still there",
-        ),
-        pytest.param(
-            (m("A", "m1_updated"),),
-            (m("B", "m1_updated"),),
-            ([("modify", 0)], (0,), {0}),
-            id="updated before",
-        ),
-    ],
-)
-def test_gold_actions_follow_from_the_two_lists(old, gold, expected):
-    assert changes(old, gold) == expected
+A, B = m("A", "m1"), m("B", "m2")
+LISTS: dict[str, tuple[Any, Any, list[tuple[str, int | None]], tuple[int, ...], set[int]]] = {
+    "as the release has it": (
+        *(OLD, GOLD),
+        [("retain", 0), ("modify", 1), ("retain", 2), ("retain", 3), ("add", None)],
+        *((1,), {1}),
+    ),
+    "withdrawn": (OLD[:2], OLD[:1], [("retain", 0)], (1,), set()),
+    "everything withdrawn": (OLD[:2], (), [], (0, 1), set()),
+    "the first memory": ((), (VIOLIN,), [("add", None)], (), set()),
+    "rewritten under its id": (OLD[:1], (m("Owns a dog", "m1"),), [("modify", 0)], (0,), {0}),
+    "the value under another id": (
+        *(OLD[:1], (m(" owns A cat", "x9"),), [("retain", 0)], (), set()),
+    ),
+    "ids exchanged": (
+        *((A, B), (m("B", "m1"), m("A", "m2")), [("retain", 1), ("retain", 0)], (), set()),
+    ),
+    "one of two duplicates rewritten": (
+        *((A, m("A", "m2")), (m("A", "m2"), m("B", "m1_updated"))),
+        *([("retain", 1), ("modify", 0)], (0,), {0}),
+    ),
+    "a copy": ((A,), (A, m("A", "m2")), [("retain", 0), ("add", None)], (), set()),
+    "an update of what is still there": (
+        *((A,), (A, m("B", "m1_updated")), [("retain", 0), ("add", None)], (), set()),
+    ),
+    "updated before": (
+        *((m("A", "m1_updated"),), (m("B", "m1_updated"),), [("modify", 0)], (0,), {0}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "gold", "changes", "gone", "replaced"), LISTS.values(), ids=LISTS)
+def test_gold_actions_follow_from_the_two_lists(old, gold, changes, gone, replaced):
+    lists = compare(old, gold)
+    assert [(change.action, change.old) for change in lists.changes] == changes
+    assert (lists.gone, lists.replaced) == (gone, replaced)
 
 
 @pytest.mark.parametrize(
@@ -228,73 +198,36 @@ def test_what_was_deleted_stands_last_and_is_not_in_the_list():
     assert score(update_sample(), answer(*items)).counts["predicted"] == 2
 
 
-def derived(*items: Memory, judge: Any = None) -> list[str]:
-    return list(score(update_sample(), answer(*items), judge).details["actions"])
-
-
 REWORDED = m("Is the owner of a cat", "m9")
+A_TEACHER, A_PET = m("Is a school teacher", "m9"), m("Has a pet", "m9")
+SAME = (OLD[0].value, REWORDED.value, "same")
+CONTRADICTED = (NURSE.value, A_TEACHER.value, "conflicting")
+BROADER = (OLD[0].value, A_PET.value, "broader")
+RELATED = (OLD[0].value, "Has fur", "related")
+UNNAMED: dict[str, tuple[Any, list[tuple[str, str, str]], list[str]]] = {
+    "as the release has it": (GOLD, [], ["retain", "modify", "retain", "retain", "add"]),
+    "the old id kept": ((m("Teaches physics", "m2"),), [], ["modify"]),
+    "another id, and no judge that relates it": ((m("Teaches physics", "m9"),), [], ["add"]),
+    "another id, but it contradicts the old one": ((A_TEACHER,), [CONTRADICTED], ["modify"]),
+    "it contradicts what is kept beside it": (
+        *((NURSE, A_TEACHER), [CONTRADICTED], ["retain", "add"]),
+    ),
+    "reworded": ((REWORDED,), [SAME], ["retain"]),
+    "generalised": ((A_PET,), [BROADER], ["modify"]),
+    "generalised beside what is kept": (
+        *((REWORDED, m("Has a pet", "m8")), [SAME, BROADER], ["retain", "add"]),
+    ),
+    "only related": ((m("Has fur", "m9"),), [RELATED], ["add"]),
+    "another memory's id": ((m("Owns a cat", "m3"),), [], ["retain"]),
+    "it names what it replaces": ((did(m("Teaches", "m_new_1"), replaces="m2"),), [], ["modify"]),
+    "an action that was named is not doubted": ((did(OLD[0], "modify"),), [], ["modify"]),
+}
 
 
-@pytest.mark.parametrize(
-    ("items", "named", "actions"),
-    [
-        pytest.param(
-            GOLD, (), ["retain", "modify", "retain", "retain", "add"], id="as the release has it"
-        ),
-        pytest.param((m("Teaches physics", "m2"),), (), ["modify"], id="the old id kept"),
-        pytest.param(
-            (m("Teaches physics", "m9"),),
-            (),
-            ["add"],
-            id="another id, and no judge that relates it",
-        ),
-        pytest.param(
-            (m("Is a school teacher", "m9"),),
-            [("Works as a nurse", "Is a school teacher", "conflicting")],
-            ["modify"],
-            id="another id, but it contradicts the old one",
-        ),
-        pytest.param(
-            (NURSE, m("Is a school teacher", "m9")),
-            [("Works as a nurse", "Is a school teacher", "conflicting")],
-            ["retain", "add"],
-            id="it contradicts what is kept beside it",
-        ),
-        pytest.param(
-            (REWORDED,), [("Owns a cat", REWORDED.value, "same")], ["retain"], id="reworded"
-        ),
-        pytest.param(
-            (m("Has a pet", "m9"),),
-            [("Owns a cat", "Has a pet", "broader")],
-            ["modify"],
-            id="generalised",
-        ),
-        pytest.param(
-            (REWORDED, m("Has a pet", "m8")),
-            [("Owns a cat", REWORDED.value, "same"), ("Owns a cat", "Has a pet", "broader")],
-            ["retain", "add"],
-            id="generalised beside what is kept",
-        ),
-        pytest.param(
-            (m("Has fur", "m9"),),
-            [("Owns a cat", "Has fur", "related")],
-            ["add"],
-            id="only related",
-        ),
-        pytest.param((m("Owns a cat", "m3"),), (), ["retain"], id="another memory's id"),
-        pytest.param(
-            (did(m("Teaches", "m_new_1"), replaces="m2"),),
-            (),
-            ["modify"],
-            id="it names what it replaces",
-        ),
-        pytest.param(
-            (did(OLD[0], "modify"),), (), ["modify"], id="an action that was named is not doubted"
-        ),
-    ],
-)
+@pytest.mark.parametrize(("items", "named", "actions"), UNNAMED.values(), ids=UNNAMED)
 def test_actions_that_were_not_named_follow_from_meaning_first(items, named, actions):
-    assert derived(*items, judge=Names(*named)) == actions
+    scored = score(update_sample(), answer(*items), Names(*named))
+    assert list(scored.details["actions"]) == actions
 
 
 def test_a_worked_example_by_hand():
@@ -338,25 +271,18 @@ def test_what_was_matched_missed_extra_and_kept_is_told():
     assert details["kept"] == [{"id": "p2", "value": "Works as a nurse"}]
 
 
-def failed() -> Prediction:
-    return Prediction(benchmark_id="b1", track="task2", outcome="unparsable", raw="?")
-
-
 @pytest.mark.parametrize("gold", [GOLD, OLD, OLD[:2], ()])
 def test_a_failed_prediction_gets_the_worst(gold):
-    scored = score(update_sample(gold), failed())
+    failed = Prediction(benchmark_id="b1", track="task2", outcome="unparsable", raw="?")
+    scored = score(update_sample(gold), failed)
     assert set(scored.scores.values()) == {0.0}
     assert not [
         name for name, n in scored.counts.items() if n and name.startswith(("right_", "predicted"))
     ]
     assert all(key[-1] == "failed" for key in cells(scored))
-    for name, worst in (
-        ("contradiction_kept", 1),
-        ("lost", 1),
-        ("over_update", 0),
-        ("recall_modify", 0),
-    ):
-        assert ratio(scored, name) in (worst, None)
+    worst = {"contradiction_kept": 1, "lost": 1, "over_update": 0, "recall_modify": 0}
+    for name, value in worst.items():
+        assert ratio(scored, name) in (value, None)
 
 
 def test_false_actions_gain_nothing_among_the_changes():
@@ -482,9 +408,7 @@ quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 @quick
 @given(updates())
 def test_the_gold_itself_scores_one_everywhere(sample):
-    oracle = Prediction(
-        benchmark_id="b1", track="task2", outcome="ok", prediction=baselines.oracle_update(sample)
-    )
+    oracle = heard(baselines.oracle_update(sample))
     scored = score(sample, oracle, LexicalJudge() if sample.gold == sample.memory else None)
     assert set(scored.scores.values()) == {1.0}
     for metric in METRICS:
@@ -496,10 +420,7 @@ def test_the_gold_itself_scores_one_everywhere(sample):
 @given(updates())
 def test_doing_nothing_changes_nothing_rightly_and_keeps_every_contradiction(sample):
     lists = compare(sample.memory, sample.gold or ())
-    no_op = Prediction(
-        benchmark_id="b1", track="task2", outcome="ok", prediction=baselines.no_op(sample)
-    )
-    scored = score(sample, no_op)
+    scored = score(sample, heard(baselines.no_op(sample)))
     untouched = not lists.gone and len(lists.retained) == len(lists.changes)
     assert scored.scores["f1_changed"] == float(untouched)
     assert ratio(scored, "contradiction_kept") == (1.0 if lists.gone else None)
@@ -532,16 +453,11 @@ def test_figures_add_up_whatever_was_answered(case):
     assert {a: n for a, n in rows.items() if a != "none"} == {
         a: n for a, n in expected.items() if n
     }
-    kept = sum(
-        row < len(lists.changes) and lists.old_of(row) is not None for row in matched_rows(scored)
-    )
+    matched = [int(gold[1:]) - 1 for gold, _, _ in scored.details["matched"]]
+    kept = sum(row < len(lists.changes) and lists.old_of(row) is not None for row in matched)
     assert kept + scored.counts["rewritten"] + scored.counts["lost"] == scored.counts["retained"]
     changed = score(sample, answer(*bare(prediction))).scores
     assert [changed.get(name) for name in CHANGED] == [scored.scores.get(name) for name in CHANGED]
-
-
-def matched_rows(scored: Scored) -> list[int]:
-    return [int(gold[1:]) - 1 for gold, _, _ in scored.details["matched"]]
 
 
 def bare(prediction: Prediction) -> list[UpdatedMemory]:
@@ -550,3 +466,160 @@ def bare(prediction: Prediction) -> list[UpdatedMemory]:
         UpdatedMemory.model_validate(each) for each in (prediction.prediction or {})["memory_items"]
     ]
     return [did(each, None, None) for each in items if each.action != "delete"]
+
+
+ADDED = {
+    "action": "add",
+    "replaces": None,
+    "turn": 1,
+    "type": "direct",
+    "label": "Preferences/Music",
+    "label_suggestion": None,
+    "value": "Studies the violin",
+    "reasoning": "It is told.",
+    "confidence": 0.95,
+    "time_scope": "long_term",
+    "emotion": None,
+    "preference_attitude": "like",
+}
+
+
+def read_for(sample: UpdateSample, *items: Any) -> list[UpdatedMemory]:
+    answered = TASK.answer_to(sample)
+    assert answered is not None
+    return list(answered.read({"memory_items": list(items)}).value)
+
+
+def test_what_only_names_an_old_memory_has_its_words():
+    named = [{"action": "retain", "memory_id": "m1"}, {"action": "delete", "memory_id": "m2"}]
+    moved = {**ADDED, "action": "modify", "replaces": "m3", "value": "Lives in Faro"}
+    one, gone, new, added = read_for(update_sample(), *named, moved, ADDED)
+    assert one == did(OLD[0], "retain")
+    assert gone == did(OLD[1], "delete")
+    assert (new.value, new.action, new.replaces) == ("Lives in Faro", "modify", "m3")
+    assert len({item.memory_id for item in (one, gone, new, added)}) == 4
+    assert added.evidence is not None
+    assert (added.evidence.utterance_index, added.evidence.text) == (1, "")
+
+
+def test_a_memory_that_is_written_out_keeps_the_words_that_it_has():
+    (said,) = read_for(update_sample(), {**OLD[0].model_dump(), "value": "Has a cat"})
+    assert said.value == "Has a cat"
+
+
+def test_an_item_that_names_no_memory_there_is_is_left_out():
+    kept = read_for(
+        update_sample(),
+        {"action": "retain", "memory_id": "m9"},
+        {"action": "retain", "memory_id": "m4"},
+        "Sings",
+    )
+    assert [item.value for item in kept] == ["Plays chess", "Sings"]
+
+
+def test_named_memories_score_as_written_ones_do():
+    names = [{"action": "retain", "memory_id": f"m{n}"} for n in (1, 3, 4)]
+    nurse = {**ADDED, "action": "modify", "replaces": "m2", "value": "Teaches physics"}
+    sample = update_sample()
+    scored = score(sample, answer(*read_for(sample, *names, nurse, ADDED)))
+    assert scored.scores["f1_changed"] == scored.scores["f1"] == 1.0
+    assert ratio(scored, "lost") == 0
+
+
+class Lenient(Names):
+    """Takes every value that begins with a gold one for a more detailed form of it."""
+
+    async def answer(self, question, *, about):
+        pairs = []
+        for gold in question.gold:
+            for predicted in question.predicted:
+                if predicted.value.startswith(gold.value):
+                    pairs.append((gold.value, predicted.value, "same"))
+        self.pairs = tuple(pairs)
+        return await super().answer(question, about=about)
+
+
+def in_one(text):
+    return m(f"{TEACHER.value} {text}", "m2_updated")
+
+
+@pytest.mark.parametrize(
+    ("teacher", "f1", "kept"),
+    [
+        pytest.param([TEACHER], 1, 0, id="the old one is gone"),
+        pytest.param([in_one("at a school")], 1, 0, id="with detail of its own"),
+        # One right change of two, and one wrong.
+        pytest.param([TEACHER, NURSE], 1 / 2, 1, id="both are in the list"),
+        pytest.param([in_one("(formerly works as a nurse)")], 1 / 2, 1, id="both in one value"),
+        pytest.param([in_one("; Works as a Nurse")], 1 / 2, 1, id="with a semicolon"),
+        pytest.param([NURSE], 1 / 2, 1, id="the old one alone"),
+    ],
+)
+def test_a_change_whose_old_memory_is_kept_is_not_made(teacher, f1, kept):
+    rest = [memory for memory in GOLD if memory != TEACHER]
+    scored = score(update_sample(), answer(*rest, *teacher), Lenient())
+    assert scored.scores["f1_changed"] == pytest.approx(f1 if teacher != [NURSE] else 2 / 3)
+    assert scored.counts["kept_gone"] == kept
+
+
+def test_keeping_every_contradiction_earns_nothing():
+    both = m("Teaches physics, formerly works as a nurse", "m2_updated")
+    sample = update_sample(gold=(OLD[0], TEACHER, OLD[2], OLD[3]))
+    for listed in ([*OLD, TEACHER], [OLD[0], both, OLD[2], OLD[3]]):
+        scored = score(sample, answer(*listed), Lenient())
+        assert scored.scores["f1_changed"] == 0
+    assert score(sample, answer(*sample.gold), Lenient()).scores["f1_changed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "new", "old", "kept"),
+    [
+        ("Teaches physics; before that: works as a nurse", "Teaches physics", "Is a nurse", True),
+        ("Used to run 5 km a week, now 10 km", "Runs 10 km a week", "Runs 5 km a week", True),
+        # Half of what only the old one says is not most of it.
+        ("Works as a physics teacher", "Teaches physics", "Works as a nurse", False),
+        ("No coffee in the morning", "Drinks no coffee", "Drinks coffee every morning", False),
+    ],
+)
+def test_an_old_value_is_stated_by_most_of_what_is_its_own(value, new, old, kept):
+    assert states_besides(value, new, old) is kept
+
+
+def test_a_retained_memory_is_never_taken_for_one_that_is_gone():
+    head = m("Works as a nurse in the heart ward", "m9")
+    old, gold = (*OLD, head), (*GOLD, head)
+    scored = score(update_sample(gold, old), answer(*gold))
+    assert (scored.scores["f1_changed"], scored.counts["kept_gone"]) == (1, 0)
+    grown = m("Owns a cat and a dog", "m1_updated")
+    gold = (grown, *OLD[1:])
+    scored = score(update_sample(gold), answer(m("Owns a cat and a dog now", "x"), *OLD[1:]))
+    assert scored.counts["kept_gone"] == 0
+
+
+@pytest.mark.parametrize(
+    ("judge", "precision"),
+    [
+        pytest.param(
+            Names((OLD[0].value, "Feline household", "related")), 2 / 3, id="the judge relates them"
+        ),
+        pytest.param(Names(), 1 / 2, id="it tells relations, and names none"),
+        pytest.param(LexicalJudge(), 2 / 3, id="it tells none"),
+    ],
+)
+def test_a_retained_memory_that_was_reworded_is_one_wrong_change(judge, precision):
+    scored = score(update_sample(), answer(*GOLD[1:], m("Feline household", "m9")), judge)
+    assert scored.scores["precision_changed"] == precision
+
+
+def test_dropping_the_old_list_pays_for_no_wrong_memory():
+    wrong = [m(f"Something else, number {word}", f"n{word}") for word in ("one", "six", "ten")]
+    dropped = score(update_sample(), answer(TEACHER, VIOLIN))
+    padded = score(update_sample(), answer(TEACHER, VIOLIN, *wrong))
+    assert padded.scores["f1_changed"] < dropped.scores["f1_changed"]
+
+
+def test_where_nothing_changes_leaving_the_list_alone_is_right_and_a_second_copy_counts_once():
+    scored = score(update_sample(OLD, OLD), answer(*OLD, m("Owns a cat", "m9")))
+    assert (scored.scores["precision"], scored.scores["f1_changed"]) == (1, 1)
+    assert scored.counts["repeated_items"] == 1
+    assert score(update_sample(OLD, OLD), answer(*OLD)).scores["f1_changed"] == 1

@@ -1,3 +1,5 @@
+"""Utilization: what is shown, what is rated, and what a judge that rates nothing leaves open."""
+
 import json
 import math
 import textwrap
@@ -60,8 +62,14 @@ def score(task, sample, prediction, verdict):
     return task.score(sample, prediction, verdict, LexicalJudge())
 
 
-def run(folder, data, *words, out="out"):
-    ran = alps_here("run", "task=utilization", f"data={data}", f"out={folder / out}", *words)
+def write(folder, number, *pairs):
+    write_ability(folder / "data", number, *pairs)
+
+
+def run(folder, ability, *words, out="out"):
+    """Run an ability on the data in a folder."""
+    asked = ("task=utilization", f"ability={ability}", f"data={folder / 'data'}")
+    ran = alps_here("run", *asked, f"out={folder / out}", *words)
     assert "Traceback" not in ran.err
     return ran
 
@@ -83,24 +91,26 @@ def test_neither_messages_nor_the_row_of_a_program_hold_target_label_stratum_or_
 def test_every_ability_is_shown_its_audit_conversation_or_else_the_history_of_the_input():
     row, gold = target_row("u1")
     row["input"]["model_input"]["dialogue_history"] = [{"role": "user", "text": "another dialogue"}]
-    assert [turn.text for turn in samples(PF, row, gold)[0].dialogue] == [
-        turn["text"] for turn in TALK
-    ]
+
+    def shown():
+        return [turn.text for turn in samples(PF, row, gold)[0].dialogue]
+
+    assert shown() == [turn["text"] for turn in TALK]
     del row["input"]["audit_context"]
-    assert [turn.text for turn in samples(PF, row, gold)[0].dialogue] == ["another dialogue"]
+    assert shown() == ["another dialogue"]
 
 
 def test_a_row_without_a_dialogue_is_named_on_one_line(tmp_path):
     row, gold = target_row("u1")
     del row["input"]["audit_context"]
-    write_ability(tmp_path / "data", 1, target_row("u0"), (row, gold))
-    error = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules").one_line
+    write(tmp_path, 1, target_row("u0"), (row, gold))
+    error = run(tmp_path, "pa", "model=rules").one_line
     assert "model_input.jsonl, line 2" in error
     assert "no dialogue" in error
 
 
 def test_a_python_class_is_shown_the_dialogue_and_the_query_and_no_target(tmp_path, monkeypatch):
-    write_ability(tmp_path / "data", 1, target_row("u1"))
+    write(tmp_path, 1, target_row("u1"))
     (tmp_path / "looking_class.py").write_text(
         textwrap.dedent("""
         import pathlib
@@ -112,7 +122,7 @@ str(sample.model_dump()), encoding="utf-8")
         """)
     )
     monkeypatch.chdir(tmp_path)
-    assert run(tmp_path, "data", "ability=pa", "model=python:looking_class:Looking").code == 0
+    assert run(tmp_path, "pa", "model=python:looking_class:Looking").code == 0
     seen = (tmp_path / "seen.txt").read_text(encoding="utf-8")
     assert [secret for secret in NEVER_SHOWN if secret in seen] == []
     assert all(turn["text"] in seen for turn in TALK)
@@ -122,9 +132,9 @@ str(sample.model_dump()), encoding="utf-8")
 def test_over_the_wire_no_target_reaches_the_model_and_the_judge_gets_it_and_the_dialogue(
     tmp_path,
 ):
-    write_ability(tmp_path / "data", 1, target_row("u1"))
+    write(tmp_path, 1, target_row("u1"))
     with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
-        assert run(tmp_path, tmp_path / "data", "ability=pa", *llm(server.url)).code == 0
+        assert run(tmp_path, "pa", *llm(server.url)).code == 0
     (asked,) = [
         json.dumps(body, ensure_ascii=False) for body in server.requests if not is_rating(body)
     ]
@@ -146,9 +156,8 @@ def test_five_queries_are_five_samples_of_one_session_each_under_the_id_of_its_q
     assert [sample.benchmark_id for sample in made] == [f"e1:{n}" for n in range(5)]
     assert [sample.query for sample in made] == [f"Question {n}?" for n in range(5)]
     assert {sample.session_id for sample in made} == {"session of e1"}
-    assert [sample.benchmark_id for sample in samples(PA)] == [
-        "u1"
-    ]  # one query goes by the id of its row
+    # One query goes by the id of its row.
+    assert [sample.benchmark_id for sample in samples(PA)] == ["u1"]
     del row["session_id"]
     assert {sample.session_id for sample in samples(EI, row, gold)} == {"e1"}
 
@@ -167,15 +176,15 @@ def test_query_ids_that_every_row_repeats_tell_samples_apart_and_none_stands_twi
 
 def test_five_queries_count_as_five_and_one_session_gives_no_interval(tmp_path):
     row = target_row("e1", queries=[f"Question {n}?" for n in range(5)], stratum="en")
-    write_ability(tmp_path / "data", 5, row)
+    write(tmp_path, 5, row)
     marks = iter([(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (5, 5, 5)])
     with serve(between(lambda _: Answer(ANSWER), lambda _: felt(*next(marks)))) as server:
-        run(tmp_path, tmp_path / "data", "ability=ei", "concurrency=1", *llm(server.url))
+        run(tmp_path, "ei", "concurrency=1", *llm(server.url))
     track = track_of(tmp_path / "out", "task4_ability5")
     assert (track["n"], track["scored"], track["scores"]["ei"]["n"]) == (5, 5, 5)
     assert [track["scores"]["ei"][key] for key in ("value", "low", "high")] == [3.0, None, None]
     assert list(scores_of(tmp_path / "out")) == [f"e1:{n}" for n in range(5)]
-    run(tmp_path, tmp_path / "data", "ability=ei", "model=rules", "limit=3", out="three")
+    run(tmp_path, "ei", "model=rules", "limit=3", out="three")
     assert track_of(tmp_path / "three", "task4_ability5")["n"] == 3
 
 
@@ -240,24 +249,19 @@ def test_each_ability_is_rated_by_its_own_rubric(task, rubric):
 
 
 def test_both_kinds_of_preference_are_judged_by_their_own_instructions_and_reported_apart(tmp_path):
+    for_ids = {n: f"ability2_{n}" for n in (1, 2, 981, 982)}
     pairs = [
-        target_row(
-            f"ability2_{n}",
-            canonical_id=f"ability2_{n}",
-            queries=[f"Query {n}?"],
-            value=f"Preference {n}",
-        )
-        for n in (1, 2, 981, 982)
+        target_row(name, canonical_id=name, queries=[f"Query {n}?"], value=f"Preference {n}")
+        for n, name in for_ids.items()
     ]
-    write_ability(tmp_path / "data", 2, *pairs)
+    write(tmp_path, 2, *pairs)
 
     def judge(body):
-        return met(
-            "met" if payload_of(body)["memory"] in ("Preference 1", "Preference 981") else "not_met"
-        )
+        right = payload_of(body)["memory"] in ("Preference 1", "Preference 981")
+        return met("met" if right else "not_met")
 
     with serve(between(lambda _: Answer(ANSWER), judge)) as server:
-        run(tmp_path, tmp_path / "data", "ability=pf", *llm(server.url))
+        run(tmp_path, "pf", *llm(server.url))
     asked = {
         (payload_of(body)["rubric"], body["messages"][0]["content"])
         for body in server.requests
@@ -266,14 +270,9 @@ def test_both_kinds_of_preference_are_judged_by_their_own_instructions_and_repor
     scores = track_of(tmp_path / "out", "task4_ability2")["scores"]
     assert sorted(kind for kind, _ in asked) == ["pf_general", "pf_interaction"]
     assert len({text for _, text in asked}) == 2
-    assert {
-        name: (scores[name]["value"], scores[name]["n"])
-        for name in ("pf", "pf_general", "pf_interaction")
-    } == {
-        "pf": (0.5, 4),
-        "pf_general": (0.5, 2),
-        "pf_interaction": (0.5, 2),
-    }
+    counts = {"pf": 4, "pf_general": 2, "pf_interaction": 2}
+    assert {name: scores[name]["n"] for name in counts} == counts
+    assert {scores[name]["value"] for name in counts} == {0.5}
 
 
 REJECTED = "Owns a yacht [ERROR: only a joke]"
@@ -283,14 +282,11 @@ def test_memory_oracle_shows_the_true_memories_and_none_that_was_rejected():
     task = load_task("utilization", TaskOptions(memory="oracle"))
     (sample,) = told(task, *target_row("u1", known=("Lives in Graz", REJECTED)))
     assert sample.memories == (NEVER_SHOWN[0], "Lives in Graz")
-    assert task.input_row(sample)["input"]["model_input"]["known_about_user"] == [
-        NEVER_SHOWN[0],
-        "Lives in Graz",
-    ]
-    assert json.loads(task.messages(sample)[-1]["content"])["known_about_user"] == [
-        NEVER_SHOWN[0],
-        "Lives in Graz",
-    ]
+    for shown in (
+        task.input_row(sample)["input"]["model_input"],
+        json.loads(task.messages(sample)[-1]["content"]),
+    ):
+        assert shown["known_about_user"] == list(sample.memories)
 
 
 def test_a_rejected_target_is_not_shown_as_true_and_is_judged_without_its_mark():
@@ -302,20 +298,16 @@ def test_a_rejected_target_is_not_shown_as_true_and_is_judged_without_its_mark()
 
 
 def test_the_condition_is_labelled_in_table_summary_and_manifest(tmp_path):
-    write_ability(tmp_path / "data", 1, target_row("u1"))
-    plain = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", out="plain")
-    shown = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "memory=oracle")
+    write(tmp_path, 1, target_row("u1"))
+    plain = run(tmp_path, "pa", "model=rules", out="plain")
+    shown = run(tmp_path, "pa", "model=rules", "memory=oracle")
     assert "(memory oracle)" in shown.out
     assert "(memory oracle)" not in plain.out
     assert track_of(tmp_path / "out", "task4_ability1")["memory"] == "oracle"
     assert "memory" not in track_of(tmp_path / "plain", "task4_ability1")
-    assert (
-        json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]["memory"]
-        == "oracle"
-    )
-    assert (
-        "settings.memory" in run(tmp_path, tmp_path / "data", "ability=pa", "model=rules").one_line
-    )
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["settings"]["memory"] == "oracle"
+    assert "settings.memory" in run(tmp_path, "pa", "model=rules").one_line
 
 
 @pytest.mark.parametrize(
@@ -355,11 +347,9 @@ def test_a_bound_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_w
 ):
     long = [{"role": "user", "text": f"{n} ".ljust(400, "x")} for n in range(5)]
     short = target_row("u2", queries=["Anything else?"])
-    write_ability(tmp_path / "data", 1, target_row("u1", dialogue=long), short)
+    write(tmp_path, 1, target_row("u1", dialogue=long), short)
     with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
-        ran = run(
-            tmp_path, tmp_path / "data", "ability=pa", "max_context_tokens=200", *llm(server.url)
-        )
+        ran = run(tmp_path, "pa", "max_context_tokens=200", *llm(server.url))
     track = track_of(tmp_path / "out", "task4_ability1")
     sent = [
         json.loads(body["messages"][1]["content"])
@@ -371,18 +361,15 @@ def test_a_bound_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_w
     # 800 bytes: one turn of 400 with its token, and the end of the one before.
     assert cut == [{**long[-2], "text": long[-2]["text"][-392:]}, long[-1]]
     assert sorted(len(payload["dialogue"]) for payload in judged) == [3, 5]
-    assert (
-        track["max_context_tokens"],
-        track["counts"]["histories_cut"],
-        track["counts"]["turns_left_out"],
-    ) == (200, 1, 4)
+    counts = track["counts"]
+    assert track["max_context_tokens"] == 200
+    assert (counts["histories_cut"], counts["turns_left_out"]) == (1, 4)
     shown = alps_here("show", tmp_path / "out").out
     assert "1 history was truncated to fit the context" in shown
     assert "context 200" in ran.out
     ran = run(
         tmp_path,
-        tmp_path / "data",
-        "ability=pa",
+        "pa",
         "model=rules",
         "max_context_tokens=5000",
         out="wide",
@@ -425,9 +412,9 @@ def test_a_failed_answer_gets_the_scales_minimum(outcome):
 def test_an_empty_reply_of_a_model_is_a_failure_scored_worst_without_asking_the_judge(
     tmp_path, ability, number, name, lowest
 ):
-    write_ability(tmp_path / "data", number, target_row("u1"))
+    write(tmp_path, number, target_row("u1"))
     with serve(between(lambda _: Answer("  \n"), lambda _: met())) as server:
-        ran = run(tmp_path, tmp_path / "data", f"ability={ability}", *llm(server.url))
+        ran = run(tmp_path, ability, *llm(server.url))
     track = track_of(tmp_path / "out", f"task4_ability{number}")
     assert ran.code == 1
     assert (track["scored"], track["unscored"], track["failed_predictions"]) == (1, 0, {"empty": 1})
@@ -439,27 +426,25 @@ def test_emotional_intelligence_is_the_plain_mean_and_its_language_is_reported_a
     pairs = [
         target_row(f"e{n}", queries=[f"Query {n}?"], stratum=("en", "ch")[n % 2]) for n in range(4)
     ]
-    write_ability(tmp_path / "data", 5, *pairs)
+    write(tmp_path, 5, *pairs)
 
     def judge(body):
         number = int(payload_of(body)["query"].split()[1].rstrip("?"))
         return felt(1 + number, 2, 5)
 
     with serve(between(lambda _: Answer(ANSWER), judge)) as server:
-        run(tmp_path, tmp_path / "data", "ability=ei", *llm(server.url))
+        run(tmp_path, "ei", *llm(server.url))
     scores = track_of(tmp_path / "out", "task4_ability5")["scores"]
-    found = {
-        name: (round(scores[name]["value"], 9), scores[name]["n"])
-        for name in ("ei", "ei_en", "ei_zh", *DIMENSIONS)
-    }
-    assert found == {
-        "ei": (round((8 + 9 + 10 + 11) / 12, 9), 4),
+    expected = {
+        "ei": ((8 + 9 + 10 + 11) / 12, 4),
         "ei_en": (3.0, 2),
-        "ei_zh": (round(10 / 3, 9), 2),
+        "ei_zh": (10 / 3, 2),
         "resonation": (2.5, 4),
         "expression": (2.0, 4),
         "reception": (5.0, 4),
     }
+    for name, (value, n) in expected.items():
+        assert (scores[name]["value"], scores[name]["n"]) == (pytest.approx(value), n), name
 
 
 @pytest.mark.parametrize(
@@ -470,17 +455,14 @@ def test_unscored_records_bound_a_score_by_the_ends_of_its_scale(
     tmp_path, ability, number, heard_as, value, lowest, highest
 ):
     pairs = [target_row(f"u{n}", queries=[f"Query {n}?"], stratum="en") for n in range(4)]
-    write_ability(tmp_path / "data", number, *pairs)
+    write(tmp_path, number, *pairs)
 
     def judge(body):
-        return (
-            Answer("I would rather not say")
-            if payload_of(body)["query"] == "Query 3?"
-            else heard_as
-        )
+        silent = payload_of(body)["query"] == "Query 3?"
+        return Answer("I would rather not say") if silent else heard_as
 
     with serve(between(lambda _: Answer(ANSWER), judge)) as server:
-        ran = run(tmp_path, tmp_path / "data", f"ability={ability}", *llm(server.url))
+        ran = run(tmp_path, ability, *llm(server.url))
     track = track_of(tmp_path / "out", f"task4_ability{number}")
     found = track["scores"][ability]
     assert ran.code == 1
@@ -498,14 +480,14 @@ def test_unscored_records_bound_a_score_by_the_ends_of_its_scale(
     [(3_000, 1.0, 1.0), (3_001, 1.0, 0.0), (0, 0.0, 0.0)],
 )
 def test_a_padded_answer_earns_nothing_within_the_length(length, pa, within, tmp_path):
-    write_ability(tmp_path / "data", 1, target_row("u1"))
+    write(tmp_path, 1, target_row("u1"))
     padded = ANSWER.ljust(length, "!") if length else ""
     own = {"benchmark_id": "u1", "answer": padded}
     (tmp_path / "own.jsonl").write_text(json.dumps(own) + "\n")
     with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
         judge = [word for word in llm(server.url) if "judge" in word]
         own = f"model=predictions:{tmp_path / 'own.jsonl'}"
-        ran = run(tmp_path, tmp_path / "data", "ability=pa", own, *judge)
+        ran = run(tmp_path, "pa", own, *judge)
     track = track_of(tmp_path / "out", "task4_ability1")
     assert track["scores"]["pa"]["value"] == pa
     if length:
@@ -528,3 +510,65 @@ def test_every_ability_has_its_score_within_the_length(task, marks, lowest):
         scored = task.score(sample, heard(answer), verdict, LexicalJudge())
         assert scored.scores[f"{lead}_within"] == expected
         assert scored.scores[lead] == max(marks.values())
+
+
+@pytest.mark.parametrize(
+    ("ability", "number"), [("pa", 1), ("pf", 2), ("vra", 3), ("cf", 4), ("ei", 5)]
+)
+def test_a_judge_that_rates_nothing_leaves_everything_unscored_with_the_reason(
+    tmp_path, ability, number
+):
+    write(tmp_path, number, target_row("u1"))
+    ran = run(tmp_path, ability, "model=rules")
+    track = track_of(tmp_path / "out", f"task4_ability{number}")
+    assert ran.code == 0
+    assert (track["n"], track["scored"], track["unscored"]) == (1, 0, 1)
+    assert ability in track["scores"]
+    assert "grounding" not in track["scores"]
+    assert all((found["value"], found["n"]) == (None, 0) for found in track["scores"].values())
+    reason = "judge lexical cannot rate answers by a rubric"
+    assert {found["unscored"] for found in track["scores"].values()} == {reason}
+    assert scores_of(tmp_path / "out")["u1"]["scores"] == {}
+    assert f"no score, {reason}\nrules on " in ran.out.replace("a\nrubric", "a rubric")
+    assert "Utilization needs an LLM judge: alps score RUN judge=PROVIDER/MODEL\n" in ran.out
+    assert "best baseline" not in ran.out
+    assert "Trivial baselines" not in alps_here("show", str(tmp_path / "out")).out
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_what_a_judge_could_not_rate_is_listed_shown_reported_and_judged_later(tmp_path):
+    write(tmp_path, 1, target_row("u1"))
+    run(tmp_path, "pa", "model=rules")
+    assert "1 unscored" in alps_here("ls", str(tmp_path)).out
+    shown = alps_here("show", str(tmp_path / "out"), "u1").out
+    assert "unrated: answered, but the judge cannot rate answers: unscored" in shown
+    assert "failed" not in shown
+    assert alps_here("report", str(tmp_path / "out"), f"out={tmp_path / 'page.html'}").code == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Utilization needs an LLM judge" in page
+    assert "answered, but the judge cannot rate answers: unscored" in page
+    with serve(between(lambda _: Answer("Unasked."), lambda _: met())) as server:
+        judge = ("judge=openai/judge", f"judge_api_base={server.url}")
+        again = alps_here("score", str(tmp_path / "out"), *judge, f"out={tmp_path / 'again'}")
+    assert again.code == 0
+    assert track_of(tmp_path / "again", "task4_ability1")["scores"]["pa"]["value"] == 1.0
+
+
+def test_runs_that_nobody_rated_are_not_compared_and_the_reason_is_one_line(tmp_path):
+    write(tmp_path, 1, target_row("u1"))
+    for name in ("rules", "floor/refusal", "floor/parrot"):
+        run(tmp_path, "pa", f"model={name}", out=name.replace("/", "-"))
+    folders = [str(tmp_path / name) for name in ("rules", "floor-refusal", "floor-parrot")]
+    for those in (folders[:2], folders):
+        said = " ".join(alps_here("compare", *those).one_line.split())
+        assert "nothing to compare: judge lexical cannot rate answers by a rubric" in said
+
+
+def test_how_many_of_the_memorys_words_an_answer_names_is_told_and_no_score():
+    (sample,) = samples(PA)
+    words = sample.gold.memory
+    row = score(PA, sample, heard(words), {"outcome": "ok"})
+    assert (dict(row.scores), row.details["grounding"]) == ({}, 1.0)
+    (bare,) = samples(PA, *target_row("u1", value="Likes it"))
+    for prediction, verdict in ((heard("Sure."), {"outcome": "ok"}), (failed(), None)):
+        assert "grounding" not in score(PA, bare, prediction, verdict).details
