@@ -15,8 +15,7 @@ import pytest
 from alps.llm.budget import Budget, first_reserve
 from alps.llm.ledger import Call, Totals
 from alps.llm.prices import Price, Rates, Tier, price_of
-from alps.llm.provider import send
-from alps.llm.types import Reply, Request, TransportError
+from alps.llm.types import Request
 from tests.desk import QUESTION, Desk, always, chat, question
 from tests.endtoend import (
     environment,
@@ -31,7 +30,8 @@ from tests.endtoend import (
     wait_until,
 )
 from tests.few import few
-from tests.llm.test_prices import BESIDE, MINI, openai
+from tests.llm.test_prices import MINI, openai
+from tests.llm.test_provider import failed, sent
 from tests.loopback import Answer, asked_over_http, serve
 from tests.visitors import good, write_visitors
 
@@ -43,19 +43,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serial")
 GOOD_USAGE = {"prompt_tokens": 2_000, "completion_tokens": 100, "total_tokens": 2_100}
 
 
-@pytest.fixture
-def a_key(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "an-ordinary-looking-word")
-
-
 def body(usage: str) -> str:
     return json.dumps(chat())[:-1] + (f', "usage": {usage}}}' if usage else "}")
-
-
-def sent(answer: Answer, *, model: str = MINI) -> Reply:
-    with serve(always(answer)) as server:
-        request = Request(model, QUESTION, None, api_base=server.url)
-        return asked_over_http(send(request, [dict(m) for m in QUESTION]))
 
 
 def counts(prompt: str, completion: str, total: str = "1", details: str = "") -> str:
@@ -107,7 +96,7 @@ def capped(times: float, request: Request[Any]) -> tuple[Budget, Any]:
 
 
 @pytest.mark.few(2)
-@pytest.mark.usefixtures("a_key")
+@pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize("usage", [*SHAPES.values(), *DETAILS.values()], ids=[*SHAPES, *DETAILS])
 def test_no_usage_gives_money_back_or_ends_the_run(desk: Desk, usage: str):
     most = {"max_tokens": 200}
@@ -125,7 +114,7 @@ def test_no_usage_gives_money_back_or_ends_the_run(desk: Desk, usage: str):
     assert all((row[name] or 0) >= 0 for name in ("cached_tokens", "reasoning_tokens"))
 
 
-@pytest.mark.usefixtures("a_key")
+@pytest.mark.usefixtures("keys")
 def test_what_is_missing_in_the_usage_counts_as_what_was_set_aside(desk: Desk):
     reserve = first_reserve(Request(MINI, QUESTION, None), QUESTION, price_of(MINI)).tokens
     budget = Budget(max_cost=None, max_total_tokens=2 * reserve, spent=Totals(), price=price_of)
@@ -136,50 +125,27 @@ def test_what_is_missing_in_the_usage_counts_as_what_was_set_aside(desk: Desk):
 
 
 @pytest.mark.few(1)
-@pytest.mark.usefixtures("a_key")
+@pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize("claimed", [-5.0, 0.0, 99.0, "nan"])
 def test_a_cost_that_an_endpoint_claims_is_not_believed(claimed: Any):
     for header in ("-1", "nan", "inf", "0.0", "12"):
         headers = {"x-litellm-response-cost": header}
         answer = Answer(body=body(json.dumps({**GOOD_USAGE, "cost": claimed})), headers=headers)
-        assert sent(answer).cost == pytest.approx(2_000 * 0.4e-6 + 100 * 1.6e-6)
-        assert sent(answer, model="openai/gpt-9").cost is None
+        assert sent(answer, MINI).cost == pytest.approx(2_000 * 0.4e-6 + 100 * 1.6e-6)
+        assert sent(answer, "openai/gpt-9").cost is None
 
 
-@pytest.mark.usefixtures("a_key")
-def test_thought_that_is_counted_beside_the_answer_is_on_the_bill():
-    reply = sent(Answer(body=json.dumps(openai(1_000, 100, **BESIDE))))
-    assert (reply.completion_tokens, reply.reasoning_tokens) == (500, 400)
-    assert reply.cost == pytest.approx(1_000 * 0.4e-6 + 500 * 1.6e-6)
+UNREADABLE = ("", "not JSON", '{"id": "x", "choices": ', body(SHAPES["4,400 digits"]), "[]")
 
 
-UNREADABLE = {
-    "empty": "",
-    "prose": "not JSON",
-    "cut off": '{"id": "x", "choices": ',
-    "digits": body(SHAPES["4,400 digits"]),
-    "a list": "[]",
-}
-
-
-@pytest.mark.usefixtures("a_key")
-@pytest.mark.parametrize(
-    ("answer", "billed"),
-    [
-        *((Answer(body=text), True) for text in UNREADABLE.values()),
-        *((Answer(status=status), False) for status in (400, 429, 500, 503)),
-    ],
-    ids=[*UNREADABLE, "400", "429", "500", "503"],
-)
-def test_an_answer_of_success_that_cannot_be_read_may_be_on_the_bill(answer: Answer, billed: bool):
-    with pytest.raises(TransportError) as caught:
-        sent(answer)
-    assert caught.value.billed == billed
-    assert caught.value.may_be_billed == billed
-
-
-@pytest.mark.usefixtures("a_key")
-def test_an_answer_that_cannot_be_read_counts_against_the_budget(desk: Desk):
+@pytest.mark.usefixtures("keys")
+def test_an_answer_of_success_that_cannot_be_read_counts_against_the_budget(desk: Desk):
+    for text in UNREADABLE:
+        error = failed(Answer(body=text), MINI)
+        assert (error.billed, error.may_be_billed) == (True, True), text
+    for status in (400, 429, 500, 503):
+        error = failed(Answer(status=status), MINI)
+        assert (error.billed, error.may_be_billed) == (False, False), status
     budget, reserve = capped(1.5, Request(MINI, QUESTION, None))
     with serve(always(Answer(body="not JSON"))) as server:
         desk.ask(question(server, model=MINI, answer=None), budget=budget)
@@ -345,9 +311,8 @@ def test_a_dry_run_counts_the_calls_of_the_run_that_follows_and_bounds_its_cost(
     purposes = [row["purpose"] for row in rows(folder / "out" / "calls.jsonl")]
     assert int(calls["answers"]) == purposes.count("generate") == COUNT
     assert purposes.count("judge") == COUNT
-    assert (
-        int(calls["verdicts"]) == 2 * COUNT
-    )  # with a check of added detail, which none here needs
+    # With a check of added detail, which none here needs.
+    assert int(calls["verdicts"]) == 2 * COUNT
     assert sum(float(bound) for bound in re.findall(r"– \$([\d.]+)", text)) >= cost
     assert summary(folder / "out")["calls"]["cost"] == pytest.approx(cost)
 
@@ -416,19 +381,13 @@ def test_a_cap_on_dollars_that_nothing_can_enforce_is_refused(tmp_path):
         words = extraction(server.url, "out=out", "max_cost=1")
         error = one_line(run(tmp_path, *words, **own))
         assert server.requests == []
-    assert (
-        "its price is unknown, so max_cost= can't be enforced; give max_total_tokens= instead"
-        in error
-    )
+    unknown = "its price is unknown, so max_cost= can't be enforced; give max_total_tokens= instead"
+    assert unknown in error
     assert "prices.toml" in error
     assert not (tmp_path / "out" / "predictions.jsonl").exists()
-
-
-def test_a_cap_on_dollars_of_a_judge_alone_is_refused_by_its_name(tmp_path):
-    write_visitors(tmp_path / "data", 1)
     words = ("task=extraction", "model=rules", "judge=openai/gpt-9", "data=data", "max_cost=1")
     error = one_line(run(tmp_path, "run", *words, OPENAI_API_KEY="none"))
-    assert error.startswith("alps: judge=openai/gpt-9: its price is unknown, so max_cost= can't")
+    assert error.startswith(f"alps: judge=openai/gpt-9: {unknown}")
 
 
 @pytest.mark.release
