@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from alps.llm.budget import Budget, first_reserve
-from alps.llm.ledger import Call, Totals
+from alps.llm.ledger import Totals
 from alps.llm.prices import Price, Rates, Tier, price_of
 from alps.llm.types import Request
 from tests.desk import QUESTION, Desk, always, chat, question
@@ -30,6 +30,7 @@ from tests.endtoend import (
     wait_until,
 )
 from tests.few import few
+from tests.llm.test_ledger import call
 from tests.llm.test_prices import MINI, openai
 from tests.llm.test_provider import failed, sent
 from tests.loopback import Answer, asked_over_http, serve
@@ -160,24 +161,6 @@ def test_an_answer_of_success_that_cannot_be_read_counts_against_the_budget(desk
 PLAIN = Price(1e-6, 10e-6, 128_000, "a test")
 ASKED = Request("any/model", QUESTION, None)
 FIRST = first_reserve(ASKED, QUESTION, PLAIN).tokens
-
-
-def call(**fields: Any) -> Call:
-    ordinary: dict[str, Any] = {
-        "key": "0123456789abcdef",
-        "purpose": "generate",
-        "about": "b1",
-        "model": "openai/tiny",
-        "ask": 0,
-        "attempt": 1,
-        "outcome": "ok",
-        "status": 200,
-        "prompt_tokens": 100,
-        "completion_tokens": 10,
-        "cost": 0.5,
-        "seconds": 0.25,
-    }
-    return Call(**ordinary | fields)
 
 
 def reserves(
@@ -413,27 +396,21 @@ def test_a_bad_price_is_named_with_its_file_and_its_field(tmp_path, cap):
     assert server.requests == []
 
 
-def with_gpt_5(server, folder, count, *more):
-    write_visitors(folder / "data", count)
-    at = ("model=openai/gpt-5", f"api_base={server.url}", "judge=lexical", "data=data", "out=out")
-    return run(folder, "run", "task=extraction", *at, *more, OPENAI_API_KEY="none")
-
-
-def test_a_dollar_is_enough_for_a_run_of_cents_with_a_model_that_can_answer_at_length(tmp_path):
+def test_a_cap_is_below_one_call_or_enough_for_a_run_with_a_model_that_can_answer_at_length(
+    tmp_path,
+):
+    write_visitors(tmp_path / "data", 20)
+    words = ("run", "task=extraction", "model=openai/gpt-5", "judge=lexical", "data=data")
     with serve(good) as server:
-        finished = with_gpt_5(server, tmp_path, 20, "max_cost=1")
-        assert len(server.requests) == 20
-    assert finished.returncode == 0, finished.stderr
-    assert 0 < summary(tmp_path / "out")["calls"]["cost"] < 0.1
-
-
-def test_a_cap_below_one_call_says_what_a_call_is_taken_to_cost(tmp_path):
-    with serve(good) as server:
-        finished = with_gpt_5(server, tmp_path, 3, "max_cost=0.001")
+        at = (*words, f"api_base={server.url}", "out=out")
+        below = run(tmp_path, *at, "max_cost=0.001", OPENAI_API_KEY="none")
         assert server.requests == []
-    assert finished.returncode == 3
-    said = " ".join(finished.stdout.split())
+        enough = run(tmp_path, *at, "max_cost=1", OPENAI_API_KEY="none")
+        assert len(server.requests) == 20
+    assert (below.returncode, enough.returncode) == (3, 0), enough.stderr
+    said = " ".join(below.stdout.split())
     assert "$0.0000 of max_cost=0.001 is spent, and another call may cost $0.02" in said
+    assert 0 < summary(tmp_path / "out")["calls"]["cost"] < 0.1
 
 
 DRY_RUN = """

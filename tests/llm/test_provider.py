@@ -208,38 +208,33 @@ def test_the_time_that_is_asked_for_stands_in_headers_or_in_words(headers, body,
     assert seconds_asked(headers, body) == (None if seconds is None else pytest.approx(seconds))
 
 
-USED_UP = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "40s"}
+def throttled(headers: dict[str, str]) -> TransportError:
+    return failed(Answer(status=429, headers=headers))
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        *(({"Retry-After": said}, seconds) for said, seconds in
-          (("0.5", 0.5), ("7", 7.0), ("0", 0.0), ("-3", 0.0), ("soon", None))),
-        ({}, None),
-        (USED_UP, pytest.approx(40)),
-        ({"llm_provider-retry-after": "60"}, 60),  # as a proxy passes it on
-    ],
-)  # fmt: skip
-def test_the_time_that_the_server_asked_for_is_read(headers: dict[str, str], seconds: Any):
-    assert failed(Answer(status=429, headers=headers)).retry_after == seconds
-
-
-def test_the_time_that_the_server_asked_for_may_be_a_date():
+def test_the_time_that_the_server_asked_for_is_read():
+    asked = {"0.5": 0.5, "7": 7.0, "0": 0.0, "-3": 0.0, "soon": None}
+    for said, seconds in asked.items():
+        assert throttled({"Retry-After": said}).retry_after == seconds, said
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
-    assert 50 < (failed(Answer(status=429, headers={"Retry-After": date})).retry_after or 0) <= 60
+    assert 50 < (throttled({"Retry-After": date}).retry_after or 0) <= 60
+    assert throttled({}).retry_after is None
+    used_up = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "40s"}
+    assert throttled(used_up).retry_after == pytest.approx(40)
+    assert (
+        throttled({"llm_provider-retry-after": "60"}).retry_after == 60
+    )  # as a proxy passes it on
 
 
 def test_a_quota_for_the_day_ends_the_run_instead_of_sleeping_over_it():
-    error = failed(Answer(status=429, headers={"Retry-After": "86400"}))
+    error = throttled({"Retry-After": "86400"})
     assert not error.transient
     assert str(error.fatal).startswith(
         "model 'openai/tiny': the provider requires a wait of 24.0 hours (HTTP 429 from http://"
     )
     assert "after that, run the same command again" in str(error.fatal)
-    for seconds, ends in (("3600", False), ("3601", True)):
-        error = failed(Answer(status=429, headers={"Retry-After": seconds}))
-        assert (error.fatal is not None) == ends
+    assert throttled({"Retry-After": "3600"}).fatal is None
+    assert throttled({"Retry-After": "3601"}).fatal is not None
 
 
 def said(status: int, message: str, **more: Any) -> Answer:
