@@ -147,12 +147,3 @@ def test_a_timeout_above_litellms_own_is_kept(model: str, monkeypatch: pytest.Mo
     failed(Answer(status=500), model, timeout=900.0)
     assert waited
     assert min(waited) >= 900
-
-
-def test_what_can_not_be_read_is_asked_three_times(desk: Desk):
-    with serve(always(Answer(body="<html>Welcome</html>"))) as server:
-        completion = desk.ask(question(server))
-    assert (completion.outcome, len(server.requests)) == ("transport", 3)
-    assert "HTTP 200: the body can't be read" in str(completion.error)
-    assert "; it begins '<html>Welcome</html>'" in str(completion.error)
-    assert {row["status"] for row in desk.rows} == {200}

@@ -26,7 +26,7 @@ no_windows = pytest.mark.skipif(sys.platform == "win32", reason="there are no li
 
 
 def asking(role: str = "user", content: str = "One word?") -> tuple[dict[str, str], ...]:
-    return ({"role": role, "content": content},)
+    return ({"role": role, "content": content}, {"role": "user", "content": "Please."})
 
 
 SAMPLING = {"temperature": 0, "seed": 1}
@@ -111,6 +111,7 @@ CHANGED = {
     "the other half": replace(REQUEST, messages=asking(content="\udf36")),
     "a role": replace(REQUEST, messages=asking("system")),
     "the number of messages": replace(REQUEST, messages=REQUEST.messages * 2),
+    "the order of the messages": replace(REQUEST, messages=REQUEST.messages[::-1]),
     "the temperature": replace(REQUEST, sampling={**SAMPLING, "temperature": 0.1}),
     "a parameter less": replace(REQUEST, sampling={"temperature": 0}),
     "a parameter more": replace(REQUEST, sampling={**SAMPLING, "top_p": 1}),
@@ -123,7 +124,7 @@ THE_SAME = {
     "the record": replace(REQUEST, about="record 7"),
     "the order of the parameters": replace(REQUEST, sampling=dict(reversed(SAMPLING.items()))),
     "the order in a message": replace(
-        REQUEST, messages=({"content": "One word?", "role": "user"},)
+        REQUEST, messages=tuple(dict(reversed(one.items())) for one in REQUEST.messages)
     ),
 }
 
