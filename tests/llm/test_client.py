@@ -326,7 +326,7 @@ def test_a_failure_is_not_stored(desk: Desk, cache: Cache):
     for repeat, (outcome, failure) in enumerate(FAILURES.items()):
         answers = [failure]
         with serve(lambda _, answers=answers: answers[-1]) as server:
-            asked = question(server, repeat=repeat)
+            asked = question(server, repeat=repeat, structured="schema")
             assert desk.ask(asked, cache=cache).outcome == outcome
             assert cache.get(cache_key(asked)) is None, outcome
             answers.append(Answer(GOOD))

@@ -11,8 +11,6 @@ import pytest
 from alps.errors import AlpsError
 from alps.llm.ledger import Call, Ledger, Totals, counted_in
 
-pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serial")
-
 
 def call(**fields: Any) -> Call:
     ordinary: dict[str, Any] = {

@@ -107,7 +107,7 @@ def test_an_answer_cut_off_after_thought_is_asked_for_without_a_budget_as_are_al
 def test_half_an_answer_that_was_cut_off_after_thought_is_not_kept(desk: Desk, cache: Cache):
     half = chat(HALF, finish_reason="length", said={"reasoning_content": "Chess, tea and go."})
     with serve(without_a_budget(half)) as server:
-        bounded = question(server, longest=50)
+        bounded = question(server, longest=50, structured="schema")
         assert desk.ask(bounded, cache=cache).value == ("chess", "tea")
     assert cache.get(cache_key(bounded)) is None
 
