@@ -248,7 +248,8 @@ BILLS: dict[str, tuple[str, dict[str, Any], float | None]] = {
         *(PRO, gemini(300_000, 2_000, 500, cachedContentTokenCount=100_000)),
         200_000 * 2.5 + 100_000 * 0.25 + 2_500 * 15,
     ),
-    "thought beside the answer": (
+    "thought beside the answer": (MINI, openai(1_000, 100, **BESIDE), 1_000 * 0.4 + 500 * 1.6),
+    "thought beside the answer, which litellm adds": (
         *("xai/grok-4.3", openai(1_000, 100, **BESIDE)),
         1_000 * 1.25 + 500 * 2.5,
     ),
