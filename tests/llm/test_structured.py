@@ -221,6 +221,7 @@ def test_the_ladder_begins_where_litellm_can_ask(model: str):
     while said[-1] != "prompt":
         said.append(next_mode(model, said[-1]))
     assert said == LADDERS[model]
+    assert first_mode("any/model") == "schema"  # of no provider: whoever sends it knows best
 
 
 def test_a_run_writes_down_how_it_asked_and_a_resumed_one_goes_on_with_it(tmp_path, monkeypatch):
