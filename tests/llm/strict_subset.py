@@ -1,9 +1,6 @@
-"""The subset of JSON Schema that OpenAI documents for strict outputs, and the grammar engines of
-vLLM, xgrammar and llguidance, where they are installed (`pip install xgrammar llguidance`).
-"""
+"""The subset of JSON Schema that OpenAI documents for strict outputs."""
 
-from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -16,17 +13,9 @@ from alps.tasks.base import TaskOptions
 # Keywords that a fine-tuned model refuses (bounds, patterns) are left out, and the first limit on
 # depth (5) is held: proxies and older deployments have it still.
 KEYWORDS = {
-    "title",
-    "description",
-    "type",
-    "properties",
-    "required",
-    "additionalProperties",
-    "items",
-    "enum",
-    "const",
+    *("title", "description", "type", "properties", "required", "additionalProperties", "items"),
+    *("enum", "const", "anyOf", "$ref", "$defs"),
 }
-KEYWORDS |= {"anyOf", "$ref", "$defs"}
 TYPES = {"string", "number", "boolean", "integer", "object", "array", "null"}
 DEEPEST, MOST_PROPERTIES, MOST_ENUMS, MOST_CHARACTERS = 5, 5_000, 1_000, 120_000
 
@@ -34,9 +23,8 @@ DEEPEST, MOST_PROPERTIES, MOST_ENUMS, MOST_CHARACTERS = 5, 5_000, 1_000, 120_000
 def sent_models() -> list[type[BaseModel]]:
     """Return the response models of all tasks and judges."""
     tracks = [
-        track
-        for prompt in ("precision", "recall")
-        for track in load_tracks("all", TaskOptions(prompt=prompt))
+        *load_tracks("all", TaskOptions(prompt="precision")),
+        *load_tracks("all", TaskOptions(prompt="recall")),
     ]
     of_tasks = [track.answer.schema for track in tracks]
     return list(dict.fromkeys([*of_tasks, MatchReply, SupportReply, BinaryReply, EmotionalReply]))
@@ -44,21 +32,17 @@ def sent_models() -> list[type[BaseModel]]:
 
 def violations(schema: Mapping[str, Any]) -> list[str]:
     """Return how a schema leaves OpenAI's subset, each with where; nothing where it does not."""
-    found = (
-        []
-        if schema.get("type") == "object" and "anyOf" not in schema
-        else ["the root is no object"]
-    )
+    found = []
+    if schema.get("type") != "object" or "anyOf" in schema:
+        found.append("the root is no object")
     nodes = list(_nodes(schema, "$"))
     for where, node in nodes:
         found += [f"{where}: {name} is not supported" for name in node.keys() - KEYWORDS]
-        found += _of_object(where, node) if node.get("type") == "object" else []
+        if node.get("type") == "object":
+            found += _of_object(where, node)
         kinds = node.get("type", [])
-        found += [
-            f"{where}: type {kind}"
-            for kind in ([kinds] if isinstance(kinds, str) else kinds)
-            if kind not in TYPES
-        ]
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        found += [f"{where}: type {kind}" for kind in kinds if kind not in TYPES]
         if "$ref" in node and len(node) > 1:
             found.append(f"{where}: something stands beside $ref")
         if not {"type", "$ref", "anyOf", "enum", "const"} & node.keys():
@@ -90,11 +74,9 @@ def _nodes(node: Mapping[str, Any], where: str) -> Iterator[tuple[str, Mapping[s
 
 
 def _of_object(where: str, node: Mapping[str, Any]) -> list[str]:
-    found = (
-        []
-        if node.get("additionalProperties") is False
-        else [f"{where}: additionalProperties is not false"]
-    )
+    found = []
+    if node.get("additionalProperties") is not False:
+        found.append(f"{where}: additionalProperties is not false")
     lacking = set(node.get("properties", {})) ^ set(node.get("required", ()))
     return found + [
         f"{where}: {name} is not both a property and required" for name in sorted(lacking)
@@ -112,32 +94,3 @@ def _depth(node: Mapping[str, Any], root: Mapping[str, Any], seen: tuple[str, ..
     children += [node["items"]] if isinstance(node.get("items"), Mapping) else []
     inner = max((_depth(child, root, seen) for child in children), default=0)
     return inner + (node.get("type") == "object")
-
-
-def engines() -> dict[str, Callable[[str], str | None]]:
-    """Return the grammar engines that are installed.
-
-    Each returns what keeps it from compiling a schema.
-    """
-    found: dict[str, Callable[[str], str | None]] = {}
-    if find_spec("xgrammar") is not None:
-        found["xgrammar"] = _by_xgrammar
-    if find_spec("llguidance") is not None:
-        found["llguidance"] = _by_llguidance
-    return found
-
-
-def _by_xgrammar(schema: str) -> str | None:
-    import xgrammar
-
-    try:
-        xgrammar.Grammar.from_json_schema(schema)
-    except Exception as error:  # whatever it raises
-        return str(error)
-    return None
-
-
-def _by_llguidance(schema: str) -> str | None:
-    from llguidance import LLMatcher
-
-    return LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(schema)) or None

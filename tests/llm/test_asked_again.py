@@ -34,26 +34,17 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def carry_out(out, limit=3):
-    ran = alps_here(
-        "run",
-        "task=extraction",
-        "model=python:replay_now:Replay",
-        f"limit={limit}",
-        f"out={out}",
-        "max_failures=50%",
-    )
+def carry_out(out):
+    words = ("task=extraction", "model=python:replay_now:Replay", "limit=3", "max_failures=50%")
+    ran = alps_here("run", *words, f"out={out}")
     assert ran.code == 0, ran.err
-    return ran
 
 
 def all_right(here):
     """Let the system say what is right, as the oracle does."""
     assert alps_here("run", "task=extraction", "model=oracle", "limit=3", "out=oracle").code == 0
-    said = {
-        row["benchmark_id"]: row["prediction"]
-        for row in rows(here / "oracle" / "predictions.jsonl")
-    }
+    predicted = rows(here / "oracle" / "predictions.jsonl")
+    said = {row["benchmark_id"]: row["prediction"] for row in predicted}
     (here / "answers.json").write_text(json.dumps(said))
     return said
 
@@ -61,6 +52,13 @@ def all_right(here):
 def no_prediction(lines):
     """Make of the second record's row what is JSON, but no answer."""
     lines[1] = json.dumps({**json.loads(lines[1]), "prediction": ["?"]}).encode() + b"\n"
+
+
+def no_outcome(lines):
+    """Leave out of the second record's row what came of it."""
+    row = json.loads(lines[1])
+    del row["outcome"]
+    lines[1] = json.dumps(row).encode() + b"\n"
 
 
 def wrong(items):
@@ -76,16 +74,15 @@ ANSWERS = {
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("damage", [garbage_in_the_middle, no_prediction])
+@pytest.mark.parametrize("damage", [garbage_in_the_middle, no_prediction, no_outcome])
 @pytest.mark.parametrize("now", ANSWERS.values(), ids=ANSWERS)
 def test_another_answer_is_judged_anew(here, damage, now):
     said = all_right(here)
     carry_out("resumed")
     assert task1(here / "resumed")["scores"]["f1"]["value"] == 1
     second = list(said)[1]
-    (here / "answers.json").write_text(
-        json.dumps({**said, second: now(said[second]["memory_items"])})
-    )
+    said[second] = now(said[second]["memory_items"])
+    (here / "answers.json").write_text(json.dumps(said))
     damage_file(here / "resumed" / "predictions.jsonl", damage)
     carry_out("resumed")
     carry_out("fresh")

@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 
 from alps.errors import UsageError
 from alps.llm.cache import Cache, cache_key, default_path
-from alps.llm.types import AnswerType, Read, Reply, Request
+from alps.llm.types import Reply, Request
+from tests.desk import JUDGED, Habits
 from tests.endtoend import run, run_cold
 
 FULL = Reply("said\ud83d ♟", "stop", "declined", prompt_tokens=11, completion_tokens=7, cost=0.25)
@@ -25,26 +25,12 @@ no_root = pytest.mark.skipif(IS_ROOT, reason="root writes into files and folders
 no_windows = pytest.mark.skipif(sys.platform == "win32", reason="there are no limits to set")
 
 
-class Word(BaseModel):
-    word: str
-
-
-class OtherWord(BaseModel):
-    word: str
-    language: str
-
-
-def read_word(node: object) -> Read[str]:
-    return Read(str(node))
-
-
 def asking(role: str = "user", content: str = "One word?") -> tuple[dict[str, str], ...]:
-    return ({"role": role, "content": content},)
+    return ({"role": role, "content": content}, {"role": "user", "content": "Please."})
 
 
-ANSWER = AnswerType(schema=Word, read=read_word, partial=False)
 SAMPLING = {"temperature": 0, "seed": 1}
-REQUEST = Request("openai/tiny", asking(), ANSWER, SAMPLING)
+REQUEST = Request("openai/tiny", asking(), JUDGED, SAMPLING)
 
 
 @pytest.fixture
@@ -125,10 +111,11 @@ CHANGED = {
     "the other half": replace(REQUEST, messages=asking(content="\udf36")),
     "a role": replace(REQUEST, messages=asking("system")),
     "the number of messages": replace(REQUEST, messages=REQUEST.messages * 2),
+    "the order of the messages": replace(REQUEST, messages=REQUEST.messages[::-1]),
     "the temperature": replace(REQUEST, sampling={**SAMPLING, "temperature": 0.1}),
     "a parameter less": replace(REQUEST, sampling={"temperature": 0}),
     "a parameter more": replace(REQUEST, sampling={**SAMPLING, "top_p": 1}),
-    "the schema": replace(REQUEST, answer=replace(ANSWER, schema=OtherWord)),
+    "the schema": replace(REQUEST, answer=replace(JUDGED, schema=Habits)),
     "no schema": replace(REQUEST, answer=None),
     "the repeat": replace(REQUEST, repeat=1),
 }
@@ -137,7 +124,7 @@ THE_SAME = {
     "the record": replace(REQUEST, about="record 7"),
     "the order of the parameters": replace(REQUEST, sampling=dict(reversed(SAMPLING.items()))),
     "the order in a message": replace(
-        REQUEST, messages=({"content": "One word?", "role": "user"},)
+        REQUEST, messages=tuple(dict(reversed(one.items())) for one in REQUEST.messages)
     ),
 }
 
@@ -159,11 +146,12 @@ def test_the_cache_lies_in_the_users_cache_folder_unless_told_otherwise(monkeypa
     assert found.parent == tmp_path
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
-    for value in ("", None):
-        monkeypatch.setenv("ALPS_CACHE", value) if value == "" else monkeypatch.delenv("ALPS_CACHE")
-        found = default_path()
-        assert found is not None
-        assert "alps" in found.parts
+    monkeypatch.setenv("ALPS_CACHE", "")
+    empty = default_path()
+    monkeypatch.delenv("ALPS_CACHE")
+    assert empty == default_path()
+    assert empty is not None
+    assert "alps" in empty.parts
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -337,20 +325,12 @@ def test_a_cache_that_can_not_be_begun_on_a_full_disk_is_refused(path: Path):
 
 
 @no_root
-def test_a_file_that_may_not_be_written_is_refused(path: Path):
+def test_a_file_or_a_folder_that_may_not_be_written_is_refused(path: Path, tmp_path: Path):
     path.parent.mkdir(parents=True)
     other = sqlite3.connect(path)
     other.execute("CREATE TABLE unrelated (number INTEGER)")
     other.close()
     path.chmod(0o400)
     assert "readonly" in refused(path)
-
-
-@no_root
-def test_a_folder_that_may_not_be_written_is_refused(path: Path):
-    path.parent.mkdir(parents=True)
-    path.parent.chmod(0o500)
-    try:
-        refused(path)
-    finally:
-        path.parent.chmod(0o700)
+    (tmp_path / "closed").mkdir(0o500)
+    refused(tmp_path / "closed" / path.name)

@@ -100,6 +100,9 @@ class Scenarios:
     def __init__(self, make_folder):
         self.folders, self.servers, self._processes, self._finished = {}, {}, {}, {}
         self._stack, self._make_folder = ExitStack(), make_folder
+        taken = self._stack.enter_context(socket.socket())
+        taken.bind(("127.0.0.1", 0))
+        self.nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
 
     def start(self, name, script, count, *words, judge=True, address=str, **variables):
         folder = self.folders[name] = self._make_folder("scenario")
@@ -108,14 +111,6 @@ class Scenarios:
         line = extraction(address(server.url), "out=out", *words)
         kept = (word for word in line if judge or "judge" not in word)
         self._processes[name] = start(folder, *kept, **variables)
-
-    def start_without_a_server(self, name, count, **variables):
-        folder = self.folders[name] = self._make_folder("scenario")
-        taken = self._stack.enter_context(socket.socket())
-        taken.bind(("127.0.0.1", 0))
-        write_visitors(folder / "data", count)
-        words = extraction(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", "out=out", "patience=2")
-        self._processes[name] = start(folder, *words, **variables)
 
     def __getitem__(self, name):
         if name not in self._finished:
@@ -143,19 +138,9 @@ def at_once(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def killed(at_once):
-    return at_once[1].result()
-
-
-@pytest.fixture(scope="module")
-def interrupted(at_once):
-    return at_once[2].result()
-
-
-@pytest.fixture(scope="module")
 def scenarios(at_once):
     begun, leaking = at_once[0], {"OPENAI_API_KEY": KEY}
-    begun.start_without_a_server("nobody there", 2, **leaking)
+    begun.start("nobody there", good, 2, "patience=2", address=lambda _: begun.nobody, **leaking)
     begun.start("mixture", Faulty(list(FAULTS.values())), COUNT)
     begun.start("stubborn", stubborn, len(OUTCOMES), judge=False)
     begun.start("garbage", garbage, 12)
@@ -171,7 +156,7 @@ def scenarios(at_once):
 
 
 @pytest.mark.release
-def test_faults_change_no_score_and_every_record_is_accounted_for(scenarios):
+def test_faults_change_no_score_and_after_one_a_question_is_asked_just_once_more(scenarios):
     track, out = task1(scenarios.out("mixture")), scenarios.out("mixture")
     assert scenarios["mixture"].returncode == 0
     assert (track["n"], track["scored"], track["unscored"]) == (COUNT, COUNT, 0)
@@ -182,17 +167,9 @@ def test_faults_change_no_score_and_every_record_is_accounted_for(scenarios):
     assert len(server.requests) == 4 * COUNT
     assert len(calls) == len(server.requests) + len(server.known)
     assert summary(out)["calls"]["http"] == len(calls)
-
-
-@pytest.mark.release
-def test_after_one_fault_a_question_is_asked_just_once_more_and_never_after_a_good_answer(
-    scenarios,
-):
-    scenarios.out("mixture")
-    script = scenarios.servers["mixture"].script
     asked = {(name, visitor_id(n)) for name in JOURNALS[:2] for n in range(COUNT)}
-    assert script.well == dict.fromkeys(asked, 1)
-    assert script.asked == dict.fromkeys(asked, 2)
+    assert server.script.well == dict.fromkeys(asked, 1)  # and not again after a good answer
+    assert server.script.asked == dict.fromkeys(asked, 2)
 
 
 def test_a_bad_answer_is_a_failure_of_its_own_kind_that_scores_zero_in_the_open(scenarios):
@@ -212,15 +189,12 @@ def test_a_bad_answer_is_a_failure_of_its_own_kind_that_scores_zero_in_the_open(
     assert f"{kinds.total()} of {len(OUTCOMES)} predictions failed" in scenarios["stubborn"].stderr
     asked = Counter(map(visitor, scenarios.servers["stubborn"].requests))
     assert max(asked.values()) == 3
+    by_way = dict(zip(OUTCOMES, predictions, strict=True))
     assert asked[list(OUTCOMES).index("in a fence")] == 1
-
-
-@pytest.mark.parametrize("way", ["cut off after two items", "in a fence"])
-def test_an_answer_that_is_mended_keeps_all_complete_items(scenarios, way):
-    path = scenarios.out("stubborn") / "predictions.jsonl"
-    row = rows(path)[list(OUTCOMES).index(way)]
-    assert [item["value"] for item in row["prediction"]["memory_items"]] == list(values_of(0))
-    assert (row["repaired"], row["truncated"]) == (True, way != "in a fence")
+    for way in ("cut off after two items", "in a fence"):  # keeps all complete items
+        row = by_way[way]
+        assert [item["value"] for item in row["prediction"]["memory_items"]] == list(values_of(0))
+        assert (row["repaired"], row["truncated"]) == (True, way != "in a fence")
 
 
 def test_a_judge_that_talks_nonsense_leaves_records_unscored_and_never_at_zero(scenarios):
@@ -236,17 +210,17 @@ def test_a_judge_that_talks_nonsense_leaves_records_unscored_and_never_at_zero(s
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("refused key", "refused the key"), ("unknown model", "openai/scripted")]
+    ("name", "said", "asked"),
+    [
+        ("refused key", "refused the key", 12),
+        ("unknown model", "openai/scripted", 12),
+        ("password", "put the key in the environment", 0),
+        ("query", "put the key in the environment", 0),
+    ],
 )
-def test_what_no_retry_can_mend_ends_the_run_on_one_line(scenarios, name, said):
+def test_what_no_retry_can_mend_ends_the_run_on_one_line(scenarios, name, said, asked):
     assert said in one_line(scenarios[name])
-    assert len(scenarios.servers[name].requests) <= 12
-
-
-@pytest.mark.parametrize("name", ["password", "query"])
-def test_an_address_with_a_secret_in_it_is_refused_before_anything_is_asked(scenarios, name):
-    assert "put the key in the environment" in one_line(scenarios[name])
-    assert scenarios.servers[name].requests == []
+    assert len(scenarios.servers[name].requests) <= asked
 
 
 LEAKS = ("refused key", "unknown model", "errors", "nobody there", "password", "query")
@@ -316,8 +290,10 @@ def kill_again_and_again(folder, calm):
 
 
 @pytest.mark.release
-def test_a_run_killed_five_times_leaves_the_bytes_and_figures_of_an_undisturbed_one(killed):
-    last, kills, _, out, calm = killed
+def test_a_run_killed_five_times_asks_only_what_was_under_way_twice_and_ends_as_an_undisturbed_one(
+    at_once,
+):
+    last, kills, requests, out, calm = at_once[1].result()
     finished = [len(done) for _, done in kills]
     assert last.returncode == 0, last
     assert "in use" not in last.stderr  # a killed process leaves no lock behind
@@ -325,11 +301,6 @@ def test_a_run_killed_five_times_leaves_the_bytes_and_figures_of_an_undisturbed_
     assert 0 < finished[-1] < 2 * VISITORS
     assert contents(out, JOURNALS) == contents(calm, JOURNALS)
     assert task1(out) == task1(calm)
-
-
-@pytest.mark.release
-def test_only_what_was_under_way_at_a_kill_is_asked_twice(killed):
-    _, kills, requests, *_ = killed
     for place, done in kills:
         assert done.isdisjoint(requests[place:])
     asked = Counter(requests)
@@ -345,7 +316,6 @@ def interrupt(folder):
         wait_until(lambda: len(journalled(folder / "out")) >= 4 or process.poll() is not None)
         server.script.delay, place = 60, len(server.requests)
         wait_until(lambda: len(server.requests) > place or process.poll() is not None)
-        second = run(folder, "run", "task=extraction", "model=rules", "data=data", "out=out")
         process.send_signal(signal.SIGINT)
         first = finish(process, timeout=200)
         server.script.let_go.set()
@@ -353,7 +323,7 @@ def interrupt(folder):
         done, place = journalled(folder / "out"), len(server.requests)
         resumed = run(folder, *words, ALPS_CACHE="off")
         later = [purpose(body) for body in server.requests[place:]]
-    return process.pid, first, second, done, resumed, later, folder / "out"
+    return first, done, resumed, later, folder / "out"
 
 
 def says_how_to_resume(interrupted):
@@ -362,10 +332,9 @@ def says_how_to_resume(interrupted):
     assert "to resume, repeat the same command" in said[0]
 
 
-def test_an_interrupted_run_waits_for_no_answer_and_is_completed_by_the_same_command(interrupted):
-    pid, first, second, done, resumed, later, out = interrupted
+def test_an_interrupted_run_waits_for_no_answer_and_is_completed_by_the_same_command(at_once):
+    first, done, resumed, later, out = at_once[2].result()
     says_how_to_resume(first)
-    assert re.search(rf"\bprocess {pid}\b", one_line(second))  # which holds the folder
     assert resumed.returncode == 0, resumed
     assert 4 <= len(done) < 24
     assert done.isdisjoint(later)
@@ -440,9 +409,6 @@ def test_an_answer_that_failed_is_not_paid_for_again_when_the_run_goes_on(scenar
     assert contents(here / "out", JOURNALS) == contents(scenarios.out("stubborn"), JOURNALS)
 
 
-# Providers that are down, refuse for good, or find a request too long
-
-
 # What a run says does not depend on which of its records was finished first
 
 FAILING = """
@@ -490,27 +456,3 @@ def test_the_summary_is_the_same_where_the_last_record_is_finished_first(in_orde
 def test_answers_that_came_in_time_are_not_mixed_with_those_of_another_time(in_order):
     other = run(in_order.parent, *WORDS, "timeout=5")
     assert "out holds another run: system.timeout is 120.0 there, 5.0 here" in one_line(other)
-
-
-NO_PREDICTIONS = {
-    "no outcome": lambda row: row.pop("outcome"),
-    "a list for an answer": lambda row: row.update(prediction=[1, 2]),
-}
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("change", NO_PREDICTIONS.values(), ids=NO_PREDICTIONS)
-def test_a_row_that_is_no_prediction_is_asked_again(in_order, tmp_path, change):
-    shutil.copytree(in_order.parent, tmp_path / "again")
-    path = tmp_path / "again" / "out" / "predictions.jsonl"
-
-    def damage(lines):
-        row = json.loads(lines[1])
-        change(row)
-        lines[1] = json.dumps(row).encode() + b"\n"
-
-    damage_file(path, damage)
-    again = run(tmp_path / "again", *WORDS)
-    assert (again.returncode, again.stderr) == (0, "")
-    assert contents(path.parent) == contents(in_order)
-    assert len(rows(path)) == 9

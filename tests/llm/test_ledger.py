@@ -10,9 +10,24 @@ import pytest
 
 from alps.errors import AlpsError
 from alps.llm.ledger import Call, Ledger, Totals, counted_in
-from tests.llm.test_money import call
 
-pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serial")
+
+def call(**fields: Any) -> Call:
+    ordinary: dict[str, Any] = {
+        "key": "0123456789abcdef",
+        "purpose": "generate",
+        "about": "b1",
+        "model": "openai/tiny",
+        "ask": 0,
+        "attempt": 1,
+        "outcome": "ok",
+        "status": 200,
+        "prompt_tokens": 100,
+        "completion_tokens": 10,
+        "cost": 0.5,
+        "seconds": 0.25,
+    }
+    return Call(**ordinary | fields)
 
 
 UNTOLD_CALL = {"prompt_tokens": None, "completion_tokens": None, "cost": None}
@@ -48,12 +63,11 @@ def test_each_call_is_one_row_with_all_its_fields_and_the_next_session_goes_on_c
     assert len(path.read_bytes().splitlines()) == 4
 
 
-@pytest.mark.parametrize(
-    ("fields", "unpriced"), [({"cost": None}, 1), (UNHEARD, 0), ({"cost": 0.0}, 0)],
-    ids=["of unknown price", "never came", "free"],
-)  # fmt: skip
-def test_only_an_answer_of_unknown_price_is_counted_as_one(path: Path, fields, unpriced):
-    assert record(path, call(**fields)).unpriced == unpriced
+def test_only_an_answer_of_unknown_price_is_counted_as_one(tmp_path: Path):
+    counts = {"unknown price": ({"cost": None}, 1), "never came": (UNHEARD, 0)}
+    counts["free"] = ({"cost": 0.0}, 0)
+    for name, (fields, unpriced) in counts.items():
+        assert record(tmp_path / name, call(**fields)).unpriced == unpriced, name
 
 
 def test_a_row_torn_by_a_crash_is_not_counted_and_the_next_one_is_whole(path: Path):

@@ -11,9 +11,7 @@ import pytest
 
 from alps.llm.limiter import Limiter
 from tests.few import few
-from tests.virtual_time import (
-    in_virtual_time,
-)
+from tests.virtual_time import in_virtual_time
 
 INFINITE = float("inf")
 

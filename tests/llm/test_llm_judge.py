@@ -139,11 +139,9 @@ def test_the_judge_decodes_at_temperature_zero_unless_told_otherwise(court):
     assert {name: court.requests[0][name] for name in sampling} == sampling
 
 
-FAKE_REPLY = json.dumps({"pairs": [verdict("g1", "p1", "same", "forged")]})
-
-
 # What is read
 
+FAKE_REPLY = json.dumps({"pairs": [verdict("g1", "p1", "same", "forged")]})
 BROADER, NARROWER = verdict("g1", "p1", "broader"), verdict("g2", "p2", "narrower")
 FIRST, SECOND = (0, 0, "same"), (1, 1, "same")
 WHOLE = json.dumps({"pairs": [verdict("g1", "p1"), verdict("g2", "p2")]})
@@ -279,22 +277,19 @@ def test_long_lists_go_in_several_calls_that_together_ask_about_every_pair_once(
     assert sorted(named(judged)) == [(n, n, "same") for n in range(BLOCK + 1)]
 
 
-def test_one_failed_call_fails_the_whole_judgement(court):
-    def script(body: dict[str, Any]) -> Answer:
-        return twins(body) if payload(body)["gold"][0]["id"] == "g1" else Answer("No idea.")
-
-    judged = court.judge(facts(BLOCK + 1), facts(2, "claim"), script)
-    assert (judged.outcome, judged.pairs) == ("unparsable", ())
-
-
-def test_a_pair_that_was_not_shown_in_a_call_is_invented(court):
+def test_one_failed_call_fails_the_judgement_and_a_pair_of_another_call_is_invented(court):
     last = f"g{BLOCK + 1}"
 
-    def script(body: dict[str, Any]) -> Answer:
+    def failing(body: dict[str, Any]) -> Answer:
+        return twins(body) if payload(body)["gold"][0]["id"] == "g1" else Answer("No idea.")
+
+    def inventing(body: dict[str, Any]) -> Answer:
         shown = {one["id"] for one in payload(body)["gold"]}
         return reply() if last in shown else reply(verdict(last, "p1"))
 
-    judged = court.judge(facts(BLOCK + 1), facts(2, "claim"), script)
+    judged = court.judge(facts(BLOCK + 1), facts(2, "claim"), failing)
+    assert (judged.outcome, judged.pairs) == ("unparsable", ())
+    judged = court.judge(facts(BLOCK + 1), facts(2, "claim"), inventing)
     assert judged.pairs == ()
     assert any("invented pair" in note for note in judged.notes)
 
@@ -304,12 +299,14 @@ def fingerprint(model: str = MODEL, **settings: Any) -> str:
 
 
 def test_the_fingerprint_changes_with_what_can_change_a_verdict_and_with_nothing_else():
-    at_home = [{"api_base": f"http://{name}.example/v1"} for name in "ab"]
-    other = [{"model": "openai/other"}, {"sampling": {"temperature": 0.1}}]
-    other.append({"sampling": {"max_tokens": 100}})
-    assert len({fingerprint(**one) for one in at_home}) == 1
+    others = (
+        fingerprint("openai/other"),
+        fingerprint(sampling={"temperature": 0.1}),
+        fingerprint(sampling={"max_tokens": 100}),
+    )
+    assert len({fingerprint(api_base=f"http://{name}.example/v1") for name in "ab"}) == 1
     assert fingerprint(sampling={"temperature": 0}) == fingerprint()
-    assert len({fingerprint(), *(fingerprint(**one) for one in other)}) == 4
+    assert len({fingerprint(), *others}) == 4
     judge, matching = LlmJudge(MODEL, client=None), rubric("matching")  # type: ignore[arg-type]
     changed = replace(matching, text=matching.text + ".", sha256="0" * 64)
     prompts = (matching, changed)

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from alps.llm.budget import Budget, first_reserve
-from alps.llm.ledger import Call, Totals
+from alps.llm.ledger import Totals
 from alps.llm.prices import Price, Rates, Tier, price_of
-from alps.llm.provider import send
-from alps.llm.types import Reply, Request, TransportError
+from alps.llm.types import Request
 from tests.desk import QUESTION, Desk, always, chat, question
 from tests.endtoend import (
     environment,
@@ -31,7 +30,9 @@ from tests.endtoend import (
     wait_until,
 )
 from tests.few import few
-from tests.llm.test_prices import BESIDE, MINI, openai
+from tests.llm.test_ledger import call
+from tests.llm.test_prices import MINI, openai
+from tests.llm.test_provider import failed, sent
 from tests.loopback import Answer, asked_over_http, serve
 from tests.visitors import good, write_visitors
 
@@ -43,19 +44,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serial")
 GOOD_USAGE = {"prompt_tokens": 2_000, "completion_tokens": 100, "total_tokens": 2_100}
 
 
-@pytest.fixture
-def a_key(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "an-ordinary-looking-word")
-
-
 def body(usage: str) -> str:
     return json.dumps(chat())[:-1] + (f', "usage": {usage}}}' if usage else "}")
-
-
-def sent(answer: Answer, *, model: str = MINI) -> Reply:
-    with serve(always(answer)) as server:
-        request = Request(model, QUESTION, None, api_base=server.url)
-        return asked_over_http(send(request, [dict(m) for m in QUESTION]))
 
 
 def counts(prompt: str, completion: str, total: str = "1", details: str = "") -> str:
@@ -107,7 +97,7 @@ def capped(times: float, request: Request[Any]) -> tuple[Budget, Any]:
 
 
 @pytest.mark.few(2)
-@pytest.mark.usefixtures("a_key")
+@pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize("usage", [*SHAPES.values(), *DETAILS.values()], ids=[*SHAPES, *DETAILS])
 def test_no_usage_gives_money_back_or_ends_the_run(desk: Desk, usage: str):
     most = {"max_tokens": 200}
@@ -125,7 +115,7 @@ def test_no_usage_gives_money_back_or_ends_the_run(desk: Desk, usage: str):
     assert all((row[name] or 0) >= 0 for name in ("cached_tokens", "reasoning_tokens"))
 
 
-@pytest.mark.usefixtures("a_key")
+@pytest.mark.usefixtures("keys")
 def test_what_is_missing_in_the_usage_counts_as_what_was_set_aside(desk: Desk):
     reserve = first_reserve(Request(MINI, QUESTION, None), QUESTION, price_of(MINI)).tokens
     budget = Budget(max_cost=None, max_total_tokens=2 * reserve, spent=Totals(), price=price_of)
@@ -136,50 +126,27 @@ def test_what_is_missing_in_the_usage_counts_as_what_was_set_aside(desk: Desk):
 
 
 @pytest.mark.few(1)
-@pytest.mark.usefixtures("a_key")
+@pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize("claimed", [-5.0, 0.0, 99.0, "nan"])
 def test_a_cost_that_an_endpoint_claims_is_not_believed(claimed: Any):
     for header in ("-1", "nan", "inf", "0.0", "12"):
         headers = {"x-litellm-response-cost": header}
         answer = Answer(body=body(json.dumps({**GOOD_USAGE, "cost": claimed})), headers=headers)
-        assert sent(answer).cost == pytest.approx(2_000 * 0.4e-6 + 100 * 1.6e-6)
-        assert sent(answer, model="openai/gpt-9").cost is None
+        assert sent(answer, MINI).cost == pytest.approx(2_000 * 0.4e-6 + 100 * 1.6e-6)
+        assert sent(answer, "openai/gpt-9").cost is None
 
 
-@pytest.mark.usefixtures("a_key")
-def test_thought_that_is_counted_beside_the_answer_is_on_the_bill():
-    reply = sent(Answer(body=json.dumps(openai(1_000, 100, **BESIDE))))
-    assert (reply.completion_tokens, reply.reasoning_tokens) == (500, 400)
-    assert reply.cost == pytest.approx(1_000 * 0.4e-6 + 500 * 1.6e-6)
+UNREADABLE = ("", "not JSON", '{"id": "x", "choices": ', body(SHAPES["4,400 digits"]), "[]")
 
 
-UNREADABLE = {
-    "empty": "",
-    "prose": "not JSON",
-    "cut off": '{"id": "x", "choices": ',
-    "digits": body(SHAPES["4,400 digits"]),
-    "a list": "[]",
-}
-
-
-@pytest.mark.usefixtures("a_key")
-@pytest.mark.parametrize(
-    ("answer", "billed"),
-    [
-        *((Answer(body=text), True) for text in UNREADABLE.values()),
-        *((Answer(status=status), False) for status in (400, 429, 500, 503)),
-    ],
-    ids=[*UNREADABLE, "400", "429", "500", "503"],
-)
-def test_an_answer_of_success_that_cannot_be_read_may_be_on_the_bill(answer: Answer, billed: bool):
-    with pytest.raises(TransportError) as caught:
-        sent(answer)
-    assert caught.value.billed == billed
-    assert caught.value.may_be_billed == billed
-
-
-@pytest.mark.usefixtures("a_key")
-def test_an_answer_that_cannot_be_read_counts_against_the_budget(desk: Desk):
+@pytest.mark.usefixtures("keys")
+def test_an_answer_of_success_that_cannot_be_read_counts_against_the_budget(desk: Desk):
+    for text in UNREADABLE:
+        error = failed(Answer(body=text), MINI)
+        assert (error.billed, error.may_be_billed) == (True, True), text
+    for status in (400, 429, 500, 503):
+        error = failed(Answer(status=status), MINI)
+        assert (error.billed, error.may_be_billed) == (False, False), status
     budget, reserve = capped(1.5, Request(MINI, QUESTION, None))
     with serve(always(Answer(body="not JSON"))) as server:
         desk.ask(question(server, model=MINI, answer=None), budget=budget)
@@ -194,24 +161,6 @@ def test_an_answer_that_cannot_be_read_counts_against_the_budget(desk: Desk):
 PLAIN = Price(1e-6, 10e-6, 128_000, "a test")
 ASKED = Request("any/model", QUESTION, None)
 FIRST = first_reserve(ASKED, QUESTION, PLAIN).tokens
-
-
-def call(**fields: Any) -> Call:
-    ordinary: dict[str, Any] = {
-        "key": "0123456789abcdef",
-        "purpose": "generate",
-        "about": "b1",
-        "model": "openai/tiny",
-        "ask": 0,
-        "attempt": 1,
-        "outcome": "ok",
-        "status": 200,
-        "prompt_tokens": 100,
-        "completion_tokens": 10,
-        "cost": 0.5,
-        "seconds": 0.25,
-    }
-    return Call(**ordinary | fields)
 
 
 def reserves(
@@ -345,9 +294,8 @@ def test_a_dry_run_counts_the_calls_of_the_run_that_follows_and_bounds_its_cost(
     purposes = [row["purpose"] for row in rows(folder / "out" / "calls.jsonl")]
     assert int(calls["answers"]) == purposes.count("generate") == COUNT
     assert purposes.count("judge") == COUNT
-    assert (
-        int(calls["verdicts"]) == 2 * COUNT
-    )  # with a check of added detail, which none here needs
+    # With a check of added detail, which none here needs.
+    assert int(calls["verdicts"]) == 2 * COUNT
     assert sum(float(bound) for bound in re.findall(r"– \$([\d.]+)", text)) >= cost
     assert summary(folder / "out")["calls"]["cost"] == pytest.approx(cost)
 
@@ -416,19 +364,13 @@ def test_a_cap_on_dollars_that_nothing_can_enforce_is_refused(tmp_path):
         words = extraction(server.url, "out=out", "max_cost=1")
         error = one_line(run(tmp_path, *words, **own))
         assert server.requests == []
-    assert (
-        "its price is unknown, so max_cost= can't be enforced; give max_total_tokens= instead"
-        in error
-    )
+    unknown = "its price is unknown, so max_cost= can't be enforced; give max_total_tokens= instead"
+    assert unknown in error
     assert "prices.toml" in error
     assert not (tmp_path / "out" / "predictions.jsonl").exists()
-
-
-def test_a_cap_on_dollars_of_a_judge_alone_is_refused_by_its_name(tmp_path):
-    write_visitors(tmp_path / "data", 1)
     words = ("task=extraction", "model=rules", "judge=openai/gpt-9", "data=data", "max_cost=1")
     error = one_line(run(tmp_path, "run", *words, OPENAI_API_KEY="none"))
-    assert error.startswith("alps: judge=openai/gpt-9: its price is unknown, so max_cost= can't")
+    assert error.startswith(f"alps: judge=openai/gpt-9: {unknown}")
 
 
 @pytest.mark.release
@@ -454,27 +396,21 @@ def test_a_bad_price_is_named_with_its_file_and_its_field(tmp_path, cap):
     assert server.requests == []
 
 
-def with_gpt_5(server, folder, count, *more):
-    write_visitors(folder / "data", count)
-    at = ("model=openai/gpt-5", f"api_base={server.url}", "judge=lexical", "data=data", "out=out")
-    return run(folder, "run", "task=extraction", *at, *more, OPENAI_API_KEY="none")
-
-
-def test_a_dollar_is_enough_for_a_run_of_cents_with_a_model_that_can_answer_at_length(tmp_path):
+def test_a_cap_is_below_one_call_or_enough_for_a_run_with_a_model_that_can_answer_at_length(
+    tmp_path,
+):
+    write_visitors(tmp_path / "data", 20)
+    words = ("run", "task=extraction", "model=openai/gpt-5", "judge=lexical", "data=data")
     with serve(good) as server:
-        finished = with_gpt_5(server, tmp_path, 20, "max_cost=1")
-        assert len(server.requests) == 20
-    assert finished.returncode == 0, finished.stderr
-    assert 0 < summary(tmp_path / "out")["calls"]["cost"] < 0.1
-
-
-def test_a_cap_below_one_call_says_what_a_call_is_taken_to_cost(tmp_path):
-    with serve(good) as server:
-        finished = with_gpt_5(server, tmp_path, 3, "max_cost=0.001")
+        at = (*words, f"api_base={server.url}", "out=out")
+        below = run(tmp_path, *at, "max_cost=0.001", OPENAI_API_KEY="none")
         assert server.requests == []
-    assert finished.returncode == 3
-    said = " ".join(finished.stdout.split())
+        enough = run(tmp_path, *at, "max_cost=1", OPENAI_API_KEY="none")
+        assert len(server.requests) == 20
+    assert (below.returncode, enough.returncode) == (3, 0), enough.stderr
+    said = " ".join(below.stdout.split())
     assert "$0.0000 of max_cost=0.001 is spent, and another call may cost $0.02" in said
+    assert 0 < summary(tmp_path / "out")["calls"]["cost"] < 0.1
 
 
 DRY_RUN = """

@@ -1,7 +1,8 @@
 """What a client makes of rate limits and outages, in virtual time, so that hours take no time."""
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -56,14 +57,22 @@ def test_slow_answers_regain_their_places_in_time(concurrency: int | None):
     assert fared.seconds <= 800  # 64 at once with answers of 20 s take 630 without any limit
 
 
+Answering = Callable[[str], Awaitable[None]]
+"""What a server does with a question: answers it in time, or raises."""
+
+
 def outcomes_in(
-    send: Any, count: int, *, workers: int = 8, concurrency: int | None = 4, **options: Any
+    answer: Answering, count: int, *, workers: int = 8, concurrency: int | None = 4, **options: Any
 ) -> tuple[list[str], float]:
     """Return what came of each question, and the seconds that all of them took."""
 
+    async def send(_: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        await answer(messages[0]["content"])
+        return Reply("Yes.")
+
     async def all_of_them() -> tuple[list[str], float]:
-        asking: Any = {"concurrency": concurrency, "ledger": NoLedger(), "send": send, **options}
-        client = Client(cache=None, **asking)
+        asking: Any = {"concurrency": concurrency, "ledger": NoLedger(), **options}
+        client = Client(cache=None, send=send, **asking)
         waiting, heard = iter(range(count)), [""] * count
 
         async def work() -> None:
@@ -78,42 +87,38 @@ def outcomes_in(
     return in_virtual_time(all_of_them())
 
 
-def outcomes(send: Any, count: int, **options: Any) -> list[str]:
-    return outcomes_in(send, count, **options)[0]
+def outcomes(answer: Answering, count: int, **options: Any) -> list[str]:
+    return outcomes_in(answer, count, **options)[0]
 
 
-class Counted:
-    """Counts the requests under way; with `serial`, they are answered one after another."""
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("count", "most", "serial", "least_at_once", "most_at_once"),
+    [
+        (2_000, None, False, 200, 200),
+        (12, None, False, 12, 12),
+        (2_000, 40, False, 40, 40),
+        (1_000, None, True, 1, 64),  # they would wait at the server
+    ],
+)
+def test_as_many_run_at_once_as_are_answered_as_soon(
+    count: int, most: int | None, serial: bool, least_at_once: int, most_at_once: int
+):
+    under_way: set[str] = set()
+    at_once, turn = [0], asyncio.Lock()
 
-    def __init__(self, *, serial: bool) -> None:
-        self.under_way = self.most = 0
-        self.serial, self.turn = serial, asyncio.Lock()
-
-    async def __call__(self, request: Request[Any], messages: list[dict[str, str]]) -> Reply:
-        self.under_way += 1
-        self.most = max(self.most, self.under_way)
-        if self.serial:
-            async with self.turn:
+    async def answer(number: str) -> None:
+        under_way.add(number)
+        at_once.append(len(under_way))
+        if serial:
+            async with turn:
                 await asyncio.sleep(0.1)
         else:
             await asyncio.sleep(1.0)
-        self.under_way -= 1
-        return Reply("Yes.")
+        under_way.remove(number)
 
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("count", "most", "at_once"), [(2_000, None, 200), (12, None, 12),
-                                                        (2_000, 40, 40)])  # fmt: skip
-def test_as_many_run_at_once_as_are_answered_as_soon(count: int, most: int | None, at_once: int):
-    server = Counted(serial=False)
-    outcomes(server, count, workers=400, concurrency=most)
-    assert server.most == at_once
-
-
-def test_no_more_run_at_once_where_they_would_wait_at_the_server():
-    server = Counted(serial=True)
-    outcomes(server, 1_000, workers=400, concurrency=None)
-    assert server.most <= 64
+    outcomes(answer, count, workers=400, concurrency=most)
+    assert least_at_once <= max(at_once) <= most_at_once
 
 
 class SlowLedger(NoLedger):
@@ -126,15 +131,14 @@ class SlowLedger(NoLedger):
 def test_a_short_outage_is_over_soon_and_met_by_one_probe_at_a_time():
     sent: list[float] = []
 
-    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+    async def answer(_: str) -> None:
         sent.append(asyncio.get_running_loop().time())
         since = sent[-1] - sent[0]
         await asyncio.sleep(0.02)
         if since < 4:
             raise failure(503)
-        return Reply("Yes.")
 
-    assert outcomes(send, 5, workers=5, concurrency=None, ledger=SlowLedger()) == ["ok"] * 5
+    assert outcomes(answer, 5, workers=5, concurrency=None, ledger=SlowLedger()) == ["ok"] * 5
     assert len([when for when in sent[5:] if when - sent[0] < 4]) <= 3
     assert sent[-1] - sent[0] <= 12
 
@@ -158,12 +162,11 @@ def test_records_after_the_outage_are_answered_though_it_outlasted_the_patience(
 def test_the_time_that_a_server_asks_for_takes_nothing_of_the_patience():
     refused = iter([rejection(60.0)] * 3)
 
-    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+    async def answer(_: str) -> None:
         for error in refused:
             raise error
-        return Reply("Yes.")
 
-    assert outcomes(send, 1, patience=100.0) == ["ok"]
+    assert outcomes(answer, 1, patience=100.0) == ["ok"]
 
 
 def test_what_is_waited_for_is_said_once():
@@ -172,17 +175,6 @@ def test_what_is_waited_for_is_said_once():
     (line,) = said
     assert line.startswith("openai/tiny has not answered for ")
     assert "patience=" in line
-
-
-def always_raising(error: TransportError, tries: list[str], seconds: float = 0.0) -> Any:
-    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
-        await asyncio.sleep(seconds)
-        if messages[0]["content"] == "0":
-            tries.append("0")
-            raise error
-        return Reply("Yes.")
-
-    return send
 
 
 HUNG = TransportError("no answer within 120 s", transient=True, status=408)
@@ -195,9 +187,16 @@ UNREADABLE = TransportError("unreadable", transient=True, status=200, billed=Tru
     ids=["fails while others are answered", "hung, may be billed", "unreadable, may be billed"],
 )
 def test_one_request_that_always_fails_is_given_up_in_time(error, least, most, count):
-    tries: list[str] = []
-    assert outcomes(always_raising(error, tries, 1.0), count)[0] == "transport"
-    assert least <= len(tries) <= most
+    asked_for = Counter[str]()
+
+    async def answer(number: str) -> None:
+        asked_for[number] += 1
+        await asyncio.sleep(1.0)
+        if number == "0":
+            raise error
+
+    assert outcomes(answer, count)[0] == "transport"
+    assert least <= asked_for["0"] <= most
 
 
 @pytest.mark.release
@@ -205,9 +204,8 @@ def test_a_timeout_in_hundreds_of_requests_takes_little_of_the_throughput():
     met: set[str] = set()
     took = 0.0
 
-    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+    async def answer(number: str) -> None:
         nonlocal took
-        number = messages[0]["content"]
         hangs = int(number) % 400 == 200 and number not in met
         met.add(number)
         seconds = 15.0 if hangs else 1.0
@@ -215,29 +213,25 @@ def test_a_timeout_in_hundreds_of_requests_takes_little_of_the_throughput():
         took += seconds
         if hangs:
             raise TransportError("no answer within 15 s", transient=True, status=408)
-        return Reply("Yes.")
 
-    fared, seconds = outcomes_in(send, 6_000, workers=64, concurrency=64)
+    fared, seconds = outcomes_in(answer, 6_000, workers=64, concurrency=64)
     assert set(fared) == {"ok"}
     assert seconds <= 1.15 * took / 64
 
 
 @pytest.mark.release
 def test_a_server_at_which_too_many_wait_is_asked_less():
-    places: list[asyncio.Semaphore] = []
+    places = asyncio.Semaphore(16)
 
-    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
-        if not places:
-            places.append(asyncio.Semaphore(16))
+    async def answer(_: str) -> None:
         try:
-            async with asyncio.timeout(15), places[0]:
+            async with asyncio.timeout(15), places:
                 await asyncio.sleep(1.0)
         except TimeoutError as error:
             raise TransportError("late", transient=True, status=408) from error
-        return Reply("Yes.")
 
     # 240 are answered in time.
-    assert set(outcomes(send, 3_000, workers=512, concurrency=512)) == {"ok"}
+    assert set(outcomes(answer, 3_000, workers=512, concurrency=512)) == {"ok"}
 
 
 @pytest.mark.release
@@ -260,12 +254,12 @@ def test_one_request_that_hangs_holds_up_none_of_the_others(
     assert max(n for n, row in enumerate(desk.rows) if row["outcome"] == "ok") < len(desk.rows) - 2
 
 
-def failing_alike(status: int, **changes: Any) -> Any:
-    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
-        text = f"BadRequestError: Invalid model name (request req_{messages[0]['content']}7)"
+def failing_alike(status: int, **changes: Any) -> Answering:
+    async def answer(number: str) -> None:
+        text = f"BadRequestError: Invalid model name (request req_{number}7)"
         raise TransportError(text, transient=False, status=status, **changes)
 
-    return send
+    return answer
 
 
 def test_errors_that_stay_end_the_run_and_those_of_single_records_do_not():
@@ -279,15 +273,12 @@ def test_errors_that_stay_end_the_run_and_those_of_single_records_do_not():
     for kind in ("too_long", "refused"):
         assert outcomes(failing_alike(400, **{kind: True}), 20) == [kind] * 20
 
+    async def bad_after_an_answer(number: str) -> None:
+        if number != "0":
+            await asyncio.sleep(1.0)
+            raise TransportError("bad", transient=False, status=400)
 
-def test_errors_after_an_answer_end_no_run():
-    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
-        if messages[0]["content"] == "0":
-            return Reply("Yes.")
-        await asyncio.sleep(1.0)
-        raise TransportError("bad", transient=False, status=400)
-
-    assert outcomes(send, 6) == ["ok", *["transport"] * 5]
+    assert outcomes(bad_after_an_answer, 6) == ["ok", *["transport"] * 5]
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,7 @@ from alps.llm.types import Reply, Request
 from tests.endtoend import one_line, run
 from tests.few import few
 from tests.loopback import serve
-from tests.virtual_time import (
-    Bucket,
-    NoLedger,
-    Verdict,
-    Windows,
-    in_virtual_time,
-    rejection,
-)
+from tests.virtual_time import Bucket, NoLedger, Verdict, Windows, in_virtual_time, rejection
 from tests.visitors import good, is_judging, write_visitors
 
 MANY, MOST = 1_500, 600

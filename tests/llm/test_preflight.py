@@ -22,15 +22,16 @@ from alps.llm.types import Request, TransportError
 from alps.parsing import parse_words
 from alps.run.folder import write_config
 from alps.settings import JudgeSettings, RunSettings
-from tests.desk import always
 from tests.endtoend import environment, extraction, finish, one_line, rows, run, start_cold
 from tests.few import few
+from tests.llm.test_provider import QUESTION, failed
 from tests.loopback import Answer, LoopbackServer, asked_over_http, serve
 from tests.visitors import good, is_judging, write_visitors
 
 LOOPBACK = "http://127.0.0.1:9/v1"
 GPT, SONNET, NEW_CLAUDE = "openai/gpt-4.1", "anthropic/claude-sonnet-4-5", "anthropic/claude-opus-9"
 BEDROCK = "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0"
+GEMINI = "gemini/gemini-2.5-pro"
 THINKS = {"thinking": {"type": "enabled", "budget_tokens": 2048}}
 
 NO_TEMPERATURE = """
@@ -51,14 +52,11 @@ def temperature(
     return default_temperature(model, api_base=api_base, sampling=sampling, extra=extra or {})
 
 
-def test_only_a_model_that_takes_temperature_0_is_sent_it():
+def test_only_a_model_that_takes_temperature_0_and_is_not_told_to_reason_is_sent_it():
     assert [model for model in NO_TEMPERATURE.split() if temperature(model) is not None] == []
     assert [model for model in TEMPERATURE_0.split() if temperature(model) != 0] == []
     at_home = {"openai/mine": 0, "openai/gpt-5": None, NEW_CLAUDE: None}
     assert {model: temperature(model, LOOPBACK) for model in at_home} == at_home
-
-
-def test_a_judge_that_is_told_to_reason_is_sent_no_temperature():
     for model in (SONNET, "vertex_ai/claude-sonnet-4-5", "openai/mine"):
         assert temperature(model, LOOPBACK, reasoning_effort="high") is None
     assert temperature(SONNET, reasoning_effort="none") == 0
@@ -121,7 +119,7 @@ ADDRESSES = [
     *((GPT, "OPENAI_BASE_URL"), (GPT, "OPENAI_API_BASE"), ("gpt-4.1", "OPENAI_BASE_URL")),
     ("azure/gpt-4.1", "AZURE_API_BASE"),
     *((SONNET, "ANTHROPIC_API_BASE"), (SONNET, "ANTHROPIC_BASE_URL")),
-    ("gemini/gemini-2.5-pro", "GEMINI_API_BASE"),
+    (GEMINI, "GEMINI_API_BASE"),
     ("groq/llama-3.3-70b-versatile", "GROQ_API_BASE"),
     ("deepseek/deepseek-chat", "DEEPSEEK_API_BASE"),
     ("openrouter/openai/gpt-5", "OPENROUTER_API_BASE"),
@@ -143,22 +141,17 @@ def test_an_address_in_the_environment_is_found(model: str, variable: str, monke
     assert endpoint_from_environment(model) == (variable, "http://127.0.0.1:9/proxy")
 
 
-def test_an_address_of_another_provider_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+def test_another_providers_address_is_left_alone_and_one_with_a_secret_refused(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_BASE_URL", LOOPBACK)
     monkeypatch.setenv("SOMEBODYS_URL", LOOPBACK)
     monkeypatch.setenv("OPENAI_BASE_URL", "  ")
     assert endpoint_from_environment(GPT) is None
     assert endpoint_from_environment("groq/llama-3.3-70b-versatile") is None
-
-
-@pytest.mark.parametrize(
-    "address", ["http://me:canary@127.0.0.1/v1", "http://127.0.0.1/v1?key=canary", "canary"]
-)
-def test_an_address_with_a_secret_is_refused_without_it(address: str, monkeypatch):
-    monkeypatch.setenv("OPENAI_BASE_URL", address)
-    with pytest.raises(UsageError, match=r"^OPENAI_BASE_URL in the environment: an address ") as e:
-        endpoint_from_environment(GPT)
-    assert "canary" not in str(e.value)
+    for secret in ("http://me:canary@127.0.0.1/v1", "http://127.0.0.1/v1?key=canary", "canary"):
+        monkeypatch.setenv("OPENAI_BASE_URL", secret)
+        with pytest.raises(UsageError, match=r"^OPENAI_BASE_URL in the environment: an ad") as e:
+            endpoint_from_environment(GPT)
+        assert "canary" not in str(e.value)
 
 
 def test_the_version_of_azures_api_is_found(monkeypatch: pytest.MonkeyPatch):
@@ -171,6 +164,8 @@ def test_the_version_of_azures_api_is_found(monkeypatch: pytest.MonkeyPatch):
 PLACEHOLDER = {"api_key": "not-needed"}
 BEARER = {"AWS_BEARER_TOKEN_BEDROCK": "of-bedrock"}
 ENTRA = {"AZURE_AD_TOKEN": "of-entra"}
+TOGETHER = ("together_ai/any", {"TOGETHER_API_KEY": "of-together"})
+PERPLEXITY = ("perplexity/sonar", {"PERPLEXITY_API_KEY": "of-perplexity"})
 
 
 @pytest.mark.parametrize(
@@ -182,8 +177,8 @@ ENTRA = {"AZURE_AD_TOKEN": "of-entra"}
         ("azure/gpt-4.1", {**ENTRA, "AZURE_API_KEY": "of-azure"}, {}),
         (BEDROCK, BEARER, {}),
         (BEDROCK, {}, {}),
-        ("together_ai/any", {"TOGETHER_API_KEY": "of-together"}, {}),
-        ("perplexity/sonar", {"PERPLEXITY_API_KEY": "of-perplexity"}, {}),
+        (*TOGETHER, {}),
+        (*PERPLEXITY, {}),
         ("ollama_chat/qwen3", {"OLLAMA_API_KEY": "of-ollama"}, {}),
         (SONNET, {}, {}),
         ("openai/mine", {"OPENAI_API_KEY": "of-openai"}, {}),
@@ -207,12 +202,11 @@ def test_no_placeholder_takes_the_place_of_a_credential(model, variables, given,
         (BEDROCK, {"AWS_PROFILE": "work"}, False),
         ("azure/gpt-4.1", {**ENTRA, "AZURE_API_VERSION": "2025-01-01"}, True),
         ("vertex_ai/gemini-2.5-pro", {}, True),
-        ("together_ai/any", {"TOGETHER_API_KEY": "of-together"}, False),
-        ("perplexity/sonar", {"PERPLEXITY_API_KEY": "of-perplexity"}, False),
+        (*TOGETHER, False),
+        (*PERPLEXITY, False),
         ("replicate/any/model", {"REPLICATE_API_TOKEN": "of-replicate"}, True),
         ("huggingface/any/model", {"HF_TOKEN": "of-the-hub"}, True),
-        ("gemini/gemini-2.5-pro", {"GOOGLE_API_KEY": "of-google"}, False),
-        ("gemini/gemini-2.5-pro", {"GEMINI_API_KEY": "of-gemini"}, False),
+        (GEMINI, {"GOOGLE_API_KEY": "of-google"}, False),
         (SONNET, {"ANTHROPIC_AUTH_TOKEN": "of-anthropic"}, False),
     ],
 )
@@ -223,16 +217,40 @@ def test_credentials_that_may_come_from_elsewhere_are_not_refused(
         monkeypatch.setenv(name, value)
     lines: list[str] = []
     check_model(model, api_base=None, warn=lines.append)
-    told = [
-        line.startswith(f"{model}: ") and "not set in the environment" in line for line in lines
-    ]
-    assert told == [True] * warned
+    assert len(lines) == warned
+    for line in lines:
+        assert line.startswith(f"{model}: ")
+        assert "not set in the environment" in line
 
 
-def test_either_key_of_gemini_is_asked_for():
-    either = r"set GEMINI_API_KEY or GOOGLE_API_KEY in the environment"
-    with pytest.raises(CredentialError, match=either):
-        check_model("gemini/gemini-2.5-pro", api_base=None)
+@pytest.mark.parametrize(
+    ("model", "variable", "named"),
+    [
+        ("openai/gpt-4.1-mini", "OPENAI_API_KEY", "OPENAI_API_KEY"),
+        ("gpt-4.1-mini", "OPENAI_API_KEY", "OPENAI_API_KEY"),
+        (SONNET, "ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"),
+        ("deepseek/deepseek-chat", "DEEPSEEK_API_KEY", "DEEPSEEK_API_KEY"),
+        (GEMINI, "GEMINI_API_KEY", "set GEMINI_API_KEY or GOOGLE_API_KEY in the environment"),
+    ],
+)
+def test_a_missing_key_is_asked_for_by_its_name_and_one_that_is_set_is_enough(
+    model: str, variable: str, named: str, monkeypatch
+):
+    with pytest.raises(CredentialError, match=named) as caught:
+        check_model(model, api_base=None)
+    assert model in str(caught.value)
+    assert "\n" not in str(caught.value)
+    monkeypatch.setenv(variable, "an-ordinary-looking-word")
+    check_model(model, api_base=None)
+
+
+def test_an_endpoint_of_ones_own_needs_no_key_and_no_provider_that_is_unknown_is_asked():
+    for model in ("openai/gpt-4.1-mini", "openai/any-name", "hosted_vllm/any/name"):
+        check_model(model, api_base=LOOPBACK)
+    for model in ("nonsense", "no-such-provider/model", "/"):
+        for api_base in (None, LOOPBACK):
+            with pytest.raises(UsageError, match=f"^model '{model}': .*openai/gpt-4.1-mini$"):
+                check_model(model, api_base=api_base)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +263,7 @@ def test_a_call_without_credentials_ends_the_run_at_once(model: str, tmp_path: P
     monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
     request = Request[str](model, (), None, api_base=LOOPBACK)
     with pytest.raises(TransportError) as caught:
-        asked_over_http(send(request, [{"role": "user", "content": "Chess?"}]))
+        asked_over_http(send(request, QUESTION))
     assert not caught.value.transient
     assert isinstance(caught.value.fatal, CredentialError)
     assert str(caught.value.fatal).startswith(f"model '{model}': no credentials were found (")
@@ -253,12 +271,8 @@ def test_a_call_without_credentials_ends_the_run_at_once(model: str, tmp_path: P
 
 @pytest.mark.parametrize("status", [500, 400, 429])
 def test_an_answer_of_a_server_that_speaks_of_credentials_is_one(status: int):
-    spoken = Answer(status=status, error="Missing credentials, set OPENAI_API_KEY")
-    with serve(always(spoken)) as server:
-        request = Request[str]("openai/tiny", (), None, api_base=server.url)
-        with pytest.raises(TransportError) as caught:
-            asked_over_http(send(request, [{"role": "user", "content": "Chess?"}]))
-    assert (caught.value.status, caught.value.fatal) == (status, None)
+    error = failed(Answer(status=status, error="Missing credentials, set OPENAI_API_KEY"))
+    assert (error.status, error.fatal) == (status, None)
 
 
 # Options
@@ -297,16 +311,18 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_an_option_is_read_as_json_or_as_text():
+FILE = """
+request.api_version = 2024-10-21
+[request.extra_body]
+top_k = 20
+chat_template_kwargs.enable_thinking = true
+"""
+
+
+def test_an_option_is_read_as_json_or_as_text_and_words_come_before_a_file(tmp_path: Path):
     assert {word: read(word) for word in OPTIONS} == OPTIONS
-
-
-def test_options_of_the_command_line_come_before_those_of_a_file(tmp_path: Path):
     config = tmp_path / "config.toml"
-    config.write_text(
-        "request.api_version = 2024-10-21\n"
-        "[request.extra_body]\ntop_k = 20\nchat_template_kwargs.enable_thinking = true\n"
-    )
+    config.write_text(FILE)
     merged = {"top_k": 20, **NOT_THINKING["extra_body"]}
     expected = {"api_version": "2024-10-21", "extra_body": merged}
     assert read(f"config={config}", f"{THINKING}=false") == expected
@@ -388,8 +404,7 @@ def test_options_are_part_of_what_is_measured_and_of_the_key_of_a_reply():
 
     def key(extra: dict[str, Any] | None = None) -> str:
         more = {} if extra is None else {"extra": extra}
-        message = {"role": "user", "content": "Chess?"}
-        return cache_key(Request("openai/tiny", (message,), None, **more))
+        return cache_key(Request("openai/tiny", tuple(QUESTION), None, **more))
 
     assert len({key(), key({"seed": 7}), key({"seed": 8}), key({"extra_body": {"seed": 7}})}) == 4
     assert key({}) == key()
@@ -457,12 +472,6 @@ def test_a_judge_that_judges_again_is_sent_its_options(here: Path):
     assert {body["seed"] for body in server.requests} == {5}
 
 
-def replacing(words: tuple[str, ...], *more: str) -> list[str]:
-    """Return words in which those of the same keys are left out."""
-    keys = {word.partition("=")[0] for word in more}
-    return [*(word for word in words if word.partition("=")[0] not in keys), *more]
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -475,8 +484,10 @@ def replacing(words: tuple[str, ...], *more: str) -> list[str]:
     ],
 )
 def test_what_can_not_work_is_refused_before_anything_is_paid(here: Path, words, said):
+    keys = tuple(word.partition("=")[0] + "=" for word in words)
     with serve(good) as server:
-        done = run(here, *replacing(extraction(server.url, "out=out"), *words))
+        ordinary = [w for w in extraction(server.url, "out=out") if not w.startswith(keys)]
+        done = run(here, *ordinary, *words)
     assert said in one_line(done)
     assert server.requests == []
     assert not (here / "out").exists()

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serial")
 
 FILE = "model_prices_and_context_window_backup.json"
 TABLE = json.loads((Path(find_spec("litellm").submodule_search_locations[0]) / FILE).read_bytes())
+CHATS = {key: row for key, row in TABLE.items() if row.get("mode") == "chat"}
 INPUT, OUTPUT = "input_cost_per_token", "output_cost_per_token"
 REGIONAL = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 CONVERSE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
@@ -53,29 +54,23 @@ hosted_vllm/Qwen/Qwen9-8B ollama_chat/llama9 groq/llama-9-70b openai/my-local
 
 
 def test_names_of_the_table_have_their_exact_prices():
-    wrong = []
     for name, key in KNOWN.items():
         price, row = price_of(name), TABLE[key]
         rates = (price.input, price.output, price.max_output_tokens)
+        assert rates == (row[INPUT], row[OUTPUT], row.get("max_output_tokens")), name
         bill = pytest.approx(1_000 * row[INPUT] + 100 * row[OUTPUT])
-        if rates != (row[INPUT], row[OUTPUT], row.get("max_output_tokens")) or (
-            price.cost(1_000, 100) != bill
-        ):
-            wrong.append(name)
-    assert wrong == []
+        assert price.cost(1_000, 100) == bill, name
 
 
 def test_what_the_table_does_not_price_has_no_price_and_not_one_of_nothing():
-    chat_rows = {key: row for key, row in TABLE.items() if row.get("mode") == "chat"}
-    free = [key for key, row in chat_rows.items() if row.get(INPUT) == row.get(OUTPUT) == 0]
+    free = [key for key, row in CHATS.items() if row.get(INPUT) == row.get(OUTPUT) == 0]
     assert len(free) > 20
     priced = [n for n in (*UNKNOWN.split(), *free) if price_of(n).known or price_of(n).cost(9, 9)]
     assert priced == []
 
 
 def test_every_model_of_the_table_that_is_priced_by_token_is_known_by_its_own_key():
-    chat_rows = {key: row for key, row in TABLE.items() if row.get("mode") == "chat"}
-    priced = [key for key, row in chat_rows.items() if row.get(INPUT) and row.get(OUTPUT)]
+    priced = [key for key, row in CHATS.items() if row.get(INPUT) and row.get(OUTPUT)]
     assert len(priced) > 2_000
     strange = [key for key in priced if entry_of(key) is not TABLE[key]]
     assert [key for key in strange if price_of(key).input != TABLE[key][INPUT]] == []
@@ -158,6 +153,10 @@ flex = { input = 0.6, output = 2.4, cached_input = 0.1 }
 above = [{ tokens = 1_000, input = 2, output = 8 }, \
 { tokens = 5_000, input = 3, output = 9, cached_input = 1 }]
 
+["openai/plain"]
+input = 1
+output = 4
+
 ["openai/free"]
 input = 0
 output = 0
@@ -179,6 +178,7 @@ def test_a_price_file_says_the_same_kinds_of_rates(tmp_path: Path, monkeypatch):
         found = cost("openai/tiered", *used, service=service)
         assert found == pytest.approx(millionths / 1e6), (used, service)
     assert cost("openai/free", 1_000, 100) == 0.0
+    assert cost("openai/plain", 1_000, 100, 400) == pytest.approx(1_400 / 1e6)
 
 
 # Bills of replies as providers send them, through litellm
@@ -197,8 +197,10 @@ def anthropic(prompt: int, completion: int, **more: Any) -> dict[str, Any]:
     return {**head, "stop_reason": "end_turn", "content": content, "usage": usage}
 
 
-def gemini(prompt: int, answered: int, thought: int, **more: Any) -> dict[str, Any]:
-    content = {"parts": [{"text": GOOD}], "role": "model"}
+def gemini(
+    prompt: int, answered: int, thought: int, *, text: str = GOOD, **more: Any
+) -> dict[str, Any]:
+    content = {"parts": [{"text": text}], "role": "model"}
     counts = {"promptTokenCount": prompt, "candidatesTokenCount": answered}
     usage = {**counts, "thoughtsTokenCount": thought, **more}
     whole = {**usage, "totalTokenCount": prompt + answered + thought}
@@ -246,7 +248,8 @@ BILLS: dict[str, tuple[str, dict[str, Any], float | None]] = {
         *(PRO, gemini(300_000, 2_000, 500, cachedContentTokenCount=100_000)),
         200_000 * 2.5 + 100_000 * 0.25 + 2_500 * 15,
     ),
-    "thought beside the answer": (
+    "thought beside the answer": (MINI, openai(1_000, 100, **BESIDE), 1_000 * 0.4 + 500 * 1.6),
+    "thought beside the answer, which litellm adds": (
         *("xai/grok-4.3", openai(1_000, 100, **BESIDE)),
         1_000 * 1.25 + 500 * 2.5,
     ),
@@ -272,3 +275,4 @@ def test_the_ledger_equals_the_bill_by_hand(desk: Desk, monkeypatch, model, body
     expected = None if millionths is None else pytest.approx(millionths / 1e6, rel=1e-12)
     assert row["cost"] == expected
     assert desk.totals.unpriced == (millionths is None)
+    assert desk.totals.cost == (row["cost"] or 0)

@@ -5,37 +5,27 @@ bodies of any size.
 import asyncio
 import gc
 import json
-import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from alps.errors import AlpsError, CredentialError, QuotaError, UsageError
+from alps.errors import AlpsError, QuotaError, UsageError
 from alps.llm.failures import Limit, limits, requests_left, seconds_asked, seconds_to_reset
-from alps.llm.preflight import check_model
 from alps.llm.provider import close, send
 from alps.llm.types import Reply, Request, TransportError
 from alps.llm.wire import following_none
 from tests.desk import GOOD, Desk, always, chat, question
-from tests.endtoend import extraction, finish, rows, start
 from tests.loopback import Answer, asked_over_http, serve
-from tests.visitors import good, write_visitors
+from tests.visitors import good
 
 LOOPBACK = "http://127.0.0.1:9/v1"
 QUESTION = [{"role": "user", "content": "Chess?"}]
 BODY = json.dumps(chat("Yes."))
-
-
-@pytest.fixture
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "ordinary-openai")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "ordinary-anthropic")
 
 
 def sent(answer: Answer, model: str = "openai/tiny", **options: Any) -> Reply:
@@ -50,43 +40,6 @@ def failed(answer: Answer, model: str = "openai/tiny", **options: Any) -> Transp
     return caught.value
 
 
-# Models and keys
-
-
-@pytest.mark.parametrize("model", ["nonsense", "no-such-provider/model", "/"])
-@pytest.mark.parametrize("api_base", [None, LOOPBACK])
-def test_a_model_of_no_known_provider_is_refused(model: str, api_base: str | None):
-    with pytest.raises(UsageError, match=f"^model '{model}': .*openai/gpt-4.1-mini$"):
-        check_model(model, api_base=api_base)
-
-
-KEYS = {
-    "openai/gpt-4.1-mini": "OPENAI_API_KEY",
-    "gpt-4.1-mini": "OPENAI_API_KEY",
-    "anthropic/claude-sonnet-4-5": "ANTHROPIC_API_KEY",
-    "deepseek/deepseek-chat": "DEEPSEEK_API_KEY",
-    "gemini/gemini-2.5-pro": "GEMINI_API_KEY",
-}
-
-
-@pytest.mark.parametrize(("model", "variable"), KEYS.items())
-def test_a_missing_key_is_asked_for_by_its_name_and_one_that_is_set_is_enough(
-    model: str, variable: str, monkeypatch: pytest.MonkeyPatch
-):
-    with pytest.raises(CredentialError, match=variable) as caught:
-        check_model(model, api_base=None)
-    assert model in str(caught.value)
-    assert "\n" not in str(caught.value)
-    monkeypatch.setenv(variable, "an-ordinary-looking-word")
-    check_model(model, api_base=None)
-
-
-def test_an_endpoint_of_ones_own_needs_no_key_and_is_asked_without_one():
-    for model in ("openai/gpt-4.1-mini", "openai/any-name", "hosted_vllm/any/name"):
-        check_model(model, api_base=LOOPBACK)
-    assert sent(Answer("Yes.")).text == "Yes."
-
-
 # Replies
 
 
@@ -95,34 +48,8 @@ def test_a_reply_comes_as_it_was_sent():
     assert (reply.text, reply.finish_reason, reply.refusal) == ("Ja ♟ \ud83d", "length", None)
     assert (reply.prompt_tokens, reply.completion_tokens) == (1, 1)
     assert sent(Answer(None, refusal="I won't.")).refusal == "I won't."
-
-
-def test_a_reply_without_content_is_a_reply():
     for body in ({**chat(), "choices": []}, chat(None)):
         assert sent(Answer(body=json.dumps(body))).text is None
-
-
-def cost_of(model: str, *, cached: int) -> float:
-    usage = {"prompt_tokens": 2_000, "completion_tokens": 100, "total_tokens": 2_100}
-    details = {"prompt_tokens_details": {"cached_tokens": cached}} if cached else {}
-    body = json.dumps(chat("Yes.", usage={**usage, **details}))
-    reply = sent(Answer(body=body), model)
-    assert (reply.prompt_tokens, reply.completion_tokens) == (2_000, 100)
-    assert reply.cost is not None
-    return reply.cost
-
-
-@pytest.mark.parametrize(
-    ("model", "cached_price", "expected"),
-    [("openai/mine", "cached_input = 0.5\n", 1_650), ("openai/another", "", 2_400)],
-)
-def test_what_the_provider_had_in_its_cache_costs_what_the_price_file_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, cached_price: str, expected: float
-):
-    (tmp_path / "prices.toml").write_text(f'["{model}"]\ninput = 1\n{cached_price}output = 4\n')
-    monkeypatch.setenv("ALPS_PRICES", str(tmp_path / "prices.toml"))
-    assert cost_of(model, cached=0) == pytest.approx(2_400 / 1e6)
-    assert cost_of(model, cached=1_500) == pytest.approx(expected / 1e6)
 
 
 def test_connections_that_litellm_has_replaced_are_closed_with_the_others():
@@ -184,16 +111,11 @@ def test_nothing_is_printed_by_the_libraries(capfd: pytest.CaptureFixture[str]):
 # Errors
 
 
-@pytest.mark.parametrize(
-    ("status", "transient"),
-    [
-        *((status, True) for status in (408, 409, 425, 429, 500, 502, 503, 504, 529)),
-        *((status, False) for status in (400, 413, 422)),
-    ],
-)
-def test_a_status_tells_whether_an_error_may_pass(status: int, transient: bool):
-    error = failed(Answer(status=status))
-    assert (error.transient, error.status) == (transient, status)
+def test_a_status_tells_whether_an_error_may_pass():
+    passing = (408, 409, 425, 429, 500, 502, 503, 504, 529)
+    for status in (*passing, 400, 413, 422):
+        error = failed(Answer(status=status))
+        assert (error.transient, error.status) == (status in passing, status)
 
 
 def test_a_connection_without_an_answer_is_transient_and_billed_only_where_one_was_there():
@@ -235,23 +157,23 @@ def test_a_reset_is_read_in_every_form(value: str, seconds: float | None):
     assert reset == (None if seconds is None else pytest.approx(seconds))
 
 
-@pytest.mark.parametrize(
-    ("left", "reset", "value", "kind"),
-    [
-        ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests", "20s", "requests"),
-        ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens", "20s", "tokens"),
-        ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset",
-         "20s", "input-tokens"),
-        ("ratelimit-remaining", "ratelimit-reset", "20", "requests"),
-    ],
-)  # fmt: skip
-def test_limits_have_many_names(left: str, reset: str, value: str, kind: str):
-    headers = {left: "0", reset: value}
-    assert limits(headers) == {kind: Limit(0.0, 20.0)}
-    assert seconds_to_reset(headers) == 20.0
+LIMITS = {
+    "requests": ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+    "tokens": ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+    "input-tokens": (
+        "anthropic-ratelimit-input-tokens-remaining",
+        "anthropic-ratelimit-input-tokens-reset",
+    ),
+}
 
 
-def test_only_a_limit_that_is_used_up_is_waited_for():
+def test_limits_have_many_names_and_only_one_that_is_used_up_is_waited_for():
+    plain = {"ratelimit-remaining": "0", "ratelimit-reset": "20"}
+    named = [("requests", plain)]
+    named += [(kind, {left: "0", reset: "20s"}) for kind, (left, reset) in LIMITS.items()]
+    for kind, headers in named:
+        assert limits(headers) == {kind: Limit(0.0, 20.0)}
+        assert seconds_to_reset(headers) == 20.0
     headers = {
         "x-ratelimit-remaining-requests": "4999",
         "x-ratelimit-reset-requests": "12ms",
@@ -284,40 +206,33 @@ def test_the_time_that_is_asked_for_stands_in_headers_or_in_words(headers, body,
     assert seconds_asked(headers, body) == (None if seconds is None else pytest.approx(seconds))
 
 
-USED_UP = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "40s"}
+def throttled(headers: dict[str, str]) -> TransportError:
+    return failed(Answer(status=429, headers=headers))
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        *(({"Retry-After": said}, seconds) for said, seconds in
-          (("0.5", 0.5), ("7", 7.0), ("0", 0.0), ("-3", 0.0), ("soon", None))),
-        ({}, None),
-        (USED_UP, pytest.approx(40)),
-        ({"llm_provider-retry-after": "60"}, 60),  # as a proxy passes it on
-    ],
-)  # fmt: skip
-def test_the_time_that_the_server_asked_for_is_read(headers: dict[str, str], seconds: Any):
-    assert failed(Answer(status=429, headers=headers)).retry_after == seconds
-
-
-def test_the_time_that_the_server_asked_for_may_be_a_date():
+def test_the_time_that_the_server_asked_for_is_read():
+    asked = {"0.5": 0.5, "7": 7.0, "0": 0.0, "-3": 0.0, "soon": None}
+    for said, seconds in asked.items():
+        assert throttled({"Retry-After": said}).retry_after == seconds, said
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
-    retry_after = failed(Answer(status=429, headers={"Retry-After": date})).retry_after
-    assert retry_after is not None
-    assert 50 < retry_after <= 60
+    assert 50 < (throttled({"Retry-After": date}).retry_after or 0) <= 60
+    assert throttled({}).retry_after is None
+    used_up = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "40s"}
+    assert throttled(used_up).retry_after == pytest.approx(40)
+    assert (
+        throttled({"llm_provider-retry-after": "60"}).retry_after == 60
+    )  # as a proxy passes it on
 
 
 def test_a_quota_for_the_day_ends_the_run_instead_of_sleeping_over_it():
-    error = failed(Answer(status=429, headers={"Retry-After": "86400"}))
+    error = throttled({"Retry-After": "86400"})
     assert not error.transient
     assert str(error.fatal).startswith(
         "model 'openai/tiny': the provider requires a wait of 24.0 hours (HTTP 429 from http://"
     )
     assert "after that, run the same command again" in str(error.fatal)
-    for seconds, ends in (("3600", False), ("3601", True)):
-        error = failed(Answer(status=429, headers={"Retry-After": seconds}))
-        assert (error.fatal is not None) == ends
+    assert throttled({"Retry-After": "3600"}).fatal is None
+    assert throttled({"Retry-After": "3601"}).fatal is not None
 
 
 def said(status: int, message: str, **more: Any) -> Answer:
@@ -327,25 +242,22 @@ def said(status: int, message: str, **more: Any) -> Answer:
 
 QUOTA = "You exceeded your current quota"
 CREDIT = "Your credit balance is too low to access the Anthropic API."
-NO_MONEY = {
-    "402": (said(402, "Insufficient Balance"), "openai/tiny"),
-    "402 of few words": (said(402, "No."), "openai/tiny"),
-    "openai": (said(429, f"{QUOTA}.", code="insufficient_quota"), "openai/tiny"),
-    "anthropic": (said(400, CREDIT), "anthropic/claude-tiny"),
-    "403": (said(403, "Your account has run out of credits."), "openai/tiny"),
-}
+NO_MONEY = (
+    (said(402, "Insufficient Balance"), "openai/tiny"),
+    (said(402, "No."), "openai/tiny"),
+    (said(429, f"{QUOTA}.", code="insufficient_quota"), "openai/tiny"),
+    (said(400, CREDIT), "anthropic/claude-tiny"),
+    (said(403, "Your account has run out of credits."), "openai/tiny"),
+)
 
 
 @pytest.mark.usefixtures("keys")
-@pytest.mark.parametrize(("answer", "model"), NO_MONEY.values(), ids=NO_MONEY)
-def test_an_account_without_money_ends_the_run(answer: Answer, model: str):
-    error = failed(answer, model)
-    assert isinstance(error.fatal, QuotaError)
-    assert not error.transient
-    assert "\n" not in str(error.fatal)
-
-
-def test_a_quota_of_the_minute_is_waited_for():
+def test_an_account_without_money_ends_the_run_and_a_quota_of_the_minute_is_waited_for():
+    for answer, model in NO_MONEY:
+        error = failed(answer, model)
+        assert isinstance(error.fatal, QuotaError), answer
+        assert not error.transient
+        assert "\n" not in str(error.fatal)
     message = f"{QUOTA}, please check your plan and billing details. Please retry in 34.07s."
     error = failed(said(429, message))
     assert (error.fatal, error.transient, error.retry_after) == (None, True, pytest.approx(34.07))
@@ -427,28 +339,9 @@ def test_a_redirect_is_an_error_and_its_target_hears_nothing(model, monkeypatch)
             elsewhere = f"http://someone:secretive@{host}/v1/chat/completions?key=hush"
             error = failed(Answer(status=status, body="{}", headers={"Location": elsewhere}), model)
             assert (target.requests, target.gets) == ([], [])
-        message = str(error)
-        assert f"HTTP {status}" in message
-        assert host in message
-        assert not {"hush", "secretive"} & set(re.split("[ =:]", message))
-        assert "\n" not in message
+        redirected = f"HTTP {status}: the endpoint redirects to {host}; use that address"
+        assert str(error) == redirected
         assert (error.status, error.transient, error.fatal) == (status, False, None)
-
-
-@pytest.mark.release
-def test_a_run_ends_with_the_redirect_named_once_and_exit_1(tmp_path):
-    write_visitors(tmp_path / "data", 2)
-    with serve(good) as target:
-        there = {"Location": target.url + "/chat/completions"}
-        with serve(always(Answer(status=307, body="{}", headers=there))) as endpoint:
-            key = {"OPENAI_API_KEY": "canary-redirect-openai"}
-            done = finish(start(tmp_path, *extraction(endpoint.url, "out=run"), **key))
-        assert (target.requests, target.gets) == ([], [])
-    assert done.returncode == 1, done
-    errors = {row["error"] for row in rows(tmp_path / "run" / "predictions.jsonl")}
-    host = f"127.0.0.1:{target.server_port}"
-    assert errors == {f"HTTP 307: the endpoint redirects to {host}; use that address"}
-    assert {row["attempt"] for row in rows(tmp_path / "run" / "calls.jsonl")} == {1}
 
 
 def test_other_requests_of_the_process_follow_redirects_as_they_did():
@@ -463,9 +356,8 @@ def test_other_requests_of_the_process_follow_redirects_as_they_did():
 
     with serve(always(Answer(body='{"reached": true}'))) as target, serve(always(moved)) as server:
         moved.headers["Location"] = target.url
+        request = Request[str]("openai/tiny", (), None, api_base=server.url)
         with pytest.raises(TransportError):
-            asked_over_http(
-                send(Request[str]("openai/tiny", (), None, api_base=server.url), QUESTION)
-            )
+            asked_over_http(send(request, QUESTION))
         assert asyncio.run(asked(server.url)).json() == {"reached": True}
         assert len(target.requests) == 1

@@ -15,7 +15,7 @@ from alps.llm.understanding import part_thought, understand
 from alps.schema import Memory
 from alps.tasks.extraction import TASK
 from tests.conftest import real_sample_folder
-from tests.desk import Desk, always, chat, in_turn, question
+from tests.desk import Desk, chat, in_turn, question
 from tests.endtoend import rows
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, between, llm, met, target_row, track_of, write_ability
@@ -158,14 +158,11 @@ def test_what_holds_no_memories_is_an_empty_list_or_the_failure_that_it_is(text:
     assert bool(completion.error) == (completion.outcome != "ok")
 
 
-BEFORE_THE_FIRST = (
-    *('[{"0432\\u043.', "{", '{"memory_items"', '{"memory_items": ['),
-    '{"memory_items": [{"memory_id": "m1", "value": "Pl',
-)
-
-
 def test_json_that_breaks_off_before_the_first_memory_is_a_failure():
-    for text in BEFORE_THE_FIRST:
+    for text in (
+        *('[{"0432\\u043.', "{", '{"memory_items"', '{"memory_items": ['),
+        '{"memory_items": [{"memory_id": "m1", "value": "Pl',
+    ):
         assert read(text, cut=True).outcome == "truncated", text
         assert read(text).outcome in ("truncated", "unparsable", "invalid"), text
 
@@ -249,6 +246,11 @@ def test_only_what_was_complete_is_kept_when_json_is_closed():
     assert {cut: close_truncated(cut) for cut in CLOSED} == CLOSED
 
 
+DEEP = {
+    "lists, closed": "[" * 10_000 + "]" * 10_000,
+    "objects, closed": '{"a":' * 10_000 + "1" + "}" * 10_000,
+    "objects in a fence, open": "```json\n" + '{"a":' * 10_000,
+}
 LOOPS = {
     "a sentence": '{"memory_items": [{"value": "' + "I like tea. " * 2500,
     "a memory": '{"memory_items": [' + '{"value": "I like tea"}, ' * 1200,
@@ -281,15 +283,7 @@ def test_a_loop_of_whole_memories_keeps_all_that_were_complete():
     assert completion.truncated
 
 
-DEEP = {
-    "lists, closed": "[" * 10_000 + "]" * 10_000,
-    "lists, open": "[" * 10_000,
-    "objects, closed": '{"a":' * 10_000 + "1" + "}" * 10_000,
-    "objects in a fence, open": "```json\n" + '{"a":' * 10_000,
-}
-
-
-@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
+@pytest.mark.parametrize("text", [*DEEP.values(), LOOPS["brackets"]], ids=[*DEEP, "lists, open"])
 def test_brackets_nested_10_000_deep_are_a_failure_and_not_a_crash(text: str):
     assert read(text).outcome in ("unparsable", "invalid", "truncated")
 
@@ -403,16 +397,13 @@ STOPPED: dict[str, tuple[str, Any]] = {
     "a thought that stops unfinished": (f"<think>First: {DRAFT}. That is all", CUT),
     "nothing but a thought, closed": (f"<think>{DRAFT}</think>", CUT),
 }
-REPLIES: dict[str, tuple[str, str, Any]] = {
-    **{name: (text, "stop", BOTH) for name, text in ANSWERED.items()},
-    **{name: (text, "length", expected) for name, (text, expected) in LONG.items()},
-    **{name: (text, "stop", expected) for name, (text, expected) in STOPPED.items()},
-}
+REPLIES = {**{name: (text, BOTH) for name, text in ANSWERED.items()}, **LONG, **STOPPED}
 
 
-@pytest.mark.parametrize(("text", "finish", "expected"), REPLIES.values(), ids=REPLIES)
-def test_the_final_answer_is_read_or_none(text, finish, expected):
-    completion = understand(Reply(text, finish), TASK.answer)
+@pytest.mark.parametrize("name", REPLIES)
+def test_the_final_answer_is_read_or_none(name):
+    text, expected = REPLIES[name]
+    completion = read(text, cut=name in LONG)
     assert (None if completion.value is None else values(completion)) == expected
     assert completion.raw == text
     if expected is None:
@@ -449,8 +440,7 @@ QUOTED = ("Asks what <think>", "Writes </think> often", "Saw <|channel|>final<|m
 
 @pytest.mark.parametrize("text", QUOTING.values(), ids=QUOTING)
 def test_a_thought_that_the_answer_quotes_is_not_cut(text):
-    first = values(understand(Reply(text, "stop"), TASK.answer))[0]
-    assert first.startswith(QUOTED)
+    assert values(read(text))[0].startswith(QUOTED)
 
 
 TEA = "Have some tea."
@@ -483,26 +473,22 @@ def test_plain_text_is_judged_without_its_thought(text, expected):
     assert (completion.thought is None) == (expected is None)
 
 
-@pytest.mark.parametrize(
-    ("text", "finish", "outcome"),
-    [
+def test_a_thought_alone_is_no_answer():
+    for text, finish, outcome in (
         ("<think>They like tea. Or", "length", "truncated"),
         ("<think>They like tea. Or", "stop", "truncated"),
         ("analysisThey like tea. Or", "length", "truncated"),
         ("<|channel|>analysis<|message|>They like", "length", "truncated"),
         ("<think>They like tea.</think>", "stop", "empty"),
         ("<think>They like tea.</think>\n", "length", "truncated"),
-    ],
-)
-def test_a_thought_alone_is_no_answer(text, finish, outcome):
-    completion = understand(Reply(text, finish), None)
-    assert (completion.outcome, completion.value) == (outcome, None)
-    assert completion.thought is not None
-    assert completion.thought.startswith("They like")
+    ):
+        completion = understand(Reply(text, finish), None)
+        assert (completion.outcome, completion.value) == (outcome, None), text
+        assert (completion.thought or "").startswith("They like"), text
 
 
 def test_a_thought_is_kept_apart_whoever_parted_it():
-    parted = understand(Reply(f"<think>my cat</think>{FINAL}", "stop"), TASK.answer)
+    parted = read(f"<think>my cat</think>{FINAL}")
     by_provider = understand(Reply(FINAL, "stop", thought="my cat"), TASK.answer)
     for completion in (parted, by_provider):
         assert (completion.thought, completion.repaired) == ("my cat", False)
@@ -528,19 +514,13 @@ def test_markers_in_a_loop_are_parted_in_time(loop):
     assert process_time() - started < 5  # a hundredth of that, unless it goes back over the text
 
 
-def test_a_re_ask_quotes_the_answer_without_its_thought(desk: Desk):
+def test_a_re_ask_quotes_no_thought_and_one_that_the_endpoint_parts_is_kept_apart(desk: Desk):
     said = Answer("<think>Chess, and tea.</think>They like chess.")
-    with serve(in_turn(said, Answer('{"hobbies": ["chess"]}'))) as server:
-        completion = desk.ask(question(server))
-    assert completion.value == ("chess",)
-    assert server.requests[1]["messages"][2] == {"role": "assistant", "content": "They like chess."}
-
-
-def test_reasoning_that_an_endpoint_gives_apart_is_kept_apart(desk: Desk):
     thought = 'Or {"hobbies": []}?'
-    body = chat('{"hobbies": ["chess"]}', said={"reasoning_content": thought})
-    with serve(always(Answer(body=json.dumps(body)))) as server:
+    parted = chat('{"hobbies": ["chess"]}', said={"reasoning_content": thought})
+    with serve(in_turn(said, Answer(body=json.dumps(parted)))) as server:
         completion = desk.ask(question(server))
+    assert server.requests[1]["messages"][2] == {"role": "assistant", "content": "They like chess."}
     assert (completion.value, completion.thought) == (("chess",), thought)
     assert completion.raw == '{"hobbies": ["chess"]}'
 
@@ -564,22 +544,14 @@ def test_a_run_keeps_a_thought_beside_the_answer_and_judges_the_answer(tmp_path)
     assert track_of(out, "task4_ability4")["scores"]["cf"]["value"] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_a_text_of_too_much_is_no_answer_and_kept_in_part():
+    for text, said in (
         ('{"verdict": [' + "{}," * 60_000 + "{}]}", "the text has more than 50,000 JSON values"),
-        (
-            '{"verdict": "' + "x" * (4 << 20) + '"}',
-            "the text has 4,194,319 characters; alps reads at most",
-        ),
-    ],
-)
-def test_a_text_of_too_much_is_no_answer_and_kept_in_part(text, said):
-    read = understand(Reply(text, "stop"), rating_answer(BinaryReply))
-    assert (read.outcome, (read.error or "")[: len(said)]) == ("invalid", said)
-    assert len(read.raw or "") < 100_000
-
-
-def test_what_stands_in_texts_is_counted_as_no_values():
-    text = json.dumps({"reason": "a, [b], {c}; " * 40_000, "verdict": "met"})
-    assert understand(Reply(text, "stop"), rating_answer(BinaryReply)).outcome == "ok"
+        ('{"verdict": "' + "x" * (4 << 20) + '"}', "the text has 4,194,319 characters; alps read"),
+    ):
+        found = understand(Reply(text, "stop"), rating_answer(BinaryReply))
+        assert (found.outcome, (found.error or "")[: len(said)]) == ("invalid", said)
+        assert len(found.raw or "") < 100_000
+    brackets_in_a_text = json.dumps({"reason": "a, [b], {c}; " * 40_000, "verdict": "met"})
+    read_whole = understand(Reply(brackets_in_a_text, "stop"), rating_answer(BinaryReply))
+    assert read_whole.outcome == "ok"

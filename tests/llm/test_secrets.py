@@ -21,20 +21,16 @@ NAMES = """OPENAI_API_KEY HF_TOKEN AWS_SECRET_ACCESS DATABASE_PASSWORD PROXY_AUT
 GOOGLE_CREDENTIAL_TEXT lower_case_key"""
 
 
-@pytest.mark.parametrize("name", NAMES.split())
-def test_the_value_of_a_secret_variable_is_masked_wherever_it_stands(monkeypatch, name: str):
-    monkeypatch.setenv(name, "ordinary looking words")
-    shown = redact("refused: ordinary looking words (ordinary looking words), bye")
-    assert "ordinary" not in shown
-    assert shown.startswith("refused: ")
-    assert shown.endswith(", bye")
-
-
-def test_the_value_of_another_variable_and_short_values_are_left(monkeypatch: pytest.MonkeyPatch):
+def test_the_value_of_a_secret_variable_is_masked_wherever_it_stands_and_no_other(monkeypatch):
+    said = "refused: ordinary looking words (ordinary looking words), bye"
+    for name in NAMES.split():
+        monkeypatch.setenv(name, "ordinary looking words")
+        assert redact(said) == "refused: [secret] ([secret]), bye", name
+        monkeypatch.delenv(name)
     monkeypatch.setenv("ALPS_COLOUR", "ordinary looking words")
     monkeypatch.setenv("SOME_API_KEY", "none")
     monkeypatch.setenv("A_KEY", "python")
-    for text in ("ordinary looking words", "none of it", "program:python x.py"):
+    for text in (said, "none of it", "program:python x.py"):
         assert redact(text) == text
 
 
@@ -45,28 +41,23 @@ def test_a_secret_that_begins_like_another_one_is_masked_as_a_whole(monkeypatch)
     assert "rest" not in redact("the key shared-start-and-the-rest was refused")
 
 
-SHAPES = {
-    "OpenAI": "sk-abcdefgh12345678",
-    "OpenAI, of a project": "sk-proj-abc_DEF-12345678",
-    "Anthropic": "sk-ant-api03-abcdefgh_12345678",
-    "OpenRouter": "sk-or-v1-abcdef0123456789",
-    "Hugging Face": "hf_AbCdEfGhIjKlMnOp",
-    "Groq": "gsk_abcdefgh12345678",
-    "xAI": "xai-abcdefgh12345678",
-    "Google": "AIzaSyA1234567890abcdefghijklmnopqrstuvw",
-}
+SHAPES = (
+    "sk-abcdefgh12345678",
+    "sk-proj-abc_DEF-12345678",
+    "sk-ant-api03-abcdefgh_12345678",
+    "sk-or-v1-abcdef0123456789",
+    "hf_AbCdEfGhIjKlMnOp",
+    "gsk_abcdefgh12345678",
+    "xai-abcdefgh12345678",
+    "AIzaSyA1234567890abcdefghijklmnopqrstuvw",
+)
 PLACES = ("the key {} was refused", "key={}&x=1", '{{"key": "{}"}}', "{}", "({}).", "key:{}\n")
 
 
-@pytest.mark.parametrize("secret", SHAPES.values(), ids=SHAPES)
-def test_a_word_shaped_like_a_key_is_masked(secret: str):
-    for place in PLACES:
-        shown = redact(place.format(secret))
-        assert secret not in shown
-        assert secret[-8:] not in shown
-
-
-def test_what_follows_bearer_is_masked_and_ordinary_text_is_left_as_it_is():
+def test_what_is_shaped_like_a_key_or_follows_bearer_is_masked_and_ordinary_text_left():
+    for secret in SHAPES:
+        for place in PLACES:
+            assert secret[-8:] not in redact(place.format(secret)), secret
     for scheme in ("Bearer", "bearer", "BEARER"):
         assert "opaque" not in redact(f"Authorization: {scheme} opaque.token+of/any=kind-1")
     for text in (
@@ -331,20 +322,24 @@ def test_a_program_gets_what_it_needs_of_the_environment_and_what_is_passed_by_n
     assert "env" not in json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]
 
 
+NAMES_ALONE = "env=…: must be names of environment variables"
+
+
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("given", "complaint"),
     [
-        (("env=NOT_AT_ALL",), "env=NOT_AT_ALL: NOT_AT_ALL is not set in the environment"),
-        (("env=SOMETHING=canary-told-9",), "env=…: must be names of environment variables"),
-        (("env=two words",), "env=…: must be names of environment variables"),
-        (("env=HOME", "model=rules"), "env=HOME would change nothing: only program:CMD uses it"),
+        ("env=NOT_AT_ALL", "env=NOT_AT_ALL: NOT_AT_ALL is not set in the environment"),
+        ("env=SOMETHING=canary-told-9", NAMES_ALONE),
+        ("env=two words", NAMES_ALONE),
+        ("env=HOME", "env=HOME would change nothing: only program:CMD uses it"),
     ],
 )
-def test_what_can_not_be_passed_is_refused_before_anything_is_written(tmp_path, words, complaint):
+def test_what_can_not_be_passed_is_refused_before_anything_is_written(tmp_path, given, complaint):
     write_visitors(tmp_path / "data", 1)
-    given = (*words_of(tmp_path, "task=extraction", "data=data")[1:], *words)
-    last = dict(word.split("=", 1) for word in given)
-    error = one_line(run(tmp_path, "run", *(f"{key}={value}" for key, value in last.items())))
+    words = [*words_of(tmp_path, "task=extraction", "data=data"), given]
+    if given == "env=HOME":
+        words[1] = "model=rules"
+    error = one_line(run(tmp_path, *words))
     assert complaint in error
     assert "canary" not in error
     assert not (tmp_path / "out").exists()

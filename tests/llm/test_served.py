@@ -10,12 +10,11 @@ import pytest
 
 from alps.leaderboard.packing import pack
 from alps.leaderboard.verify import Options, verify
-from alps.llm.provider import send
-from alps.llm.types import Reply, Request
-from tests.desk import QUESTION, always, chat
+from tests.desk import chat
 from tests.endtoend import extraction, rows, run, summary
 from tests.ext.calibration.test_correction import calibrated, make_run, score, strict
-from tests.loopback import Answer, LoopbackServer, asked_over_http, serve
+from tests.llm.test_provider import sent
+from tests.loopback import Answer, LoopbackServer, serve
 from tests.submissions import WHO, card_of
 from tests.visitors import good, write_visitors
 
@@ -34,12 +33,6 @@ MINI = "gpt-4.1-mini-2025-04-14"
 def completion(text: str | None, **more: Any) -> Answer:
     head = {"id": "chatcmpl-7", "model": MINI, "system_fingerprint": "fp_abc", "usage": USAGE}
     return Answer(body=json.dumps(chat(text, **{**head, **more})))
-
-
-def sent(answer: Answer) -> Reply:
-    with serve(always(answer)) as server:
-        request = Request[str]("openai/tiny", (), None, api_base=server.url)
-        return asked_over_http(send(request, [dict(message) for message in QUESTION]))
 
 
 class Provider:
@@ -121,6 +114,14 @@ def test_each_call_and_the_summary_say_what_answered_and_later_sessions_what_had
     assert (second["calls"]["http"], second["served"]) == (0, SERVED)
 
 
+def packed_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, Any]]:
+    """Pack the run; return the submission, and what its card says of what answered."""
+    monkeypatch.chdir(folder)
+    packed = pack([folder / "out"], WHO, out=folder / "packed" / "served")
+    (card,) = card_of(packed.folder)["runs"]
+    return packed.folder, card["served"]
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("changing", "role"), [("scripted", "the answers"), ("scripted-judge", "the verdicts")]
@@ -140,11 +141,9 @@ def test_a_change_of_what_answers_is_named_in_the_run_its_page_and_its_submissio
     if changing == "scripted":
         assert "Model that served the verdicts: scripted-judge-2025-04-14, build fp_one." in page
         return
-    monkeypatch.chdir(tmp_path)
-    packed = pack([tmp_path / "out"], WHO, out=tmp_path / "packed" / "served")
-    (card,) = card_of(packed.folder)["runs"]
-    assert card["served"]["generate"] == SERVED["generate"]
-    findings = verify(packed.folder, Options(data=str(tmp_path / "data"))).findings
+    folder, served = packed_in(tmp_path, monkeypatch)
+    assert served["generate"] == SERVED["generate"]
+    findings = verify(folder, Options(data=str(tmp_path / "data"))).findings
     found = {(one.where, one.severity) for one in findings if one.code == "served"}
     assert found == {("runs.0.served.judge", "warning")}
 
@@ -157,10 +156,8 @@ def test_the_folder_of_a_model_on_a_server_of_ones_own_is_not_published(tmp_path
 
     with serve(own) as server:
         carried_out(tmp_path, server, "out=out")
-    monkeypatch.chdir(tmp_path)
-    packed = pack([tmp_path / "out"], WHO, out=tmp_path / "packed" / "served")
-    (card,) = card_of(packed.folder)["runs"]
-    assert {row["model"] for rows in card["served"].values() for row in rows} == {"qwen"}
+    _, served = packed_in(tmp_path, monkeypatch)
+    assert {row["model"] for told in served.values() for row in told} == {"qwen"}
 
 
 @pytest.mark.release

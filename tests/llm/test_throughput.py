@@ -24,9 +24,9 @@ from alps.llm.replies import schema_of
 from alps.llm.types import Reply, Request
 from alps.run.journal import Journal, journal_key
 from alps.run.services import open_services
-from alps.schema import ExtractionSample, Turn
 from alps.settings import RunSettings
 from alps.tasks import load_tracks
+from tests.builders import extraction_sample
 from tests.loopback import Answer, asked_over_http, serve
 
 
@@ -111,35 +111,27 @@ def test_a_paid_reply_is_kept_before_the_disk_is_waited_for(tmp_path: Path, monk
     cache.close()
 
 
-def test_a_disk_that_fails_fails_everyone_who_waits_for_it(path: Path, monkeypatch):
+def test_a_writer_that_is_interrupted_leaves_the_others_their_flush_and_a_disk_that_fails_none(
+    path: Path, monkeypatch
+):
     def broken(_: int) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(os, "fsync", broken)
     journal = Journal(path)
 
-    async def write_all() -> list[Any]:
-        writing = (journal.append_together(row(number)) for number in range(3))
-        return await asyncio.gather(*writing, return_exceptions=True)
-
-    assert [type(found) for found in asyncio.run(write_all())] == [OSError] * 3
-    journal.close()
-
-
-def test_a_writer_that_is_interrupted_leaves_the_others_their_flush(path: Path):
-    journal = Journal(path)
-
-    async def write_two() -> None:
-        first, second = (
-            asyncio.ensure_future(journal.append_together(row(number))) for number in (1, 2)
-        )
+    async def write_all(numbers: range, *, interrupted: int) -> list[Any]:
+        writing = [asyncio.ensure_future(journal.append_together(row(n))) for n in numbers]
         await asyncio.sleep(0)
-        first.cancel()
-        await second
+        for task in writing[:interrupted]:
+            task.cancel()
+        return await asyncio.gather(*writing[interrupted:], return_exceptions=True)
 
-    asyncio.run(write_two())
-    journal.close()
+    assert asyncio.run(write_all(range(2), interrupted=1)) == [None]
     assert len(Journal(path)) == 2
+    monkeypatch.setattr(os, "fsync", broken)
+    failed = asyncio.run(write_all(range(2, 5), interrupted=0))
+    assert [type(found) for found in failed] == [OSError] * 3
+    journal.close()
 
 
 def test_requests_that_cost_the_processor_start_apart():
@@ -174,7 +166,8 @@ def test_the_model_and_its_judge_at_one_endpoint_keep_to_concurrency_together(tm
 
         async def ask_both() -> None:
             ((system,),) = services.systems
-            asked = [system.answer(tasks[0], _sample(n)) for n in range(6)]
+            samples = [extraction_sample((), f"I have {n} cats.") for n in range(6)]
+            asked = [system.answer(tasks[0], sample) for sample in samples]
             questions = [MatchQuestion([_item("g", n)], [_item("p", n)]) for n in range(6)]
             judged = [services.judge.answer(question, about="b") for question in questions]
             await asyncio.gather(*asked, *judged)
@@ -183,11 +176,6 @@ def test_the_model_and_its_judge_at_one_endpoint_keep_to_concurrency_together(tm
         asyncio.run(ask_both())
     ledger.close()
     assert (len(server.requests), server.most_under_way) == (12, 3)
-
-
-def _sample(number: int) -> ExtractionSample:
-    said = Turn(role="user", text=f"I have {number} cats.")
-    return ExtractionSample(benchmark_id=f"b{number}", session_id="s", dialogue=(said,), gold=())
 
 
 def _item(side: str, number: int) -> Item:

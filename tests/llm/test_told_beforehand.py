@@ -45,11 +45,10 @@ def test_the_port_of_a_site_is_tried_before_the_site_is_built(tmp_path):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("status", [500, 503])
 def test_an_error_of_a_server_is_named_with_how_long_it_was_tried(tmp_path, status):
+    words = ("task=extraction", "data=samples", "limit=1", "model=openai/tiny", "patience=1")
     with serve(lambda body: Answer(status=status)) as server:
-        words = ("task=extraction", "data=samples", "limit=1", "model=openai/tiny", "patience=1")
-        done = run(
-            tmp_path, "run", *words, f"api_base={server.url}", "out=out", OPENAI_API_KEY="none"
-        )
+        asked = (*words, f"api_base={server.url}", "out=out")
+        done = run(tmp_path, "run", *asked, OPENAI_API_KEY="none")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("alps: 1 of 1 is unscored: more than max_failures=5%; transport: ")
