@@ -12,6 +12,7 @@ from alps.ext.audits.intervals import (
     clustered_indices,
     clustered_rates,
     confusion,
+    few_differ,
     proportion,
     selective_threshold,
     upper_bound,
@@ -76,14 +77,10 @@ def test_intervals_hold_the_share_and_mirror_it(case):
         assert found.n == n
 
 
-@pytest.mark.parametrize("method", [wilson, clopper_pearson])
-def test_all_and_none_reach_the_end_of_the_range_exactly(method):
+@pytest.mark.parametrize("method", [wilson, clopper_pearson, proportion])
+def test_all_and_none_reach_the_end_of_the_range_exactly_and_of_nothing_there_is_no_value(method):
     assert method(0, 17).low == 0.0
     assert method(17, 17).high == 1.0
-
-
-@pytest.mark.parametrize("method", [wilson, clopper_pearson, proportion])
-def test_a_proportion_of_nothing_has_no_value(method):
     assert method(0, 0) == Estimate(None, None, None, 0)
 
 
@@ -97,6 +94,20 @@ def test_counts_that_cannot_be_are_refused(method, k, n):
 def test_small_samples_get_the_exact_interval():
     assert proportion(30, 39) == clopper_pearson(30, 39)
     assert proportion(30, 40) == wilson(30, 40)
+
+
+@pytest.mark.parametrize(
+    ("values", "few"),
+    [
+        ([0.0] * 20, True),
+        ([0.0] * 18 + [1.0] * 2, True),
+        ([0.0] * 14 + [0.2, 0.5, 0.7, 0.3, 0.9, 1.0], False),
+        ([0.0] * 14 + [1.0] * 6, False),
+    ],
+    ids=["none", "a tenth", "scores", "three tenths"],
+)
+def test_only_rare_values_are_few(values, few):
+    assert few_differ(np.array(values), range(20)) is few
 
 
 @pytest.mark.parametrize(
@@ -118,14 +129,10 @@ def test_a_one_sided_bound_is_the_rate_at_which_so_few_are_just_possible(case, c
         assert binom.cdf(k, n, bound) == pytest.approx(1 - confidence, abs=1e-6)
 
 
-def test_records_that_stand_alone_have_the_variance_of_a_mean():
+def test_records_that_stand_alone_have_the_variance_of_a_mean_and_one_cluster_has_none():
     successes = np.array([1, 0, 1, 1, 0, 1.0])
-    assert clustered_variance((successes - successes.mean()) / 6, range(6)) == pytest.approx(
-        successes.var(ddof=1) / 6
-    )
-
-
-def test_one_cluster_has_no_variance():
+    variance = clustered_variance((successes - successes.mean()) / 6, range(6))
+    assert variance == pytest.approx(successes.var(ddof=1) / 6)
     assert clustered_variance(np.array([0.1, -0.1]), ["a", "a"]) is None
 
 
@@ -140,16 +147,10 @@ def test_a_judge_is_counted_against_people():
 
 def test_rates_of_a_published_judge_are_reproduced():
     rates = Confusion(tp=679, fn=137, fp=89, tn=583).rates()
-    assert (
-        rates["sensitivity"].value,
-        rates["sensitivity"].low,
-        rates["sensitivity"].high,
-    ) == pytest.approx((0.832, 0.805, 0.856), abs=5e-4)
-    assert (
-        rates["specificity"].value,
-        rates["specificity"].low,
-        rates["specificity"].high,
-    ) == pytest.approx((0.868, 0.840, 0.891), abs=5e-4)
+    published = {"sensitivity": (0.832, 0.805, 0.856), "specificity": (0.868, 0.840, 0.891)}
+    for name, figures in published.items():
+        rate = rates[name]
+        assert (rate.value, rate.low, rate.high) == pytest.approx(figures, abs=5e-4), name
     assert rates["ppv"].value == pytest.approx(679 / 768)
     assert rates["npv"].value == pytest.approx(583 / 720)
     assert rates["accuracy"].value == pytest.approx(1262 / 1488)
@@ -157,10 +158,8 @@ def test_rates_of_a_published_judge_are_reproduced():
 
 
 def indices(tp: int, fn: int, fp: int, tn: int) -> dict[str, Estimate]:
-    people, judge = (
-        [True] * (tp + fn) + [False] * (fp + tn),
-        [True] * tp + [False] * fn + [True] * fp + [False] * tn,
-    )
+    people = [True] * (tp + fn) + [False] * (fp + tn)
+    judge = [True] * tp + [False] * fn + [True] * fp + [False] * tn
     return clustered_indices(people, judge, range(len(people)), draws=20)
 
 
