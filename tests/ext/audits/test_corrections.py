@@ -43,6 +43,14 @@ bits = st.lists(st.integers(0, 1), min_size=2, max_size=30).map(
 cells = st.integers(0, 60)
 
 
+def figures(found):
+    return found.value, found.low, found.high
+
+
+def width(found):
+    return found.high - found.low
+
+
 def measured(shares, sizes):
     (rate, specificity, sensitivity), (n, negatives, positives) = shares, sizes
     hit, spared = sensitivity * positives, specificity * negatives
@@ -64,6 +72,9 @@ def test_published_corrections_are_reproduced_up_to_their_clipping(
     assert found.raw.value == pytest.approx(rate)
 
 
+GUESSING = "so the judge hardly does better than guessing"
+
+
 @pytest.mark.parametrize(
     ("positives", "n", "counts", "reason"),
     [
@@ -71,12 +82,7 @@ def test_published_corrections_are_reproduced_up_to_their_clipping(
         (5, 10, Confusion(0, 0, 3, 7), "no labelled item is positive"),
         (5, 10, Confusion(7, 3, 0, 0), "no labelled item is negative"),
         (5, 10, Confusion(0, 0, 0, 0), "no labelled item"),
-        (
-            5,
-            10,
-            Confusion(500, 500, 450, 550),
-            r"is 0\.05, so the judge hardly does better than guessing \(limit: 0\.1\)",
-        ),
+        (5, 10, Confusion(500, 500, 450, 550), rf"is 0\.05, {GUESSING} \(limit: 0\.1\)"),
         (5, 10, Confusion(10, 90, 90, 10), "the judge contradicts people"),
         (5, 10, Confusion(3, 1, 2, 2), r"may be 0 \(-0\.\d+ to 0\.\d+\): label more items"),
     ],
@@ -94,7 +100,7 @@ def test_a_judge_that_is_just_at_the_minimum_is_not_corrected_by(monkeypatch):
     monkeypatch.setattr("alps.ext.audits.corrections.YOUDEN", 0.5)
     found = rogan_gladen(5, 10, exact)
     assert (found.status, found.value) == ("not_correctable", None)
-    assert "is 0.50, so the judge hardly does better than guessing (limit: 0.5)" in found.reason
+    assert f"is 0.50, {GUESSING} (limit: 0.5)" in found.reason
     monkeypatch.setattr("alps.ext.audits.corrections.YOUDEN", 0.49)
     assert rogan_gladen(5, 10, exact).status == "corrected"
 
@@ -102,28 +108,21 @@ def test_a_judge_that_is_just_at_the_minimum_is_not_corrected_by(monkeypatch):
 def test_a_perfect_judge_is_not_corrected_but_its_calibration_is_counted():
     few, many = (rogan_gladen(60, 100, Confusion(n, 0, 0, n)) for n in (20, 2_000))
     assert few.value == many.value == pytest.approx(0.6)
-    assert few.high - few.low > many.high - many.low
-    assert many.high - many.low == pytest.approx(
-        wilson(60, 100).high - wilson(60, 100).low, rel=0.02
-    )
+    assert width(few) > width(many)
+    assert width(many) == pytest.approx(width(wilson(60, 100)), rel=0.02)
 
 
-def test_both_sources_of_noise_widen_the_interval():
+def test_both_sources_of_noise_widen_the_interval_and_a_design_effect_is_a_smaller_sample():
     base = rogan_gladen(50, 100, GOOD)
     more_items = rogan_gladen(5_000, 10_000, GOOD)
     more_labels = rogan_gladen(50, 100, Confusion(9_000, 1_000, 1_500, 8_500))
     for narrower in (more_items, more_labels):
         assert narrower.value == pytest.approx(base.value)
-        assert narrower.high - narrower.low < 0.95 * (base.high - base.low)
-
-
-def test_a_design_effect_is_a_smaller_sample():
+        assert width(narrower) < 0.95 * width(base)
     effect = rogan_gladen(100, 200, Confusion(180, 20, 30, 170), design_effect=2)
-    plain = rogan_gladen(50, 100, GOOD)
-    assert (effect.low, effect.high) == pytest.approx((plain.low, plain.high))
-    assert effect.raw.low == pytest.approx(plain.raw.low)
-    assert effect.raw.n == 200
-    assert effect.labelled == 400
+    assert figures(effect) == pytest.approx(figures(base))
+    assert effect.raw.low == pytest.approx(base.raw.low)
+    assert (effect.raw.n, effect.labelled) == (200, 400)
     with pytest.raises(ValueError, match="at least 1"):
         rogan_gladen(1, 2, GOOD, design_effect=0.5)
 
@@ -134,12 +133,11 @@ def test_no_counts_crash_a_correction(positives, tp, fn, fp, tn):
     found = rogan_gladen(positives, 50, Confusion(tp, fn, fp, tn))
     assert (found.value is None) == (found.reason is not None) == (found.low is None)
     if found.value is not None:
-        assert np.isfinite([found.value, found.low, found.high]).all()
+        assert np.isfinite(figures(found)).all()
         # Swapping what yes and no mean mirrors the estimate.
         mirrored = rogan_gladen(50 - positives, 50, Confusion(tn, fp, fn, tp))
-        assert (mirrored.low, mirrored.value, mirrored.high) == pytest.approx(
-            (1 - found.high, 1 - found.value, 1 - found.low)
-        )
+        expected = 1 - found.value, 1 - found.high, 1 - found.low
+        assert figures(mirrored) == pytest.approx(expected)
 
 
 def test_youdens_index_is_bounded_by_its_parts():
@@ -191,8 +189,7 @@ def test_copies_of_items_in_clusters_add_little_and_clusters_of_one_nothing(copi
     many, names, *labelled, label_names = (np.repeat(part, copies) for part in parts)
     found = clustered_rogan_gladen(many, names.tolist(), *labelled, label_names.tolist())
     assert found.design_effect == pytest.approx(copies, rel=0.02 if copies > 1 else 1e-6)
-    figures = found.value, found.low, found.high
-    assert figures == pytest.approx((alone.value, alone.low, alone.high), abs=near)
+    assert figures(found) == pytest.approx(figures(alone), abs=near)
 
 
 def test_a_cluster_effect_that_cannot_be_seen_is_taken_at_its_worst():
@@ -218,9 +215,7 @@ def test_a_cluster_effect_that_cannot_be_seen_is_taken_at_its_worst():
 )
 def test_published_prediction_powered_means_are_reproduced(weight, used, value, low, high):
     found = ppi(PEOPLE, JUDGE, OTHERS, weight=weight)
-    assert (found.weight, found.value, found.low, found.high) == pytest.approx(
-        (used, value, low, high), abs=1e-12
-    )
+    assert (found.weight, *figures(found)) == pytest.approx((used, value, low, high), abs=1e-12)
     assert found.outside == (high > 1)
 
 
@@ -241,7 +236,7 @@ def test_the_best_weight_makes_the_shortest_interval_on_average():
         _, others = simulated(generator, 0.6, 0.8, 0.8, 1_500)
         for weight in widths:
             found = ppi(truth * 1.0, said * 1.0, others * 1.0, weight=weight)
-            widths[weight] += found.high - found.low
+            widths[weight] += width(found)
     assert widths[None] < 0.85 * widths[0]
     assert widths[None] < widths[1]
 
@@ -254,10 +249,13 @@ def test_a_judge_that_never_varies_or_was_not_asked_further_leaves_the_labels_al
         assert (found.low, found.high) == pytest.approx((plain.low, plain.high))
 
 
-def test_a_judge_that_is_always_wrong_is_of_use():
+def test_a_judge_that_is_always_wrong_is_of_use_and_scores_may_be_of_any_scale():
     one, other = ppi(PEOPLE, JUDGE, OTHERS), ppi(PEOPLE, 1 - JUDGE, 1 - OTHERS)
-    assert (other.weight, other.value) == pytest.approx((-one.weight, one.value))
-    assert (other.low, other.high) == pytest.approx((one.low, one.high))
+    assert (other.weight, *figures(other)) == pytest.approx((-one.weight, *figures(one)))
+    # Of 1 to 5: shifted and stretched.
+    marks = ppi(1 + 4 * PEOPLE, 1 + 4 * JUDGE, 1 + 4 * OTHERS, bounds=(1, 5))
+    assert figures(marks) == pytest.approx([1 + 4 * figure for figure in figures(one)])
+    assert not marks.outside
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -288,22 +286,11 @@ def test_no_labels_crash_a_powered_mean(people, others, data, interval):
     verdicts = st.lists(st.integers(0, 1), min_size=len(people), max_size=len(people))
     judge = np.array(data.draw(verdicts), dtype=float)
     found = ppi(people, judge, others, interval=interval)
-    assert np.isfinite([found.value, found.low, found.high]).all()
-    assert found.low <= found.value + 1e-9
-    assert found.value <= found.high + 1e-9
+    assert np.isfinite(figures(found)).all()
+    assert found.low - 1e-9 <= found.value <= found.high + 1e-9
     mirrored = ppi(1 - people, 1 - judge, 1 - others, interval=interval)
-    assert (mirrored.value, mirrored.low) == pytest.approx(
-        (1 - found.value, 1 - found.high), abs=1e-9
-    )
-
-
-def test_scores_of_any_scale_are_shifted_and_stretched_with_it():
-    one = ppi(PEOPLE, JUDGE, OTHERS)
-    other = ppi(1 + 4 * PEOPLE, 1 + 4 * JUDGE, 1 + 4 * OTHERS, bounds=(1, 5))
-    assert (other.value, other.low, other.high) == pytest.approx(
-        (1 + 4 * one.value, 1 + 4 * one.low, 1 + 4 * one.high)
-    )
-    assert not other.outside
+    expected = 1 - found.value, 1 - found.high
+    assert (mirrored.value, mirrored.low) == pytest.approx(expected, abs=1e-9)
 
 
 def test_copies_in_clusters_add_nothing_to_a_powered_mean():
@@ -314,13 +301,9 @@ def test_copies_in_clusters_add_nothing_to_a_powered_mean():
     alone = ppi(*parts, (list(range(100)), list(range(100, 400))), interval="score")
     clusters = (np.repeat(np.arange(100), 3).tolist(), np.repeat(np.arange(100, 400), 3).tolist())
     copied = ppi(*(np.repeat(part, 3) for part in parts), clusters, interval="score")
-    assert (copied.value, copied.low, copied.high) == pytest.approx(
-        (alone.value, alone.low, alone.high), abs=0.002
-    )
+    assert figures(copied) == pytest.approx(figures(alone), abs=0.002)
     assert copied.design_effect == pytest.approx(3, rel=0.02)
-    assert copied.raw.high - copied.raw.low == pytest.approx(
-        alone.raw.high - alone.raw.low, rel=0.02
-    )
+    assert width(copied.raw) == pytest.approx(width(alone.raw), rel=0.02)
 
 
 def test_clustered_intervals_cover_where_plain_ones_do_not():
@@ -377,7 +360,7 @@ def test_degrees_of_freedom_count_the_clusters_without_a_label_too():
     both = ppi(people, judge, generator.random(400), interval="bounded", weight=1.0)
     variance = both.error**2 * 20 / 19
     fewer = interval_by_variance(both.value, variance, (0.0, 1.0), freedom=19, records=20)
-    assert both.high - both.low < fewer[1] - fewer[0]
+    assert width(both) < fewer[1] - fewer[0]
 
 
 def test_few_errors_of_a_good_judge_are_allowed_for():
@@ -467,7 +450,7 @@ def test_the_number_of_audits_that_is_named_gives_the_interval_that_was_asked_fo
     many = needed(0.03, *records, 40)
     found = audited(*records, many)
     assert many > 40
-    assert (found.high - found.low) / 2 == pytest.approx(0.03, abs=0.006)
+    assert width(found) / 2 == pytest.approx(0.03, abs=0.006)
     # None makes up for too few records, and those that are enough are not asked for again.
     assert needed(0.03, *answers(5, 60), 20) is None
     assert needed(0.2, *answers(6, 300), 250) == 250

@@ -214,39 +214,31 @@ def test_what_keeps_a_judge_from_a_pass(tmp_path, rows, gates, verdicts, said):
         assert len(report.reasons) == (gates.self_flip < 0.1)
 
 
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([("pa", {"anna": 1}, None)], "no item has both a label and a verdict"),
-        ([("pa", {"anna": 1, "ben": 0}, 1)], "no item has both a label and a verdict"),
-        (
-            [("pa", {"anna": 1}, 1)] * 5,
-            "every labelled item is 1, so specificity and kappa are unknown",
-        ),
-        (
-            [binary(0, 1), binary(0, 0)],
-            "every labelled item is 0, so sensitivity and kappa are unknown",
-        ),
-        (
-            [("ei", {"anna": 3}, 3)] * 5,
-            "every labelled item is 3, so agreement beyond chance is unknown",
-        ),
-        (
-            [("pa", {"anna": 1}, 1), ("pa", {"anna": 0}, 1)],
-            "human agreement is unknown, because only anna labelled these items",
-        ),
-        (
-            [("pa", {"anna": 1}, 1), ("pa", {"ben": 0}, 1)],
-            "human agreement is unknown, because no two people labelled the same item",
-        ),
-        (
-            [binary(1, 1)] * 5,
-            "human agreement is unknown, because people gave one label to all items that they "
-            "share",
-        ),
-        ([("names", {"anna": "yes", "ben": "yes"}, "no")], "every labelled item is yes"),
-    ],
-)
+BOTH, ONE = "no item has both a label and a verdict", "every labelled item is"
+PEOPLE = "human agreement is unknown, because"
+UNTOLD = {
+    "no verdict": ([("pa", {"anna": 1}, None)], BOTH),
+    "a tie": ([("pa", {"anna": 1, "ben": 0}, 1)], BOTH),
+    "1": ([("pa", {"anna": 1}, 1)] * 5, f"{ONE} 1, so specificity and kappa are unknown"),
+    "0": ([binary(0, 1), binary(0, 0)], f"{ONE} 0, so sensitivity and kappa are unknown"),
+    "3": ([("ei", {"anna": 3}, 3)] * 5, f"{ONE} 3, so agreement beyond chance is unknown"),
+    "yes": ([("names", {"anna": "yes", "ben": "yes"}, "no")], f"{ONE} yes"),
+    "one person": (
+        [("pa", {"anna": 1}, 1), ("pa", {"anna": 0}, 1)],
+        f"{PEOPLE} only anna labelled these items",
+    ),
+    "apart": (
+        [("pa", {"anna": 1}, 1), ("pa", {"ben": 0}, 1)],
+        f"{PEOPLE} no two people labelled the same item",
+    ),
+    "alike": (
+        [binary(1, 1)] * 5,
+        f"{PEOPLE} people gave one label to all items that they share",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "said"), UNTOLD.values(), ids=UNTOLD)
 def test_what_can_not_be_told_is_a_sentence(tmp_path, rows, said):
     found = reports(write(tmp_path, {"pa": BINARY, "ei": FIVE, "names": NAMES}, rows))
     (report,) = found.values()

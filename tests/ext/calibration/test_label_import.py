@@ -74,11 +74,8 @@ def test_answers_become_items_labels_and_verdicts(tmp_path: Path):
     assert found.rubrics == ("answer_match",)
     item = found.items["row-0000"]
     assert (item.cluster, item.language, item.system) == ("7", "en", None)
-    assert item.payload == {
-        "question": "who wrote it",
-        "gold_answers": ["Ada"],
-        "candidate": "ada 💡",
-    }
+    shown = answer(0)
+    assert item.payload == {n: shown[n] for n in ("question", "gold_answers", "candidate")}
     assert found.labels_of("row-0001") == {"adjudicated": 1, "annotator1": 1, "annotator2": 0}
     assert found.annotators_of("answer_match") == ("annotator1", "annotator2")
     assert found.annotators_of("answer_match", derived=True) == ("adjudicated",)
@@ -88,10 +85,8 @@ def test_answers_become_items_labels_and_verdicts(tmp_path: Path):
     assert unparsed.unparsed == ("row-0000", "row-0001")
     assert unparsed.by_item["row-0000"].raw == "I can't tell."
     assert (done.items, done.labels, done.verdicts, done.unparsed, done.means) == (2, 6, 4, 2, 0)
-    assert (done.annotators, done.judges) == (
-        ("adjudicated", "annotator1", "annotator2"),
-        ("gpt-4", "BEM"),
-    )
+    assert done.annotators == ("adjudicated", "annotator1", "annotator2")
+    assert done.judges == ("gpt-4", "BEM")
 
 
 def test_ratings_become_a_rubric_a_dimension_on_the_declared_scale(tmp_path: Path):
@@ -116,46 +111,38 @@ def test_pairs_become_a_rubric_a_subset_with_verdicts_in_either_order(tmp_path: 
     found = read_labels(out)
     assert found.rubrics == ("llmbar/natural", "llmbar/manual")
     assert found.items["manual/0"].cluster == "manual/0"
-    assert found.items["natural/0"].payload == {
-        "input": "Say hello.",
-        "output_1": "Hello!",
-        "output_2": "Why?",
-    }
+    shown = {"input": "Say hello.", "output_1": "Hello!", "output_2": "Why?"}
+    assert found.items["natural/0"].payload == shown
     assert [found.labels_of(name) for name in found.items] == [{"gold": 1}, {"gold": 2}]
     assert found.annotators["gold"].derived
-    said = {
-        judge: read_verdicts(out / "verdicts.jsonl", judge, labels=found) for judge in done.judges
-    }
-    assert {judge: verdicts.by_item["natural/0"].value for judge, verdicts in said.items()} == {
-        "GPT-4/CoT": 1,
-        "GPT-4/CoT#swapped": 2,
-        "PaLM2/CoT": None,
-        "PaLM2/CoT#swapped": 1,
-    }
+    said = {}
+    for judge in done.judges:
+        verdicts = read_verdicts(out / "verdicts.jsonl", judge, labels=found).by_item
+        said[judge] = verdicts["natural/0"].value
+    in_turn = {"GPT-4/CoT": 1, "PaLM2/CoT": None}
+    assert said == {**in_turn, "GPT-4/CoT#swapped": 2, "PaLM2/CoT#swapped": 1}
     assert (done.items, done.labels, done.verdicts, done.unparsed) == (2, 2, 8, 2)
 
 
 @pytest.mark.parametrize(
     ("name", "rows", "files"),
     [
-        pytest.param("openqa_eval", [answer(0)], {"verdicts.jsonl"}, id="openqa_eval"),
-        pytest.param(
-            "empathy", [HEADER, *RATINGS], {"verdicts.jsonl", "crowd.jsonl"}, id="empathy"
-        ),
-        pytest.param("empathy", [HEADER, RATINGS[0]], set(), id="only people"),
-        pytest.param("llmbar", [pair(0)], {"verdicts.jsonl"}, id="llmbar"),
+        ("openqa_eval", [answer(0)], {"verdicts.jsonl"}),
+        ("empathy", [HEADER, *RATINGS], {"verdicts.jsonl", "crowd.jsonl"}),
+        ("empathy", [HEADER, RATINGS[0]], set()),
+        ("llmbar", [pair(0)], {"verdicts.jsonl"}),
     ],
+    ids=["openqa_eval", "empathy", "only people", "llmbar"],
 )
 def test_the_same_file_gives_the_same_bytes(
     tmp_path: Path, name: str, rows: list[Any], files: set[str]
 ):
     source = written(tmp_path / "source", rows)
-    folders = [tmp_path / "1", tmp_path / "two" / "2"]
-    for folder in folders:
+    found = []
+    for folder in (tmp_path / "1", tmp_path / "two" / "2"):
         import_labels(name, source, folder)
-    first, second = (
-        {path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders
-    )
+        found.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    first, second = found
     assert first == second
     assert set(first) == {"items.jsonl", "labels.jsonl", "scale.json", "people.json"} | files
     assert b"\r" not in b"".join(first.values())

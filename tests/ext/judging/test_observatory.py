@@ -10,6 +10,7 @@ import pytest
 
 from alps.ext.judging.judges import BOTH, JUDGE, NOISE, PROMPT, variance_components
 from alps.stats.open_labels import fixed_rank_correlation, rank_correlation
+from tests.endtoend import write_rows
 from tests.few import few
 from tests.loopback import Answer, LoopbackServer, serve
 from tests.pages import Page, barriers, browser, look, tab_of
@@ -48,10 +49,9 @@ def observed(server, tmp_path_factory):
         patch.setenv("ALPS_CACHE", "off")
         patch.setenv("OPENAI_API_KEY", "none")
         for name, answers in ANSWERS.items():
-            with (folder / f"{name}.jsonl").open("w") as file:
-                for n, answer in enumerate(answers):
-                    row = {"benchmark_id": f"r{n}", "answer": f"{answer} {name} {n}"}
-                    file.write(json.dumps(row) + "\n")
+            said = [f"{answer} {name} {n}" for n, answer in enumerate(answers)]
+            given = [{"benchmark_id": f"r{n}", "answer": answer} for n, answer in enumerate(said)]
+            write_rows(folder / f"{name}.jsonl", given)
             words = ("data=data", f"model=predictions:{name}.jsonl", f"out={name}")
             assert alps_here("run", "task=utilization", "ability=pa", *words).code == 0
         yield folder
