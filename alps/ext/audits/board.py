@@ -108,10 +108,10 @@ class AuditPart(BoardPart):
             what += "the audit until a maintainer draws the records"
             findings.note("audit", where, what)
             return
-        mend = "audit the run with the seed of a maintainer's review (audit_seed=), "
-        mend += "then pack it again"
+        fix = "audit the run with the seed of a maintainer's review (audit_seed=), "
+        fix += "then pack it again"
         what = f"{own}, which the submitter may have chosen; boards omit the audit"
-        findings.warn("audit", where, what, mend)
+        findings.warn("audit", where, what, fix)
 
     def check_answers(self, check: TrackCheck, gold: GoldTrack, rows: TrackRows) -> None:
         """Check the audit of a track whose own rows are in order, if it has one."""

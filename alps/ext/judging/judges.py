@@ -13,13 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from alps.ext.judging.judging_runs import (
-    OURS,
-    TRIVIAL_JUDGES,
-    JudgedCells,
-    JudgingCell,
-    source_rows,
-)
+from alps.ext.judging.judging_runs import OURS, TRIVIAL_JUDGES, JudgedCells, JudgingCell
 from alps.ext.judging.sensitivity import judged_metric, rewords
 from alps.judges.agreement import people_say
 from alps.judges.embedded import is_embedded_judge
@@ -298,13 +292,16 @@ class Observatory:
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as JSON values."""
+        runs = {}
+        for letter, (folder, model) in self.runs.items():
+            runs[letter] = {"folder": str(folder), "model": model}
         tracks = {}
         for track in self.tracks:
             row = asdict(replace(track, metric=None))  # type: ignore[arg-type]
             tracks[track.track] = {**row, "metric": track.metric.name}
         return {
             "level": 0.95,
-            "runs": source_rows(self.runs),
+            "runs": runs,
             "tracks": tracks,
             "notes": list(self.notes),
             "calls": self.calls.row(),

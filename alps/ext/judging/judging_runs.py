@@ -277,14 +277,6 @@ class JudgedCells:
             yield from row.values()
 
 
-def source_rows(sources: Mapping[str, tuple[Path, str]]) -> dict[str, dict[str, str]]:
-    """Return the folders and models of runs, by their letters, as JSON values."""
-    rows = {}
-    for letter, (folder, model) in sources.items():
-        rows[letter] = {"folder": str(folder), "model": model}
-    return rows
-
-
 def plan_cells(
     sources: Sequence[Path],
     settings: AskSettings,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from alps.ext.judging.judging_runs import OURS, JudgedCells, RubricWording, source_rows
+from alps.ext.judging.judging_runs import OURS, JudgedCells, RubricWording
 from alps.judges.rubric import rubric
 from alps.rows import Calls
 from alps.run.opened import RunFolder
@@ -167,6 +167,9 @@ class Sensitivity:
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as JSON values."""
+        runs = {}
+        for letter, (folder, model) in self.runs.items():
+            runs[letter] = {"folder": str(folder), "model": model}
         wordings: dict[str, dict[str, dict[str, str]]] = {}
         for wording in self.wordings:
             rubrics = wordings.setdefault(wording.name, {})
@@ -176,7 +179,7 @@ class Sensitivity:
             "judge": self.judge,
             "seed": self.seed,
             "level": 0.95,
-            "runs": source_rows(self.runs),
+            "runs": runs,
             "wordings": wordings,
             "tracks": {track.track: _track_json(track) for track in self.tracks},
             "notes": list(self.notes),
