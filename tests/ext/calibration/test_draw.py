@@ -264,6 +264,7 @@ def test_other_pairs_fill_up_where_the_judge_related_too_few_and_may_stand_first
     firsts = set()
     for seed in range(6):
         draw_labels(matched, n=6, out=tmp_path / f"{seed}", seed=seed)
+        assert ids_of(tmp_path / f"{seed}") > RELATED
         firsts.add(items_of(tmp_path / f"{seed}")[0]["item_id"] in RELATED)
     assert firsts == {True, False}
 
