@@ -120,7 +120,10 @@ def ask(server: LoopbackServer, *words: object) -> Ran:
 def test_several_runs_change_places_with_the_wording_and_nothing_is_asked_twice(here, server):
     ran = ask(server, *ANSWERS, "out=spread", "format=json")
     assert ran.code == 0, ran.err
-    found = json.loads(ran.out)["tracks"]["task4_ability1"]
+    whole = json.loads(ran.out)
+    runs = {row["folder"]: row["model"] for row in whole["runs"].values()}
+    assert runs == {name: f"predictions:{name}.jsonl" for name in ANSWERS}
+    found = whole["tracks"]["task4_ability1"]
     for letter, (name, expected) in zip("ABC", SCORES.items(), strict=True):
         run = found["runs"][letter]
         shown = {w: row["score"]["value"] for w, row in run["wordings"].items()}
