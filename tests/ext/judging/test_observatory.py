@@ -188,6 +188,18 @@ def test_a_spread_of_prompts_alone_is_the_variance_of_their_scores():
     assert draws is None
 
 
+def test_what_judge_and_prompt_do_together_is_no_part_of_either():
+    values = crossed(np.random.default_rng(5), 40, (4, 3, 1), (0.1, 0.1, 0.05))
+    components, _ = variance_components(values, range(40))
+    scores = values.mean(axis=(0, 3))
+    judges, prompts = scores.mean(axis=1), scores.mean(axis=0)
+    left = scores - judges[:, None] - prompts + scores.mean()
+    both = (left**2).sum() / (3 * 2)
+    assert components[BOTH].deviation == pytest.approx(both**0.5)
+    assert components[JUDGE].deviation == pytest.approx((judges.var(ddof=1) - both / 3) ** 0.5)
+    assert components[PROMPT].deviation == pytest.approx((prompts.var(ddof=1) - both / 4) ** 0.5)
+
+
 @pytest.mark.release
 def test_planted_components_come_out_on_average():
     generator = np.random.default_rng(2)
