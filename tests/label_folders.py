@@ -49,3 +49,9 @@ def reports(folder, judge=None, *, draws=200, **options):
 def binary(truth, verdict, **more):
     """Return a row that two people agree on."""
     return ("pa", {"anna": truth, "ben": truth}, verdict, more)
+
+
+def report_of(folder, rows, scale=BINARY, **options):
+    """Write a label folder of rows of one rubric, and return the report on its judge."""
+    (report,) = reports(write(folder, {rows[0][0]: scale}, rows), **options).values()
+    return report

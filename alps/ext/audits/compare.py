@@ -30,7 +30,7 @@ from alps.ext.audits.slices import (
 )
 from alps.ext.audits.tables import SliceContrast, bent_table, slice_tables
 from alps.judges.agreement import people_agree
-from alps.rows import AuditedScore, BentRow
+from alps.rows import AuditedScore, AuditSummary, BentRow
 from alps.run.opened import AnswerKey, RunFolder
 from alps.run.source import RunData, TrackData, open_again
 from alps.show.compare import (
@@ -64,11 +64,8 @@ def compare_audits(
     known = {letter: audit for letter, audit in audits.items() if audit is not None}
     if not known:
         return None
-    if missing := [letter for letter in runs if letter not in known]:
-        return _corrected([], [f"Not corrected: runs without audits: {', '.join(missing)}"])
-    if len({audit.auditor for audit in known.values()}) > 1:
-        each = ", ".join(f"{letter} by {audit.judge}" for letter, audit in known.items())
-        return _corrected([], [f"Not corrected: audited by different judges ({each})"])
+    if why := _why_not_together(list(runs), known):
+        return _corrected([], [f"Not corrected: {why}"])
     first = next(iter(runs.values()))
     try:
         _, data = open_again(first.folder, first.manifest)
@@ -84,6 +81,16 @@ def compare_audits(
     notes = [note for track in compared for note in track.notes if not track.metrics]
     whole = [track for track in compared if track.metrics]
     return _corrected(doubted(corrected_together(whole), trusted), notes)
+
+
+def _why_not_together(letters: Sequence[str], audits: Mapping[str, AuditSummary]) -> str | None:
+    """Return why runs can't be compared by their audits; None if they can."""
+    if missing := [letter for letter in letters if letter not in audits]:
+        return f"runs without audits: {', '.join(missing)}"
+    if len({audit.auditor for audit in audits.values()}) > 1:
+        each = ", ".join(f"{letter} by {audit.judge}" for letter, audit in audits.items())
+        return f"audited by different judges ({each})"
+    return None
 
 
 def _corrected(tracks: Sequence[TrackComparison], notes: Sequence[str]) -> CorrectedComparison:

@@ -337,19 +337,33 @@ def ppi(
         freedom=freedom,
     )
     own = clusters or (range(n), range(n, n + len(others)))
-    apart = interval == "difference"
-    few = interval != "normal" and few_differ(
-        people, own[0], rare=RARE_DIFFERENCE if apart else RARE
-    )
-    if interval in ("score", "bounded") and best != 0 and np.isin(people, bounds).all():
-        # Of a judge that is seldom wrong few errors are seen, if any, and an error is the largest.
-        few |= few_differ(people - judge, own[0], commonest=0.0, rare=RARE_DIFFERENCE)
+    few = _few(people, judge if best else None, own[0], interval, bounds)
     if few:
+        apart = interval == "difference"
         ends = grouped_interval(people, judge, others, own, bounds=bounds, difference=apart)
         low, high = min(value, ends[0]), max(value, ends[1])
     effect = together / alone if alone else 1.0
     error = sqrt(together * (units / (units - 1) if clustered else 1.0))
     return Correction("ppi", raw, value, low, high, n, best, None, effect, None, bounds, error, few)
+
+
+def _few(
+    people: Floats,
+    judge: Floats | None,
+    clusters: Sequence[Hashable],
+    interval: Interval,
+    bounds: tuple[float, float],
+) -> bool:
+    """Tell whether too few labels, or errors of a judge that counts, differ for their variance."""
+    if interval == "normal":
+        return False
+    rare = RARE_DIFFERENCE if interval == "difference" else RARE
+    if few_differ(people, clusters, rare=rare):
+        return True
+    if interval == "difference" or judge is None or not np.isin(people, bounds).all():
+        return False
+    # Of a judge that is seldom wrong few errors are seen, if any, and an error is the largest.
+    return few_differ(people - judge, clusters, commonest=0.0, rare=RARE_DIFFERENCE)
 
 
 def labels_for(

@@ -32,7 +32,8 @@ def _next_step(finished: Any) -> str:
     return f"People can check this judge: {command}" if command else ""
 
 
-def _shows(summary: Any) -> bool:
+def is_corrected(summary: Any) -> bool:
+    """Tell whether any score of a run is corrected by a calibration."""
     for track in summary.tracks.values():
         if any(score.corrected is not None for score in track.scores.values()):
             return True
@@ -142,7 +143,7 @@ EXTENSION = Extension(
     operational=("calibration",),
     rescores=lambda typed: set(typed) == {"calibration"},
     rescore="alps.ext.calibration.part:correct_again",
-    shows=_shows,
+    shows=is_corrected,
     shown="alps.ext.calibration.table:Shown",
     board="alps.ext.calibration.board:BOARD",
     on_card="corrected",

@@ -26,7 +26,7 @@ from alps.run.opened import find_run, open_run, read_rows
 from alps.run.source import open_again
 from alps.show.formatting import counted
 from alps.similarity import THRESHOLD
-from alps.stats.bootstrap import Estimate, clustered_statistics, on_table
+from alps.stats.bootstrap import Estimate, Floats, clustered_statistics, on_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +39,6 @@ LEAST = 20
 PENALTY = 0.1
 
 Flags = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 _YES_OR_NO = LabelScale("nominal", (False, True))
 
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from alps.errors import DataError, UsageError
@@ -40,6 +39,7 @@ from alps.judges.matching import (
 from alps.judges.rubric import MATCHING, Rating, RubricQuestion
 from alps.rows import PEOPLE
 from alps.similarity import Features, features, similarity_matrix
+from alps.stats.bootstrap import Floats
 
 # Raised with every change of a feature: a file of another version is refused.
 VERSION: Final = 1
@@ -69,7 +69,6 @@ AMONG_OTHERS = (*OF_A_PAIR, "above_row", "above_column", "most_alike")
 """What the first sees: also how much more alike the two are than each is to the other memories."""
 DECIMALS = 9
 
-Floats = NDArray[np.float64]
 _WORD = re.compile(r"[^\W_]+")
 
 

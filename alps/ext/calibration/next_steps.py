@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alps.errors import AlpsError
+from alps.ext.calibration import is_corrected
 from alps.judges.admission import is_admitted
 from alps.judges.rubric import MATCHING
 from alps.rows import Summary
@@ -49,20 +50,12 @@ def after_run(folder: Path, summary: Summary, tasks: Sequence[Task]) -> str:
     if not all(map(is_admitted, (summary.judge_check or {}).values())):
         return ""
     judged = [task for task in tasks if task.judged]
-    if "/" not in summary.judge or not judged or summary.audit is not None or _corrected(summary):
+    if "/" not in summary.judge or not judged or summary.audit is not None or is_corrected(summary):
         return ""
     rated = any(metric.rubrics for task in judged for metric in task.metrics)
     work = free_folder(Path(f"work-{folder.resolve().name}"))
     job = "rate" if rated else "match"
     return f"alps annotate {_word(work)} job={job} from={_word(folder)}"
-
-
-def _corrected(summary: Summary) -> bool:
-    return any(
-        score.corrected is not None
-        for track in summary.tracks.values()
-        for score in track.scores.values()
-    )
 
 
 def how_to_correct_f1(source: str, person: str = "") -> str:

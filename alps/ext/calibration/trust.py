@@ -106,29 +106,40 @@ def _answer(calibration: Calibration, name: str, today: date) -> Trusted:
 
 def _ties(having: Sequence[Calibration], name: str) -> tuple[dict[int, tuple[str, ...]], int]:
     """Return the letters of the judges that share items with the first that has any."""
-    labelled = [_by_item(one.rubrics[name]) for one in having]
-    same: list[int] = []
-    common: dict[str, LabelledItem] = {}
-    for place, items in enumerate(labelled):
-        if not items or having[place].rubrics[name].scale is None:
-            continue
-        left = {key: item for key, item in (common or items).items() if key in items}
-        alike = not same or having[place].row.labels == having[same[0]].row.labels
-        if alike and len(left) >= FEWEST:
-            same.append(place)
-            common = left
-    scale = having[same[0]].rubrics[name].scale if same else None
-    if len(same) < 2 or scale is None:
+    sharing, common = _sharing(having, name)
+    if len(sharing) < 2:
         return {}, len(common)
+    scale = having[next(iter(sharing))].rubrics[name].scale
+    assert scale is not None
     of_scale = LabelScale(scale.kind, scale.values)  # type: ignore[arg-type]
     columns = []
-    for place in same:
-        columns.append([labelled[place][key].verdict for key in common])
+    for items in sharing.values():
+        columns.append([items[key].verdict for key in common])
     truth = [item.truth for item in common.values()]
     clusters = [item.cluster or key for key, item in common.items()]
     different = _told_apart(truth, columns, clusters, of_scale)
-    letters = shared_letters(len(same), different)
-    return dict(zip(same, letters, strict=True)), len(common)
+    letters = shared_letters(len(sharing), different)
+    return dict(zip(sharing, letters, strict=True)), len(common)
+
+
+def _sharing(
+    having: Sequence[Calibration], name: str
+) -> tuple[dict[int, Mapping[str, LabelledItem]], Mapping[str, LabelledItem]]:
+    """Return the items of judges on the labels of the first of them, by place, and the shared."""
+    sharing: dict[int, Mapping[str, LabelledItem]] = {}
+    common: Mapping[str, LabelledItem] = {}
+    labels = None
+    for place, calibration in enumerate(having):
+        row = calibration.rubrics[name]
+        items = _by_item(row)
+        if not items or row.scale is None or (sharing and calibration.row.labels != labels):
+            continue
+        left = {key: item for key, item in (common or items).items() if key in items}
+        if len(left) >= FEWEST:
+            labels = calibration.row.labels
+            sharing[place] = items
+            common = left
+    return sharing, common
 
 
 def _by_item(row: RubricRow) -> Mapping[str, LabelledItem]:

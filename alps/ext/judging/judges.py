@@ -18,8 +18,7 @@ from alps.ext.judging.sensitivity import judged_metric, rewords
 from alps.judges.agreement import people_say
 from alps.judges.embedded import is_embedded_judge
 from alps.rows import Calls
-from alps.run.opened import RunFolder, open_run
-from alps.show.formatting import letter_of
+from alps.run.opened import RunFolder
 from alps.show.shared_records import SharedRecords, Values, metric_values, record_values
 from alps.show.shared_records import sessions_of as sessions_of_records
 from alps.stats.bootstrap import (
@@ -300,9 +299,12 @@ class Observatory:
         for track in self.tracks:
             row = asdict(replace(track, metric=None))  # type: ignore[arg-type]
             tracks[track.track] = {**row, "metric": track.metric.name}
-        notes = list(self.notes)
-        return {"level": 0.95, "runs": runs, "tracks": tracks, "notes": notes} | {
-            "calls": self.calls.row()
+        return {
+            "level": 0.95,
+            "runs": runs,
+            "tracks": tracks,
+            "notes": list(self.notes),
+            "calls": self.calls.row(),
         }
 
 
@@ -312,13 +314,8 @@ def observe(done: JudgedCells) -> Observatory:
     Raises:
         RunFolderError: If a file of a run can't be read.
     """
-    runs: dict[str, dict[str, RunFolder]] = {}
-    folders: dict[str, tuple[Path, str]] = {}
+    runs, sources = done.opened()
     cells = {cell.name: cell for cell in done.plan.cells}
-    for position, (row, source) in enumerate(zip(done.finished, done.plan.sources, strict=True)):
-        letter = letter_of(position)
-        runs[letter] = {name: open_run(one.folder) for name, one in row.items()}
-        folders[letter] = (source, next(iter(runs[letter].values())).model)
     tracks: list[TrackJudges] = []
     notes = list(done.plan.notes)
     for track in dict.fromkeys(name for row in runs.values() for name in _any(row).tracks):
@@ -335,7 +332,7 @@ def observe(done: JudgedCells) -> Observatory:
             what = f"Left out (no score on {track_title(track)})"
             notes.append(f"{what}: {', '.join(lacking)}")
     notes += _known_of(next(iter(runs.values())), cells)
-    return Observatory(folders, tuple(tracks), tuple(notes), done.calls)
+    return Observatory(sources, tuple(tracks), tuple(notes), done.calls)
 
 
 def _known_of(row: Mapping[str, RunFolder], cells: Mapping[str, JudgingCell]) -> list[str]:

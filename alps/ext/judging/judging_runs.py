@@ -22,12 +22,13 @@ from alps.prompts import Prompt, read_prompt
 from alps.rows import Calls, Manifest
 from alps.run.finished import Finished
 from alps.run.folder import caps_left
-from alps.run.opened import read_manifest, refuse_same_names
+from alps.run.opened import RunFolder, open_run, read_manifest, refuse_same_names
 from alps.run.services import AskedAs
 from alps.run.session import OF_THE_JUDGE
 from alps.run.source import options_of
 from alps.run.start import score_again
 from alps.settings import RunSettings
+from alps.show.formatting import letter_of
 from alps.slips import read_text
 from alps.tasks import load_tracks
 
@@ -254,6 +255,22 @@ class JudgedCells:
             # A sum of the known prices alone would read as the bill.
             cost = None if cost is None or calls.cost is None else cost + calls.cost
         return Calls.model_validate({**counts, "cost": cost})
+
+    def opened(self) -> tuple[dict[str, dict[str, RunFolder]], dict[str, tuple[Path, str]]]:
+        """Return the runs of every cell, and the folders and models judged, by their letters.
+
+        Raises:
+            RunFolderError: If a file of a run can't be read.
+        """
+        runs: dict[str, dict[str, RunFolder]] = {}
+        sources = {}
+        for position, (row, source) in enumerate(
+            zip(self.finished, self.plan.sources, strict=True)
+        ):
+            letter = letter_of(position)
+            runs[letter] = {name: open_run(one.folder) for name, one in row.items()}
+            sources[letter] = (source, next(iter(runs[letter].values())).model)
+        return runs, sources
 
     def _runs(self) -> Iterator[Finished]:
         for row in self.finished:

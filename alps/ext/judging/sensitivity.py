@@ -18,8 +18,8 @@ from rich.console import Console
 from alps.ext.judging.judging_runs import OURS, JudgedCells, RubricWording
 from alps.judges.rubric import rubric
 from alps.rows import Calls
-from alps.run.opened import RunFolder, open_run
-from alps.show.formatting import counted, letter_of, number, spent, visible
+from alps.run.opened import RunFolder
+from alps.show.formatting import counted, number, spent, visible
 from alps.show.shared_records import (
     SharedRecords,
     Values,
@@ -194,18 +194,13 @@ def find_sensitivity(done: JudgedCells) -> Sensitivity:
         RunFolderError: If a file of a run can't be read.
     """
     plan = done.plan
-    runs: dict[str, dict[str, RunFolder]] = {}
-    folders: dict[str, tuple[Path, str]] = {}
-    for position, (row, source) in enumerate(zip(done.finished, plan.sources, strict=True)):
-        letter = letter_of(position)
-        runs[letter] = {name: open_run(one.folder) for name, one in row.items()}
-        folders[letter] = (source, runs[letter][OURS].model)
+    runs, sources = done.opened()
     first = next(iter(runs.values()))[OURS]
     seed = int(first.manifest.settings.get("seed") or 0)
     tracks, notes = _compare_tracks(plan.wordings, runs)
     return Sensitivity(
         plan.judges[0],
-        folders,
+        sources,
         plan.wordings,
         tuple(tracks),
         (*plan.notes, *notes),

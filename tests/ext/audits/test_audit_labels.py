@@ -69,26 +69,27 @@ def labelled(tmp_path_factory):
 
 @pytest.fixture
 def here(labelled, tmp_path, monkeypatch):
-    """A copy of them, in the working folder."""
-    monkeypatch.chdir(tmp_path)
-    return shutil.copytree(labelled, tmp_path / "copy", dirs_exist_ok=True)
+    """A copy of them; the working folder."""
+    copy = shutil.copytree(labelled, tmp_path / "copy")
+    monkeypatch.chdir(copy)
+    return copy
+
+
+def f1_of(path):
+    return {row["benchmark_id"]: row["scores"]["f1"] for row in rows(path)}
 
 
 def corrected(folder):
     return summary(folder)["audit"]["tracks"]["task1"]["scores"]
 
 
-def test_a_finished_run_is_scored_with_the_labels_of_people(here, monkeypatch):
-    monkeypatch.chdir(here)
+def test_a_finished_run_is_scored_with_the_labels_of_people(here):
     before = files_of(here / "run")
     done = alps_here("score", "run", "audit_labels=labels")
     assert done.code == 0, done.err
     after = files_of(here / "run")
     assert {name for name in before if before[name] != after[name]} == {"summary.json"}
-    cheap = {row["benchmark_id"]: row["scores"]["f1"] for row in rows(here / "run/scores.jsonl")}
-    people = {
-        row["benchmark_id"]: row["scores"]["f1"] for row in rows(here / "run/audit/scores.jsonl")
-    }
+    cheap, people = f1_of(here / "run/scores.jsonl"), f1_of(here / "run/audit/scores.jsonl")
     known, others = sorted(people), sorted(set(cheap) - set(people))
     columns = [np.array([side[name] for name in known]) for side in (people, cheap)]
     by_hand = ppi(*columns, np.array([cheap[name] for name in others]))
@@ -102,8 +103,7 @@ def test_a_finished_run_is_scored_with_the_labels_of_people(here, monkeypatch):
     assert "21 of 26 records audited by people. Method: PPI++ with sessions as units." in shown
 
 
-def test_people_audit_the_sessions_that_a_judge_of_the_same_share_and_seed_would(here, monkeypatch):
-    monkeypatch.chdir(here)
+def test_people_audit_the_sessions_that_a_judge_of_the_same_share_and_seed_would(here):
     shutil.copytree("run", "judged")
     assert alps_here("score", "judged", "audit_judge=always-no", "audit=80%").code == 0
     assert alps_here("score", "run", "audit_labels=labels").code == 0
@@ -119,8 +119,7 @@ def test_people_audit_the_sessions_that_a_judge_of_the_same_share_and_seed_would
     assert first[0] == first[1]
 
 
-def test_labels_that_changed_are_scored_anew_and_the_audits_of_a_judge_stay(here, monkeypatch):
-    monkeypatch.chdir(here)
+def test_labels_that_changed_are_scored_anew_and_the_audits_of_a_judge_stay(here):
     assert alps_here("score", "run", "audit_labels=labels").code == 0
     before = corrected(here / "run")["f1"]["value"]
     path = here / "labels" / "labels.jsonl"
@@ -133,14 +132,25 @@ def test_labels_that_changed_are_scored_anew_and_the_audits_of_a_judge_stay(here
     assert "holds audits by always-no" in said
 
 
-def test_what_people_leave_open_corrects_nothing(here, monkeypatch):
-    monkeypatch.chdir(here)
-    path = here / "labels" / "labels.jsonl"
-    said = [json.loads(line) for line in path.read_text().splitlines()]
-    for row in said:
-        if (row["annotator"], row["label"]) == ("ben", "same"):
-            row["label"] = "related"
-    write_rows(path, said)
+def disputed(row):
+    """Have ben relate what anna calls the same."""
+    if (row["annotator"], row["label"]) == ("ben", "same"):
+        row["label"] = "related"
+
+
+def of_other_answers(row):
+    row["payload"]["predicted"]["value"] += ", or not"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [("labels", disputed), ("items", of_other_answers)], ids=["open", "other"]
+)
+def test_what_people_leave_open_and_labels_of_other_answers_correct_nothing(here, name, change):
+    path = here / "labels" / f"{name}.jsonl"
+    found = rows(path)
+    for row in found:
+        change(row)
+    write_rows(path, found)
     done = alps_here("score", "run", "audit_labels=labels")
     assert done.code == 1
     assert "drawn records have no audit score" in done.err
@@ -148,8 +158,7 @@ def test_what_people_leave_open_corrects_nothing(here, monkeypatch):
     assert corrected(here / "run")["f1"]["value"] is None
 
 
-def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(here, monkeypatch):
-    monkeypatch.chdir(here)
+def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(here):
     label_all(made(here / "begun", "match", "run", audit="80%"), "anna", think, most=200)
     assert alps_here("annotate", "export", "begun", "out=few").code == 0
     drawn = json.loads((here / "few/sample.json").read_text())["audit"]["tracks"]["task1"]
@@ -159,6 +168,8 @@ def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(he
     said = alps_here("score", "run", "audit_labels=few").one_line
     short = f"{len(drawn)} of 26 records of extraction are labelled; at least 20 are needed"
     assert f"{short}: label {20 - len(drawn)} more" in said
+    with pytest.raises(UsageError, match="at least 20 are needed: set audit=77%"):
+        made(here / "small", "match", "run", audit="10%")
 
 
 @pytest.mark.parametrize(
@@ -173,28 +184,10 @@ def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(he
         (("audit_labels=drawn",), "alps annotate FOLDER job=… from=RUN audit=20%"),
     ],
 )
-def test_labels_that_audit_nothing_are_refused_in_one_line(here, monkeypatch, words, said):
-    monkeypatch.chdir(here)
+def test_labels_that_audit_nothing_are_refused_in_one_line(here, words, said):
     if words == ("audit_labels=drawn",):
         assert alps_here("annotate", "draw", "run", "n=5", "out=drawn").code == 0
     assert said in alps_here("score", "run", *words).one_line
-
-
-def test_a_draw_that_is_too_small_names_the_share_that_is_needed(here, monkeypatch):
-    monkeypatch.chdir(here)
-    with pytest.raises(UsageError, match="at least 20 are needed: set audit=77%"):
-        made(here / "small", "match", "run", audit="10%")
-
-
-def test_labels_of_other_answers_say_nothing_of_these(here, monkeypatch):
-    monkeypatch.chdir(here)
-    path = here / "labels" / "items.jsonl"
-    items = rows(path)
-    for item in items:
-        item["payload"]["predicted"]["value"] += ", or not"
-    write_rows(path, items)
-    done = alps_here("score", "run", "audit_labels=labels")
-    assert (done.code, "drawn records have no audit score" in done.err) == (1, True)
 
 
 def test_people_who_rate_answers_audit_every_rubric_of_a_track(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from alps.ext.audits.intervals import (
     clustered_indices,
     clustered_rates,
     confusion,
+    few_differ,
     proportion,
     selective_threshold,
     upper_bound,
@@ -48,42 +49,28 @@ bits = st.lists(st.booleans(), min_size=1, max_size=60)
 
 @pytest.mark.parametrize(("k", "n", "score", "exact"), NEWCOMBE)
 def test_published_intervals_are_reproduced(k, n, score, exact):
-    assert (wilson(k, n).low, wilson(k, n).high) == pytest.approx(score, abs=1e-12)
-    assert (clopper_pearson(k, n).low, clopper_pearson(k, n).high) == pytest.approx(
-        exact, abs=1e-12
-    )
+    for found, ends in ((wilson(k, n), score), (clopper_pearson(k, n), exact)):
+        assert (found.low, found.high) == pytest.approx(ends, abs=1e-12)
 
 
 @given(counts)
 @settings(deadline=None)
-def test_wilsons_interval_is_scipys(case):
+def test_intervals_are_those_of_scipy_hold_the_share_and_mirror_it(case):
     k, n = case
-    expected = binomtest(k, n).proportion_ci(0.95, method="wilson")
-    found = wilson(k, n)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
-
-
-@given(counts)
-@settings(deadline=None)
-def test_intervals_hold_the_share_and_mirror_it(case):
-    k, n = case
-    for method in (wilson, clopper_pearson):
+    for name, method in (("wilson", wilson), ("exact", clopper_pearson)):
+        expected = binomtest(k, n).proportion_ci(0.95, method=name)
         found, mirrored = method(k, n), method(n - k, n)
+        ends = found.low, found.high
+        assert ends == pytest.approx((expected.low, expected.high), abs=1e-9)
+        assert ends == pytest.approx((1 - mirrored.high, 1 - mirrored.low), abs=1e-9)
         assert 0 <= found.low <= found.value <= found.high <= 1
-        assert (mirrored.low, mirrored.high) == pytest.approx(
-            (1 - found.high, 1 - found.low), abs=1e-9
-        )
         assert found.n == n
 
 
-@pytest.mark.parametrize("method", [wilson, clopper_pearson])
-def test_all_and_none_reach_the_end_of_the_range_exactly(method):
+@pytest.mark.parametrize("method", [wilson, clopper_pearson, proportion])
+def test_all_and_none_reach_the_end_of_the_range_exactly_and_of_nothing_there_is_no_value(method):
     assert method(0, 17).low == 0.0
     assert method(17, 17).high == 1.0
-
-
-@pytest.mark.parametrize("method", [wilson, clopper_pearson, proportion])
-def test_a_proportion_of_nothing_has_no_value(method):
     assert method(0, 0) == Estimate(None, None, None, 0)
 
 
@@ -97,6 +84,20 @@ def test_counts_that_cannot_be_are_refused(method, k, n):
 def test_small_samples_get_the_exact_interval():
     assert proportion(30, 39) == clopper_pearson(30, 39)
     assert proportion(30, 40) == wilson(30, 40)
+
+
+@pytest.mark.parametrize(
+    ("values", "few"),
+    [
+        ([0.0] * 20, True),
+        ([0.0] * 18 + [1.0] * 2, True),
+        ([0.0] * 14 + [0.2, 0.5, 0.7, 0.3, 0.9, 1.0], False),
+        ([0.0] * 14 + [1.0] * 6, False),
+    ],
+    ids=["none", "a tenth", "scores", "three tenths"],
+)
+def test_only_rare_values_are_few(values, few):
+    assert few_differ(np.array(values), range(20)) is few
 
 
 @pytest.mark.parametrize(
@@ -118,14 +119,10 @@ def test_a_one_sided_bound_is_the_rate_at_which_so_few_are_just_possible(case, c
         assert binom.cdf(k, n, bound) == pytest.approx(1 - confidence, abs=1e-6)
 
 
-def test_records_that_stand_alone_have_the_variance_of_a_mean():
+def test_records_that_stand_alone_have_the_variance_of_a_mean_and_one_cluster_has_none():
     successes = np.array([1, 0, 1, 1, 0, 1.0])
-    assert clustered_variance((successes - successes.mean()) / 6, range(6)) == pytest.approx(
-        successes.var(ddof=1) / 6
-    )
-
-
-def test_one_cluster_has_no_variance():
+    variance = clustered_variance((successes - successes.mean()) / 6, range(6))
+    assert variance == pytest.approx(successes.var(ddof=1) / 6)
     assert clustered_variance(np.array([0.1, -0.1]), ["a", "a"]) is None
 
 
@@ -140,16 +137,10 @@ def test_a_judge_is_counted_against_people():
 
 def test_rates_of_a_published_judge_are_reproduced():
     rates = Confusion(tp=679, fn=137, fp=89, tn=583).rates()
-    assert (
-        rates["sensitivity"].value,
-        rates["sensitivity"].low,
-        rates["sensitivity"].high,
-    ) == pytest.approx((0.832, 0.805, 0.856), abs=5e-4)
-    assert (
-        rates["specificity"].value,
-        rates["specificity"].low,
-        rates["specificity"].high,
-    ) == pytest.approx((0.868, 0.840, 0.891), abs=5e-4)
+    published = {"sensitivity": (0.832, 0.805, 0.856), "specificity": (0.868, 0.840, 0.891)}
+    for name, figures in published.items():
+        rate = rates[name]
+        assert (rate.value, rate.low, rate.high) == pytest.approx(figures, abs=5e-4), name
     assert rates["ppv"].value == pytest.approx(679 / 768)
     assert rates["npv"].value == pytest.approx(583 / 720)
     assert rates["accuracy"].value == pytest.approx(1262 / 1488)
@@ -157,10 +148,8 @@ def test_rates_of_a_published_judge_are_reproduced():
 
 
 def indices(tp: int, fn: int, fp: int, tn: int) -> dict[str, Estimate]:
-    people, judge = (
-        [True] * (tp + fn) + [False] * (fp + tn),
-        [True] * tp + [False] * fn + [True] * fp + [False] * tn,
-    )
+    people = [True] * (tp + fn) + [False] * (fp + tn)
+    judge = [True] * tp + [False] * fn + [True] * fp + [False] * tn
     return clustered_indices(people, judge, range(len(people)), draws=20)
 
 
@@ -202,29 +191,24 @@ def test_clustered_rates_have_the_values_of_the_table_and_wider_intervals():
 
 
 def test_clustered_rates_leave_out_what_was_not_labelled_or_not_parsed():
-    found = clustered_rates(
-        [True, None, True, False, True], [True, True, None, False, False], list("abcde")
-    )
+    people, judge = [True, None, True, False, True], [True, True, None, False, False]
+    found = clustered_rates(people, judge, list("abcde"))
     assert (found["sensitivity"].value, found["sensitivity"].n) == (0.5, 2)
     assert (found["specificity"].value, found["specificity"].n) == (1.0, 1)
     assert clustered_rates([], [], [])["sensitivity"] == Estimate(None, None, None, 0)
     assert clustered_rates([True], [True], ["a"])["specificity"].value is None
 
 
-@pytest.mark.parametrize(
-    "call", [lambda: confusion([True], []), lambda: clustered_rates([True], [True], [])]
-)
-def test_lists_of_different_lengths_are_refused(call):
-    with pytest.raises(ValueError, match="lengths differ"):
-        call()
+def test_lists_of_different_lengths_are_refused():
+    for rate, lists in ((confusion, ([True], [])), (clustered_rates, ([True], [True], []))):
+        with pytest.raises(ValueError, match="lengths differ"):
+            rate(*lists)
 
 
 def test_resampled_sums_are_those_of_a_plain_resample():
     values, clusters = np.random.default_rng(0).random(40), [n // 2 for n in range(40)]
     features = np.stack([values, np.ones(40)], axis=1)
-    found = clustered_statistics(
-        features, clusters, [lambda sums: sums[..., 0] / sums[..., 1]], seed=5
-    )[0]
+    (found,) = clustered_statistics(features, clusters, [lambda s: s[..., 0] / s[..., 1]], seed=5)
     chosen = np.random.Generator(np.random.PCG64(5)).integers(0, 20, size=(2_000, 20))
     means = values.reshape(20, 2).mean(axis=1)[chosen].mean(axis=1)
     low, high = np.percentile(means, [2.5, 97.5])
@@ -253,9 +237,8 @@ def test_a_confidence_from_which_the_judge_may_be_believed_is_found():
     found = selective_threshold(confidences, wrong, risk=0.05)
     assert 0.55 < found.confidence < 0.6
     assert found.bound <= 0.05
-    assert found.bound == pytest.approx(
-        upper_bound(found.disagreements, found.kept, confidence=0.9)
-    )
+    bound = upper_bound(found.disagreements, found.kept, confidence=0.9)
+    assert found.bound == pytest.approx(bound)
     assert found.kept == (confidences >= found.confidence).sum()
     following = confidences >= found.confidence - 0.001
     assert upper_bound(int(wrong[following].sum()), int(following.sum()), confidence=0.9) > 0.05

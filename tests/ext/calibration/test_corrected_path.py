@@ -17,6 +17,7 @@ from tests.visitors import good, write_visitors
 
 pytest.importorskip("starlette", reason=NEEDED)
 JUDGE = "openai/scripted-judge"
+RATED = ("task=utilization", "ability=pa", "model=rules", "data=samples")
 
 
 def printed(pattern: str, text: str) -> list[str]:
@@ -49,6 +50,11 @@ def annotated(words: list[str], label: str) -> tuple[str, str]:
     return "".join(lines), page
 
 
+def under(llm) -> tuple[str, ...]:
+    """Return the words that make a server the judge."""
+    return f"judge={JUDGE}", f"judge_api_base={llm.url}", "baseline_records=0"
+
+
 @pytest.fixture
 def llm(tmp_path, monkeypatch):
     def rate(body):
@@ -62,9 +68,7 @@ def llm(tmp_path, monkeypatch):
 
 
 def test_a_rubric_is_corrected_by_the_commands_that_are_printed(llm):
-    judged = (f"judge={JUDGE}", f"judge_api_base={llm.url}", "baseline_records=0")
-    words = ("task=utilization", "ability=pa", "model=rules", "data=samples", *judged)
-    shown = pasted(["run", *words, "out=runs/mine"])
+    shown = pasted(["run", *RATED, *under(llm), "out=runs/mine"])
     terminal, page = annotated(printed("annotate", shown), "0")
     purpose = (
         "alps uses these labels to calibrate the judge of runs/mine and to correct the run's "
@@ -91,10 +95,8 @@ def test_a_rubric_is_corrected_by_the_commands_that_are_printed(llm):
 @pytest.mark.release
 def test_f1_is_corrected_by_the_commands_that_are_printed(llm):
     data = write_visitors(Path("visitors"), 22)
-    judged = (f"judge={JUDGE}", f"judge_api_base={llm.url}", "baseline_records=0")
-    model = ("model=openai/scripted", f"api_base={llm.url}")
-    words = ("task=extraction", *model, f"data={data}", *judged)
-    shown = pasted(["run", *words, "out=runs/mine"])
+    words = ("task=extraction", "model=openai/scripted", f"api_base={llm.url}", f"data={data}")
+    shown = pasted(["run", *words, *under(llm), "out=runs/mine"])
     terminal, page = annotated(printed("annotate", shown), "unrelated")
     assert "To correct F1, precision or recall, audit the run instead." in terminal
     assert "To correct F1, precision or recall, audit the run instead." in page
@@ -115,17 +117,16 @@ def test_f1_is_corrected_by_the_commands_that_are_printed(llm):
 
 @pytest.mark.release
 def test_a_calibration_from_an_export_is_for_the_judge_of_its_run_alone(llm):
-    judged = (f"judge_api_base={llm.url}", "baseline_records=0")
-    words = ("task=utilization", "ability=pa", "model=rules", "data=samples", *judged)
-    shown = pasted(["run", *words, f"judge={JUDGE}", "out=runs/mine"])
+    judge, *asked = under(llm)
+    shown = pasted(["run", *RATED, judge, *asked, "out=runs/mine"])
     terminal, _ = annotated(printed("annotate", shown), "0")
     pasted(printed("annotate export", terminal))
     calibrated = pasted(["calibrate", "labels=work-mine-labels", "out=known"])
     assert "Valid until" in calibrated
-    given = (*judged, "calibration=known")
+    given = (*asked, "calibration=known")
     other = alps_here("score", "runs/mine", "judge=openai/another", *given, "out=runs/another")
-    assert (other.code, "judge.judge was" in other.err) == (2, True)
-    same = alps_here("score", "runs/mine", f"judge={JUDGE}", *given, "out=runs/same")
+    assert "judge.judge was" in other.one_line
+    same = alps_here("score", "runs/mine", judge, *given, "out=runs/same")
     assert (same.code, "\n corrected " in same.out) == (0, True)
     # What was changed by hand is no judge's.
     verdicts = Path("work-mine-labels", "verdicts.jsonl")

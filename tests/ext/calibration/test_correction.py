@@ -1,3 +1,5 @@
+"""Scores of a run that a calibration of its judge corrects, and calibrations that correct none."""
+
 import json
 import shutil
 from datetime import date
@@ -13,10 +15,12 @@ from alps.leaderboard.packing import pack
 from alps.leaderboard.verify import Options, verify
 from tests.endtoend import rows, summary, write_rows
 from tests.loopback import Answer, serve
-from tests.submissions import forge, said
+from tests.submissions import DROPPED, changed, forge, said
 from tests.tracks import alps_here, felt, met, payload_of, target_row, write_ability
 
 RECORDS = 20
+TRACK = "task4_ability1"
+ELSEWHERE = "calibrated at another judge_api_base"
 
 
 @pytest.fixture(autouse=True)
@@ -24,63 +28,59 @@ def own_calibrations(tmp_path, monkeypatch):
     monkeypatch.setenv("ALPS_CALIBRATIONS", str(tmp_path / "known"))
 
 
-@pytest.fixture
-def run(once, tmp_path):
-    """A copy of a run with twenty answers to personal queries, its data and its answers."""
-    made = once[0].parent
-    for name in ("data", "run"):
-        shutil.copytree(made / name, tmp_path / name)
-    shutil.copy(made / "answers.jsonl", tmp_path)
-    return tmp_path / "run"
-
-
-@pytest.fixture
-def server():
-    """A judge that accepts every fourth answer."""
-    with serve(strict) as server:
-        yield server
-
-
 @pytest.fixture(scope="module")
 def once(tmp_path_factory):
-    """Such a run, the server of its judge, and a calibration of the judge, which nobody changes."""
+    """A run with twenty answers to personal queries, the server of its judge, and by the number of
+    labelled answers calibrations of the judge; nobody changes them.
+    """
     folder = tmp_path_factory.mktemp("once")
     with serve(strict) as server:
+        known = {}
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("ALPS_CACHE", str(folder / "cache"))
             patch.setenv("ALPS_CALIBRATIONS", str(folder / "known"))
             run = make_run(folder)
-            calibration = calibrated(run, server)
-        yield run, server, calibration
+            for n in (9, 12, RECORDS):
+                known[n] = calibrated(run, server, n=n).rename(folder / f"calibration-{n}")
+                shutil.rmtree(folder / "labels")
+        yield run, server, known
 
 
 @pytest.fixture
-def calibration(once, tmp_path):
-    """A copy of that calibration, to be edited."""
-    return Path(shutil.copytree(once[2], tmp_path / "calibration"))
+def run(once):
+    return once[0]
+
+
+@pytest.fixture
+def server(once):
+    return once[1]
+
+
+@pytest.fixture
+def known(once, tmp_path):
+    """Copy a calibration by so many labels, and change it; return its folder."""
+
+    def copied(n=12, change=lambda row: None):
+        folder = Path(shutil.copytree(once[2][n], tmp_path / "calibration"))
+        rewrite(folder, change)
+        return folder
+
+    return copied
 
 
 def make_run(folder, ability=1, silent=(), **fields):
     """Run recorded answers; of the records whose numbers are `silent` nothing was said."""
-    queries = [
-        target_row(f"u{n}", queries=[f"dinner number {n}?"], **fields) for n in range(RECORDS)
-    ]
-    answers = [
-        {"benchmark_id": f"u{n}", "answer": "" if n in silent else f"My answer has the number {n}"}
-        for n in range(RECORDS)
-    ]
-    write_rows(folder / "answers.jsonl", answers)
+    queries = []
+    answers = []
+    for n in range(RECORDS):
+        queries.append(target_row(f"u{n}", queries=[f"dinner number {n}?"], **fields))
+        said = "" if n in silent else f"My answer has the number {n}"
+        answers.append({"benchmark_id": f"u{n}", "answer": said})
+    path = write_rows(folder / "answers.jsonl", answers)
     data = write_ability(folder / "data", ability, *queries)
     word = {1: "pa", 2: "pf", 5: "ei"}[ability]
-    ran = alps_here(
-        *(
-            "run",
-            "task=utilization",
-            f"ability={word}",
-            f"model=predictions:{folder / 'answers.jsonl'}",
-        ),
-        *(f"data={data}", f"out={folder / 'run'}", "max_failures=100%"),
-    )
+    words = ("task=utilization", f"ability={word}", f"model=predictions:{path}", f"data={data}")
+    ran = alps_here("run", *words, f"out={folder / 'run'}", "max_failures=100%")
     assert ran.code == 0, ran.err
     return folder / "run"
 
@@ -94,17 +94,19 @@ def strict(body):
     return met("met" if number_of(payload_of(body)["response"]) % 4 == 0 else "not_met")
 
 
-def label(folder, judge=lambda number, rubric: number % 2):
-    """Label the drawn items as anna and ben would, who accept every second answer."""
-    labels = [
-        {
-            "item_id": item["item_id"],
-            "annotator": who,
-            "label": judge(number_of(item["payload"]["response"]), item["rubric"]),
-        }
-        for item in rows(folder / "items.jsonl")
-        for who in ("anna", "ben")
-    ]
+def every_second(number, rubric, who):
+    """Accept every second answer."""
+    return number % 2
+
+
+def label(folder, judge=every_second):
+    """Label the drawn items as anna and ben would."""
+    labels = []
+    for item in rows(folder / "items.jsonl"):
+        number = number_of(item["payload"]["response"])
+        for who in ("anna", "ben"):
+            given = {"item_id": item["item_id"], "annotator": who}
+            labels.append({**given, "label": judge(number, item["rubric"], who)})
     write_rows(folder / "labels.jsonl", labels)
 
 
@@ -112,29 +114,45 @@ def under(server, name="openai/scripted-judge"):
     return f"judge={name}", f"judge_api_base={server.url}"
 
 
-def calibrated(run, server, *, n=12, **options):
+def calibrated(run, server, *, n=12, judge=every_second):
     """Draw labels from a run, fill them in, and calibrate the judge on them; return the
     calibration's folder.
     """
-    folder = run.parent
-    assert alps_here("annotate", "draw", run, f"n={n}", f"out={folder / 'labels'}").code == 0
-    label(folder / "labels", **options)
-    ran = alps_here(
-        "calibrate", *under(server), f"labels={folder / 'labels'}", f"out={folder / 'calibration'}"
-    )
+    labels, out = run.parent / "labels", run.parent / "calibration"
+    assert alps_here("annotate", "draw", run, f"n={n}", f"out={labels}").code == 0
+    label(labels, judge)
+    ran = alps_here("calibrate", *under(server), f"labels={labels}", f"out={out}")
     assert ran.code == 0, ran.err
-    return folder / "calibration"
+    return out
 
 
 def score(run, server, *words, out="scored", name="openai/scripted-judge"):
-    ran = alps_here(
-        "score", run, *under(server, name), f"out={run.parent / out}", "baseline_records=0", *words
-    )
+    where = (f"out={run.parent / out}", "baseline_records=0")
+    ran = alps_here("score", run, *under(server, name), *where, *words)
     return ran if "Traceback" not in ran.err else pytest.fail(ran.err)
 
 
-def corrected(folder, metric="pa", track="task4_ability1"):
+@pytest.fixture
+def scored(run, server, known, tmp_path):
+    """Score the run with a calibration that is changed; return what was printed, and what is
+    corrected.
+    """
+
+    def go(change=lambda row: None, n=RECORDS):
+        given = f"calibration={known(n, change)}"
+        ran = score(run, server, given, out=tmp_path / "scored")
+        assert ran.code == 0, ran.err
+        return ran, corrected(tmp_path / "scored")
+
+    return go
+
+
+def corrected(folder, metric="pa", track=TRACK):
     return summary(folder)["tracks"][track]["scores"][metric].get("corrected")
+
+
+def shown(folder):
+    return " ".join(alps_here("show", folder).out.split())
 
 
 def rewrite(folder, change):
@@ -144,27 +162,36 @@ def rewrite(folder, change):
     path.write_text(json.dumps(row))
 
 
-def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(run, tmp_path, server):
-    calibration = calibrated(run, server, n=20)
-    ran = score(run, server, f"calibration={calibration}")
-    assert ran.code == 0, ran.err
-    found = corrected(tmp_path / "scored")
-    assert found["method"] == "ppi"
-    assert found["status"] == "corrected"
-    assert found["labelled"] == 20
-    assert found["judged"] == 20
+def transport(change=lambda report: None):
+    """Return a change after which the labelled items are no sample of the run: 60 met, 60 not, some
+    of them misjudged.
+    """
+    counts = {(1, 1): 50, (1, 0): 10, (0, 1): 5, (0, 0): 55}
+    cells = [cell for cell, count in counts.items() for _ in range(count)]
+    items = [[f"x{n}", None, truth, said, truth] for n, (truth, said) in enumerate(cells)]
+
+    def transported(row):
+        row["rubrics"]["pa"] |= {"labelled": items, "sample": None}
+        change(row["rubrics"]["pa"])
+
+    return transported
+
+
+def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(scored, tmp_path):
+    ran, found = scored()
+    expected = {"method": "ppi", "status": "corrected", "labelled": 20, "judged": 20}
+    assert {name: found[name] for name in expected} == expected
     assert found["value"] == pytest.approx(0.5)
-    assert summary(tmp_path / "scored")["tracks"]["task4_ability1"]["scores"]["pa"][
-        "value"
-    ] == pytest.approx(0.25)
+    judged = summary(tmp_path / "scored")["tracks"][TRACK]["scores"]["pa"]["value"]
+    assert judged == pytest.approx(0.25)
     (row,) = (line for line in ran.out.splitlines() if line.startswith(" corrected "))
     assert row.split()[1] == ".500"
     # Of twenty labels the judge fails its calibration.
     assert row.endswith("by 20 labels, doubtful")
-    shown = alps_here("show", tmp_path / "scored").out
-    table = next(line for line in shown.splitlines() if ".250 [" in line and ".500 [" in line)
+    lines = alps_here("show", tmp_path / "scored").out.splitlines()
+    table = next(line for line in lines if ".250 [" in line and ".500 [" in line)
     assert "persona awareness" in table
-    assert "random sample" in shown
+    assert "random sample" in shown(tmp_path / "scored")
     assert max(map(len, ran.out.splitlines())) <= 80
     assert alps_here("report", tmp_path / "scored", f"out={tmp_path / 'page.html'}").code == 0
     page = (tmp_path / "page.html").read_text()
@@ -172,161 +199,222 @@ def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(run, tmp
     assert f'value="{found["value"]}">.500' in page
 
 
-ELSEWHERE = "calibrated at another judge_api_base"
-
-
 def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_same_is_not(
-    run, tmp_path
+    run, server, known, tmp_path
 ):
-    with serve(strict) as one, serve(strict) as other:
-        calibration = calibrated(run, one, n=20)
-        at_the_same = score(run, one, f"calibration={calibration}")
-        at_another = score(run, other, f"calibration={calibration}", out="elsewhere")
-    assert ELSEWHERE not in alps_here("show", tmp_path / "scored").out
-    assert at_the_same.code == 0
-    assert ELSEWHERE not in corrected(tmp_path / "scored")["notes"]
+    calibration = known(RECORDS)
+    same, elsewhere = tmp_path / "same", tmp_path / "elsewhere"
+    assert score(run, server, f"calibration={calibration}", out=same).code == 0
+    with serve(strict) as other:
+        at_another = score(run, other, f"calibration={calibration}", out=elsewhere)
     assert "labels, doubtful" in at_another.out
-    assert ELSEWHERE in alps_here("show", tmp_path / "elsewhere").out
-    assert ELSEWHERE in corrected(tmp_path / "elsewhere")["notes"]
+    for folder, told in ((same, False), (elsewhere, True)):
+        assert (ELSEWHERE in shown(folder)) == told
+        assert (ELSEWHERE in corrected(folder)["notes"]) == told
     shutil.copytree(calibration, tmp_path / "known" / "of-mine")
-    packed = pack(
-        [tmp_path / "elsewhere"],
-        SubmitterDetails(name="Mine", submitted="2026-01-31"),
-        out=tmp_path / "mine",
-    )
-    score_of_card = packed.card.tracks["task4_ability1"].scores["pa"].corrected
-    assert ELSEWHERE in score_of_card.notes
+    mine = SubmitterDetails(name="Mine", submitted="2026-01-31")
+    packed = pack([elsewhere], mine, out=tmp_path / "mine")
+    assert ELSEWHERE in packed.card.tracks[TRACK].scores["pa"].corrected.notes
     assert packed.verification.consistent
     assert {finding.code for finding in packed.verification.findings} == {"constant"}
-    forge(
-        packed.folder,
-        lambda card: card["tracks"]["task4_ability1"]["scores"]["pa"]["corrected"].update(
-            value=0.9
-        ),
-    )
-    found = verify(packed.folder, Options(data=str(tmp_path / "data")))
-    assert said(found, "score").where == "tracks.task4_ability1.scores.pa.corrected.value"
+    place = f"tracks.{TRACK}.scores.pa.corrected.value"
+    forge(packed.folder, changed(place, 0.9))
+    found = verify(packed.folder, Options(data=str(run.parent / "data")))
+    assert said(found, "score").where == place
 
 
-def test_people_who_disagree_count_half(run, tmp_path, server):
-    alps_here("annotate", "draw", run, "n=20", f"out={tmp_path / 'labels'}")
-    split = [
-        {"item_id": item["item_id"], "annotator": who, "label": label}
-        for item in rows(tmp_path / "labels" / "items.jsonl")
-        for who, label in (("anna", 1), ("ben", 0))
-    ]
-    write_rows(tmp_path / "labels" / "labels.jsonl", split)
-    alps_here(
-        "calibrate",
-        *under(server),
-        f"labels={tmp_path / 'labels'}",
-        f"out={tmp_path / 'calibration'}",
-    )
-    score(run, server, f"calibration={tmp_path / 'calibration'}")
-    assert corrected(tmp_path / "scored")["value"] == pytest.approx(0.5)
-    assert corrected(tmp_path / "scored")["labelled"] == 20
-
-
-def transported(run, server, change=lambda row: None):
-    """Make a calibration whose labelled items are no sample of the run: 60 met, 60 not, some of
-    them misjudged.
-    """
-    calibration = calibrated(run, server)
-
-    def other_items(row):
-        report = row["rubrics"]["pa"]
-        cells = [(1, 1)] * 50 + [(1, 0)] * 10 + [(0, 1)] * 5 + [(0, 0)] * 55
-        report["labelled"] = [
-            [f"x{n}", None, truth, said, truth] for n, (truth, said) in enumerate(cells)
-        ]
-        report["sample"] = None
-        change(row)
-
-    rewrite(calibration, other_items)
-    return calibration
-
-
-def test_error_rates_from_other_items_are_carried_over(run, tmp_path, server):
-    calibration = transported(run, server)
-    ran = score(run, server, f"calibration={calibration}")
+def test_people_who_disagree_count_half(run, server, tmp_path):
+    own = Path(shutil.copytree(run, tmp_path / "run"))
+    calibration = calibrated(own, server, n=20, judge=lambda number, rubric, who: who == "anna")
+    score(own, server, f"calibration={calibration}")
     found = corrected(tmp_path / "scored")
+    assert (found["value"], found["labelled"]) == (pytest.approx(0.5), 20)
+
+
+def test_error_rates_from_other_items_are_carried_over(scored, tmp_path):
+    _, found = scored(transport())
     assert (found["method"], found["labelled"]) == ("rogan_gladen", 120)
     assert found["value"] == pytest.approx((0.25 + 55 / 60 - 1) / (50 / 60 + 55 / 60 - 1))
     assert found["low"] < found["value"] < found["high"]
     assert found["outside"]
-    assert ran.code == 0
-    shown = " ".join(alps_here("show", tmp_path / "scored").out.split())
-    assert "!" in shown
-    assert "assumes that the judge errs as often" in shown
+    assert "!" in shown(tmp_path / "scored")
+    assert "assumes that the judge errs as often" in shown(tmp_path / "scored")
 
 
-def test_a_judge_that_nearly_guesses_is_not_correctable(run, tmp_path, server):
-    def guess(row):
-        for n, item in enumerate(row["rubrics"]["pa"]["labelled"]):
+def test_a_judge_that_nearly_guesses_is_not_correctable(scored, tmp_path):
+    def guess(report):
+        for n, item in enumerate(report["labelled"]):
             item[3] = n % 2
 
-    calibration = transported(run, server, guess)
-    ran = score(run, server, f"calibration={calibration}")
-    assert ran.code == 0
-    found = corrected(tmp_path / "scored")
+    ran, found = scored(transport(guess))
     assert (found["status"], found["value"]) == ("not_correctable", None)
     assert "not correctable" in ran.out
-    shown = " ".join(alps_here("show", tmp_path / "scored").out.split())
-    assert "so the judge hardly does better than guessing" in shown
+    assert "so the judge hardly does better than guessing" in shown(tmp_path / "scored")
 
 
 @pytest.mark.release
-def test_answers_that_failed_count_as_the_worst_in_the_corrected_score_too(tmp_path, server):
-    run = make_run(tmp_path, silent=(0, 10))
-    calibration = calibrated(run, server, n=20)
+def test_people_s_disputes_are_carried_over_too(scored):
+    disputed = []
+    for n in range(40):
+        disputed += [[f"x{n}", None, 1, 1, 1.0], [f"y{n}", None, 0, 0, 0.0]]
+        disputed.append([f"z{n}", None, None, n % 2, 0.5])
+    _, found = scored(transport(lambda report: report.update(labelled=disputed)))
+    assert found["labelled"] == 120
+    assert found["youden"]["value"] == pytest.approx(50 / 60 + 50 / 60 - 1)
+
+
+@pytest.mark.release
+def test_a_sample_of_several_tracks_is_none_of_another_run(scored):
+    tracks = {TRACK: {"population": 20, "drawn": 12, "predictions": "0" * 64}}
+    several = {"random": True, "drawn": 12, "track": None, "predictions": None, "tracks": tracks}
+    _, found = scored(changed("rubrics.pa.sample", several), 12)
+    assert found["method"] == "rogan_gladen"
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(
+    ("n", "change", "why"),
+    [
+        (
+            RECORDS,
+            changed("rubrics.pa.labelled", lambda labelled: labelled[:15]),
+            "5 of 20 drawn answers have no label under pa",
+        ),
+        (9, lambda row: None, "only 9 labelled answers; label at least 10"),
+    ],
+    ids=["a part of the sample", "nine labels"],
+)
+def test_too_few_labels_on_a_sample_carry_nothing(scored, n, change, why):
+    assert why in scored(change, n)[1]["reason"]
+
+
+@pytest.mark.release
+def test_the_same_answers_held_against_other_gold_are_another_population(
+    run, server, known, tmp_path
+):
+    queries = []
+    for n in range(RECORDS):
+        queries.append(target_row(f"u{n}", queries=[f"dinner number {n}?"], value="Keeps eels"))
+    data = write_ability(tmp_path / "other", 1, *queries)
+    words = (f"model=predictions:{run.parent / 'answers.jsonl'}", f"data={data}")
+    asked = ("task=utilization", "ability=pa", "baseline_records=0", f"out={tmp_path / 'again'}")
+    alps_here("run", *asked, *words, *under(server), f"calibration={known(RECORDS)}")
+    assert corrected(tmp_path / "again")["method"] == "rogan_gladen"
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(
+    ("silent", "people", "judged"),
+    [((0, 10), every_second, 18), (range(0, RECORDS, 2), lambda *item: 1, 10)],
+    ids=["two", "half"],
+)
+def test_answers_that_failed_count_as_the_worst_in_the_corrected_score_too(
+    tmp_path, server, silent, people, judged
+):
+    run = make_run(tmp_path, silent=silent)
+    calibration = calibrated(run, server, n=RECORDS, judge=people)
     score(run, server, f"calibration={calibration}")
     found = corrected(tmp_path / "scored")
-    assert (found["judged"], found["n"]) == (18, 20)
-    assert found["value"] == pytest.approx(10 / 20)
+    assert (found["value"], found["judged"], found["n"]) == (pytest.approx(0.5), judged, 20)
+    # The share of failed answers is chance, too.
+    assert judged > 10 or found["low"] < 0.35
 
 
-def test_what_lies_in_the_users_folder_is_found_and_can_be_turned_off(run, tmp_path, server):
-    calibrated(run, server, n=20).rename(tmp_path / "known")
-    score(run, server)
-    score(run, server, "calibration=off", out="raw")
+def test_what_lies_in_the_users_folder_is_found_and_can_be_turned_off(run, server, known, tmp_path):
+    known(RECORDS).rename(tmp_path / "known")
+    score(run, server, out=tmp_path / "scored")
+    score(run, server, "calibration=off", out=tmp_path / "raw")
     assert corrected(tmp_path / "scored")["value"] == pytest.approx(0.5)
     assert corrected(tmp_path / "raw") is None
 
 
+REFUSED = {
+    "parser": (changed("judge_fingerprint.parser", "0"), 'judge.parser was "0"'),
+    "decoding": (
+        changed("judge_fingerprint.decoding", {"temperature": 1}),
+        "judge.decoding was",
+    ),
+    "rubric": (
+        changed("rubrics.pa.rubric_sha256", "0"),
+        "the text of rubric pa has changed since",
+    ),
+    "expired": (changed("expires", "2020-01-01"), "it expired on 2020-01-01"),
+    "recorded": (changed("judge_fingerprint", DROPPED), "recorded verdicts"),
+    "another rubric": (
+        lambda row: row["rubrics"].update(vra=row["rubrics"].pop("pa")),
+        "the calibration has no rubric pa",
+    ),
+}
+EDITED = {
+    "short": (changed("rubrics.pa.labelled", [["x"]]), "rubrics.pa.labelled"),
+    "mean": (changed("rubrics.pa.labelled", [["x", None, 1, 1, 7]]), "rubrics.pa"),
+    "truth": (changed("rubrics.pa.labelled", [["x", None, 3, 1, 1]]), "rubrics.pa"),
+    "sample": (changed("rubrics.pa.sample", "yes"), "rubrics.pa.sample"),
+    "null": (
+        lambda row: row["rubrics"]["pa"].update(scale=None, labelled=None),
+        "rubrics.pa.labelled",
+    ),
+    "rubrics": (changed("rubrics", []), "rubrics"),
+}
+
+
+def given_and_found(once, calibration, tmp_path):
+    """Score with a calibration that is given, then with the same where runs find it.
+
+    Return what was refused, without a question to the judge, and what the other run printed.
+    """
+    run, server, _ = once
+    asked = len(server.requests)
+    refused = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
+    assert len(server.requests) == asked
+    (tmp_path / "known").mkdir()
+    calibration.rename(tmp_path / "known" / "x")
+    (tmp_path / "known" / "folder.json").mkdir()
+    ran = score(run, server, out=tmp_path / "again")
+    assert ran.code == 0
+    assert corrected(tmp_path / "again") is None
+    return refused, ran.out
+
+
 @pytest.mark.few(2)
+@pytest.mark.parametrize(("change", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_calibration_of_anything_else_is_refused_and_the_part_is_named(
+    once, known, tmp_path, change, said
+):
+    assert said in given_and_found(once, known(change=change), tmp_path)[0]
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(("change", "field"), EDITED.values(), ids=EDITED)
+def test_a_calibration_that_was_edited_badly_is_one_line_or_left_out(
+    once, known, tmp_path, change, field
+):
+    refused, printed = given_and_found(once, known(change=change), tmp_path)
+    assert f"calibration.json, {field}" in refused
+    assert "Calibration not used" in printed
+
+
+NO_DAY = ("is not a date", "expires")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda row: row["judge_fingerprint"].update(parser="0"), 'judge.parser was "0"'),
+        *((changed("expires", day), NO_DAY) for day in (None, "never", 7, "31.12.2099")),
+        # Error rates of items that were made wrong on purpose are others.
         (
-            lambda row: row["judge_fingerprint"].update(decoding={"temperature": 1}),
-            "judge.decoding was",
-        ),
-        (
-            lambda row: row["rubrics"]["pa"].update(rubric_sha256="0"),
-            "the text of rubric pa has changed since",
-        ),
-        (lambda row: row.update(expires="2020-01-01"), "it expired on 2020-01-01"),
-        (lambda row: row.pop("judge_fingerprint"), "recorded verdicts"),
-        (
-            lambda row: row["rubrics"].update(vra=row["rubrics"].pop("pa")),
-            "the calibration has no rubric pa",
+            changed("rubrics.pa.acceptance", {"good": {"n": 1}}),
+            ("it was made on known answers, where error rates differ",),
         ),
     ],
-    ids=["parser", "decoding", "rubric", "expired", "recorded", "another rubric"],
+    ids=["no day", "a word", "a number", "another form", "known answers"],
 )
-def test_a_calibration_of_anything_else_is_refused_and_the_part_is_named(
-    once, calibration, tmp_path, change, said
+def test_an_expiry_that_is_no_day_ahead_and_known_answers_correct_nothing(
+    run, server, known, tmp_path, change, said
 ):
-    run, server, _ = once
-    rewrite(calibration, change)
-    asked = len(server.requests)
-    assert said in score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
-    assert len(server.requests) == asked
-    calibration.rename(tmp_path / "known")
-    found = score(run, server, out=tmp_path / "again")
-    assert found.code == 0
-    assert corrected(tmp_path / "again") is None
+    calibration = known(change=change)
+    refused = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
+    assert any(part in refused for part in said)
 
 
 def test_a_calibration_of_several_rubrics_is_refused_for_what_is_wrong_with_that_one(
@@ -334,17 +422,21 @@ def test_a_calibration_of_several_rubrics_is_refused_for_what_is_wrong_with_that
 ):
     run = make_run(tmp_path, ability=2, label="Preferences/Interaction_Preferences")
     calibration = calibrated(run, server)
-    assert json.loads((calibration / "calibration.json").read_text())["rubrics"].keys() == {
-        "pf_interaction"
-    }
-    rewrite(calibration, lambda row: row.update(expires="2020-01-01"))
+    row = json.loads((calibration / "calibration.json").read_text())
+    assert row["rubrics"].keys() == {"pf_interaction"}
+    rewrite(calibration, changed("expires", "2020-01-01"))
     assert "it expired on 2020-01-01" in score(run, server, f"calibration={calibration}").one_line
 
 
-def test_a_calibration_of_another_judge_is_refused(run, server):
-    calibration = calibrated(run, server)
-    refused = score(run, server, f"calibration={calibration}", name="openai/another")
-    assert 'judge.judge was "openai/scripted-judge" and is now "openai/another"' in refused.one_line
+def test_a_calibration_of_another_judge_or_for_scores_that_are_no_means_is_refused(
+    run, server, known, tmp_path
+):
+    given = f"calibration={known()}"
+    refused = score(run, server, given, name="openai/another", out=tmp_path / "x").one_line
+    assert 'judge.judge was "openai/scripted-judge" and is now "openai/another"' in refused
+    words = ("task=extraction", "model=rules", "limit=1", f"out={tmp_path / 'x'}")
+    refused = alps_here("run", *words, given).one_line
+    assert "a calibration cannot correct F1; use audit_labels=DIR" in refused
 
 
 @pytest.mark.parametrize(
@@ -355,31 +447,33 @@ def test_a_calibration_of_another_judge_is_refused(run, server):
         ("[]", "not a calibration"),
     ],
 )
-def test_what_is_no_calibration_is_one_line(run, tmp_path, text, said, server):
+def test_what_is_no_calibration_is_one_line(run, server, tmp_path, text, said):
+    path = tmp_path / "calibration.json"
     if text is not None:
-        (tmp_path / "calibration.json").write_text(text)
-    assert said in score(run, server, f"calibration={tmp_path / 'calibration.json'}").one_line
+        path.write_text(text)
+    assert said in score(run, server, f"calibration={path}", out=tmp_path / "x").one_line
 
 
 @pytest.mark.release
 def test_marks_on_a_scale_of_five_need_a_sample_of_the_run(tmp_path):
     run = make_run(tmp_path, ability=5)
     marks = {"ei_resonation": 2, "ei_expression": 3, "ei_reception": 4}
+
+    def unsampled(row):
+        for report in row["rubrics"].values():
+            report["sample"] = None
+
+    def found(folder, metric="ei"):
+        return corrected(tmp_path / folder, metric, "task4_ability5")
+
     with serve(lambda body: felt(4, 4, 4)) as server:
-        calibration = calibrated(run, server, n=20, judge=lambda number, rubric: marks[rubric])
+        calibration = calibrated(run, server, n=20, judge=lambda number, rubric, who: marks[rubric])
         score(run, server, f"calibration={calibration}")
-        rewrite(
-            calibration,
-            lambda row: [report.update(sample=None) for report in row["rubrics"].values()],
-        )
+        rewrite(calibration, unsampled)
         score(run, server, f"calibration={calibration}", out="elsewhere")
-    whole = corrected(tmp_path / "scored", "ei", "task4_ability5")
-    assert (whole["method"], whole["value"]) == ("ppi", pytest.approx(3))
-    assert corrected(tmp_path / "scored", "resonation", "task4_ability5")["value"] == pytest.approx(
-        2
-    )
-    elsewhere = corrected(tmp_path / "elsewhere", "ei", "task4_ability5")
-    assert "label a random sample of this run" in elsewhere["reason"]
+    assert (found("scored")["method"], found("scored")["value"]) == ("ppi", pytest.approx(3))
+    assert found("scored", "resonation")["value"] == pytest.approx(2)
+    assert "label a random sample of this run" in found("elsewhere")["reason"]
 
 
 @pytest.mark.release
@@ -388,191 +482,49 @@ def test_labels_that_are_all_the_least_of_a_scale_of_five_are_no_share_and_leave
 ):
     run = make_run(tmp_path, ability=5)
     with serve(lambda body: felt(4, 4, 4)) as server:
-        calibration = calibrated(run, server, judge=lambda number, rubric: 1)
+        calibration = calibrated(run, server, judge=lambda *item: 1)
         score(run, server, f"calibration={calibration}")
     found = corrected(tmp_path / "scored", "ei", "task4_ability5")
     assert (found["value"], found["low"], found["high"], found["outside"]) == (1, None, None, False)
     assert any("all labels agree" in note for note in found["notes"])
 
 
-def test_a_calibration_for_scores_that_are_no_means_of_marks_is_refused(run, tmp_path, server):
-    calibration = calibrated(run, server)
-    ran = alps_here(
-        *(
-            "run",
-            "task=extraction",
-            "model=rules",
-            "limit=1",
-            f"out={tmp_path / 'x'}",
-            f"calibration={calibration}",
-        )
-    )
-    assert "a calibration cannot correct F1; use audit_labels=DIR" in ran.one_line
-
-
 @pytest.mark.release
-def test_an_answer_that_the_judge_could_not_rate_is_of_the_population_and_pulls_no_score(
-    run, tmp_path
-):
+def test_an_answer_that_the_judge_could_not_rate_is_of_the_population_and_pulls_no_score(tmp_path):
     def mute_on_odd(body):
         return Answer("?") if number_of(payload_of(body)["response"]) % 2 else met("met")
 
+    run = make_run(tmp_path)
     with serve(mute_on_odd) as server:
         calibration = calibrated(run, server, n=11)
         score(run, server, f"calibration={calibration}", "max_failures=1")
     found = corrected(tmp_path / "scored")
     # What the judge could rate it rated alike: only what people say counts.
     assert (found["labelled"], found["judged"]) == (11, 20)
-    assert found["value"] == pytest.approx(
-        fmean(row["label"] for row in rows(tmp_path / "labels" / "labels.jsonl"))
-    )
-
-
-def only(change):
-    """Return a change to the one rubric of a calibration."""
-    return lambda row: change(row["rubrics"]["pa"])
+    labels = [row["label"] for row in rows(tmp_path / "labels" / "labels.jsonl")]
+    assert found["value"] == pytest.approx(fmean(labels))
 
 
 @pytest.mark.release
-def test_labels_on_a_part_of_the_sample_carry_nothing(run, tmp_path, server):
-    calibration = calibrated(run, server, n=20)
-    rewrite(calibration, only(lambda report: report.update(labelled=report["labelled"][:15])))
-    score(run, server, f"calibration={calibration}")
-    assert (
-        "5 of 20 drawn answers have no label under pa" in corrected(tmp_path / "scored")["reason"]
-    )
-
-
-@pytest.mark.release
-def test_fewer_than_ten_labels_carry_nothing(run, tmp_path, server):
-    score(run, server, f"calibration={calibrated(run, server, n=9)}")
-    assert "only 9 labelled answers; label at least 10" in corrected(tmp_path / "scored")["reason"]
-
-
-@pytest.mark.release
-def test_a_sample_of_several_tracks_is_none_of_another_run(run, tmp_path, server):
-    calibration = calibrated(run, server)
-    several = {"random": True, "drawn": 12, "track": None, "predictions": None}
-    several["tracks"] = {"task4_ability1": {"population": 20, "drawn": 12, "predictions": "0" * 64}}
-    rewrite(calibration, only(lambda report: report.update(sample=several)))
-    score(run, server, f"calibration={calibration}")
-    assert corrected(tmp_path / "scored")["method"] == "rogan_gladen"
-
-
-@pytest.mark.release
-def test_the_same_answers_held_against_other_gold_are_another_population(run, tmp_path, server):
-    calibration = calibrated(run, server, n=20)
-    queries = [
-        target_row(f"u{n}", queries=[f"dinner number {n}?"], value="Keeps eels")
-        for n in range(RECORDS)
-    ]
-    other = write_ability(tmp_path / "other", 1, *queries)
-    words = (
-        f"model=predictions:{tmp_path / 'answers.jsonl'}",
-        f"data={other}",
-        f"out={tmp_path / 'again'}",
-    )
-    asked = ("run", "task=utilization", "ability=pa", "baseline_records=0")
-    alps_here(*asked, *words, *under(server), f"calibration={calibration}")
-    assert corrected(tmp_path / "again")["method"] == "rogan_gladen"
-
-
-@pytest.mark.release
-def test_the_share_of_failed_answers_widens_the_interval(tmp_path, server):
-    run = make_run(tmp_path, silent=range(0, RECORDS, 2))
-    calibration = calibrated(run, server, n=10, judge=lambda number, rubric: 1)
-    score(run, server, f"calibration={calibration}")
-    found = corrected(tmp_path / "scored")
-    assert (found["value"], found["judged"], found["n"]) == (pytest.approx(0.5), 10, 20)
-    assert found["low"] < 0.35
-
-
-@pytest.mark.release
-def test_people_s_disputes_are_carried_over_too(run, tmp_path, server):
-    def disputed(row):
-        row["rubrics"]["pa"]["labelled"] = [
-            *(
-                [[f"x{n}", None, 1, 1, 1.0] for n in range(40)]
-                + [[f"y{n}", None, 0, 0, 0.0] for n in range(40)]
-            ),
-            *([f"z{n}", None, None, n % 2, 0.5] for n in range(40)),
-        ]
-
-    score(run, server, f"calibration={transported(run, server, disputed)}")
-    found = corrected(tmp_path / "scored")
-    assert found["labelled"] == 120
-    assert found["youden"]["value"] == pytest.approx(50 / 60 + 50 / 60 - 1)
-
-
-@pytest.mark.release
-def test_what_is_doubtful_is_said_and_the_sample_comes_before_the_others(run, tmp_path, server):
-    rates = transported(run, server, lambda row: row["rubrics"]["pa"].update(verdict="fail"))
+def test_what_is_doubtful_is_said_and_the_sample_comes_before_the_others(
+    once, known, run, server, tmp_path
+):
+    rates = known(change=transport(lambda report: report.update(verdict="fail")))
     (tmp_path / "known").mkdir()
     rates.rename(tmp_path / "known" / "a")
-    doubtful = score(run, server, out="rates")
-    ran = alps_here(
-        "calibrate",
-        *under(server),
-        f"labels={tmp_path / 'labels'}",
-        f"out={tmp_path / 'known' / 'b'}",
-    )
-    score(run, server)
-    assert ran.code == 0
-    assert "labels, doubtful" in doubtful.out
-    shown = alps_here("show", tmp_path / "rates").out
-    assert "Doubtful: the judge failed its calibration under pa." in shown
-    assert corrected(tmp_path / "scored")["method"] == "ppi"
-    assert corrected(tmp_path / "scored")["calibration"].keys() == {"b"}
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        (only(lambda report: report.update(labelled=[["x"]])), "rubrics.pa.labelled"),
-        (only(lambda report: report.update(labelled=[["x", None, 1, 1, 7]])), "rubrics.pa"),
-        (only(lambda report: report.update(labelled=[["x", None, 3, 1, 1]])), "rubrics.pa"),
-        (only(lambda report: report.update(sample="yes")), "rubrics.pa.sample"),
-        (only(lambda report: report.update(scale=None, labelled=None)), "rubrics.pa.labelled"),
-        (lambda row: row.update(rubrics=[]), "rubrics"),
-    ],
-)
-def test_a_calibration_that_was_edited_badly_is_one_line_or_left_out(
-    once, calibration, tmp_path, change, field
-):
-    run, server, _ = once
-    rewrite(calibration, change)
-    refused = score(run, server, f"calibration={calibration}", out=tmp_path / "x")
-    assert f"calibration.json, {field}" in refused.one_line
-    (tmp_path / "known").mkdir()
-    calibration.rename(tmp_path / "known" / "x")
-    (tmp_path / "known" / "folder.json").mkdir()
-    ran = score(run, server, out=tmp_path / "again")
-    assert ran.code == 0
-    assert "Calibration not used" in ran.out
-    assert corrected(tmp_path / "again") is None
+    assert "labels, doubtful" in score(run, server, out=tmp_path / "rates").out
+    doubt = "Doubtful: the judge failed its calibration under pa."
+    assert doubt in shown(tmp_path / "rates")
+    shutil.copytree(once[2][12], tmp_path / "known" / "b")
+    score(run, server, out=tmp_path / "scored")
+    found = corrected(tmp_path / "scored")
+    assert (found["method"], found["calibration"].keys()) == ("ppi", {"b"})
 
 
 @pytest.mark.parametrize(("day", "why"), [(11, None), (12, "it expired on 2026-01-11")])
 def test_a_calibration_holds_until_the_last_of_its_days_and_no_longer(day, why):
     judge = LlmJudge("openai/x", client=None)
-    row = bound(
-        {"judge": "openai/x", "rubrics": {"pa": {}}}, judge, today=date(2026, 1, 1), days=10
-    )
+    made = {"judge": "openai/x", "rubrics": {"pa": {}}}
+    row = bound(made, judge, today=date(2026, 1, 1), days=10)
     calibration = Calibration(CalibrationRow.model_validate(row), Path("calibration.json"))
     assert differing_part(calibration, judge, "pa", today=date(2026, 1, day)) == why
-
-
-@pytest.mark.parametrize("expires", [None, "never", "31.12.2099", 7])
-def test_an_expiry_that_is_no_day_is_none_that_lies_ahead(once, calibration, tmp_path, expires):
-    run, server, _ = once
-    rewrite(calibration, lambda row: row.update(expires=expires))
-    said = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
-    assert "is not a date" in said or "expires" in said
-
-
-def test_nothing_is_corrected_by_items_made_wrong_on_purpose(once, calibration, tmp_path):
-    run, server, _ = once
-    rewrite(calibration, only(lambda report: report.update(acceptance={"good": {"n": 1}})))
-    refused = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
-    assert "it was made on known answers, where error rates differ" in refused

@@ -1,3 +1,5 @@
+"""Label folders drawn from a run: what is drawn, how it is told, and what is refused."""
+
 import json
 import shutil
 
@@ -39,13 +41,8 @@ RELATED = {f"task1/relations/g{n}-p{n}" for n in (1, 2)} | {"task1/identical/g2-
 
 
 def carry_out(folder, **settings):
-    given = {
-        "data": str(folder / "data"),
-        "out": str(folder / "run"),
-        "max_failures": 1,
-        **settings,
-    }
-    return run(parse_settings(given, RunSettings)).folder
+    where = {"data": str(folder / "data"), "out": str(folder / "run"), "max_failures": 1}
+    return run(parse_settings({**where, **settings}, RunSettings)).folder
 
 
 @pytest.fixture(scope="module")
@@ -55,38 +52,23 @@ def matched(tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("matched")
     said, verdicts = [], []
+    both = [{"gold_id": f"m{n}", "pred_id": f"m{n}", "error_type": "OVERGENERAL"} for n in (1, 2)]
+    reviewed = {"relations": both, "identical": both[1:], "unjudged": None}
     for name, (_, predicted) in MATCHED.items():
         failed = isinstance(predicted, str)
         items = {"memory_items": memory_items(*(() if failed else predicted))}
-        said.append(
-            {
-                "benchmark_id": name,
-                **({"track": "task1", "outcome": predicted} if failed else items),
-            }
-        )
-        both = [
-            {"gold_id": f"m{n}", "pred_id": f"m{n}", "error_type": "OVERGENERAL"} for n in (1, 2)
-        ]
-        reviews = {"relations": both, "identical": both[1:], "unjudged": None}.get(name, [])
-        verdicts.append(
-            {"benchmark_id": name, "model_output": items, "judge_output": {"pair_reviews": reviews}}
-        )
+        answer = {"track": "task1", "outcome": predicted} if failed else items
+        said.append({"benchmark_id": name, **answer})
+        judged = {"model_output": items, "judge_output": {"pair_reviews": reviewed.get(name, [])}}
+        verdicts.append({"benchmark_id": name, **judged})
     said.append({"benchmark_id": "moved", "memory_items": memory_items("Has a home in Graz")})
-    write_track(
-        folder / "data" / "dev" / "task1",
-        (extraction_rows(name, gold) for name, (gold, _) in MATCHED.items()),
-    )
+    extraction = [extraction_rows(name, gold) for name, (gold, _) in MATCHED.items()]
+    write_track(folder / "data" / "dev" / "task1", extraction)
     write_track(folder / "data" / "dev" / "task2", [update_rows("moved")])
-    paths = [
-        write_rows(folder / f"{name}.jsonl", given)
-        for name, given in (("said", said), ("judged", verdicts))
-    ]
-    return carry_out(
-        folder,
-        task="extraction,update",
-        model=f"predictions:{paths[0]}",
-        judge=f"recorded:{paths[1]}",
-    )
+    model = write_rows(folder / "said.jsonl", said)
+    judge = write_rows(folder / "judged.jsonl", verdicts)
+    by = {"model": f"predictions:{model}", "judge": f"recorded:{judge}"}
+    return carry_out(folder, task="extraction,update", **by)
 
 
 def extraction_rows(name, gold):
@@ -99,15 +81,10 @@ def update_rows(name):
     ids = {"benchmark_id": name, "session_id": f"session of {name}", "task": "task2"}
     (moved,) = memory_items("Lives in Porto")
     moved |= {"evidence": {"session_id": None, "utterance_index": 0, "text": "we moved to Porto"}}
-    given = {
-        "old_dialogue": list(TALK),
-        "new_dialogue": list(TALK),
-        "memory": memory_items("Lives in Graz"),
-    }
-    return {**ids, "input": given}, {
-        **ids,
-        "gold": {"answer": [{**moved, "memory_id": "m1_updated"}]},
-    }
+    talks = {"old_dialogue": list(TALK), "new_dialogue": list(TALK)}
+    gold = {"answer": [{**moved, "memory_id": "m1_updated"}]}
+    given = {**talks, "memory": memory_items("Lives in Graz")}
+    return {**ids, "input": given}, {**ids, "gold": gold}
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +93,8 @@ def rated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rated")
     asked = [target_row(f"pa{n}", queries=(f"What shall I cook {n}?",)) for n in range(6)]
     write_ability(folder / "data", 1, *asked, (target_row("withheld")[0], None))
-    write_ability(
-        folder / "data", 5, target_row("ei", stratum="zh", queries=("Why me?", "Why now?"))
-    )
+    feeling = target_row("ei", stratum="zh", queries=("Why me?", "Why now?"))
+    write_ability(folder / "data", 5, feeling)
     for number in (2, 3, 4):
         write_ability(folder / "data", number, target_row(f"other{number}"))
     return carry_out(folder, task="utilization", model="rules", repeats=2)
@@ -132,12 +108,10 @@ def retrieved(folder, answer):
     for size in SIZES:
         pools = [pool_row(f"q{n}", values, 1, query=f"What {n}?") for n in range(4)]
         write_track(folder / "data" / "dev" / "task3" / f"d{size}", pools)
-    said = [
-        {"benchmark_id": f"q{n}", "selected_memory_id": "c001", "answer": answer} for n in range(3)
-    ]
-    path = write_rows(
-        folder / "answers.jsonl", [*said, {"benchmark_id": "q3", "selected_memory_id": "c002"}]
-    )
+    chosen = {"selected_memory_id": "c001", "answer": answer}
+    said = [{"benchmark_id": f"q{n}", **chosen} for n in range(3)]
+    said.append({"benchmark_id": "q3", "selected_memory_id": "c002"})
+    path = write_rows(folder / "answers.jsonl", said)
     return carry_out(folder, task="retrieval", model=f"predictions:{path}", distractors="all")
 
 
@@ -145,14 +119,25 @@ def items_of(folder, rubric=None):
     return [row for row in rows(folder / "items.jsonl") if rubric in (None, row["rubric"])]
 
 
+def ids_of(folder):
+    return {row["item_id"] for row in items_of(folder)}
+
+
 def sample_of(folder):
     return json.loads((folder / "sample.json").read_text(encoding="utf-8"))
 
 
 def data_of(folder):
-    return open_data(
-        parse_settings(json.loads((folder / "manifest.json").read_text())["settings"], RunSettings)
-    )
+    manifest = json.loads((folder / "manifest.json").read_text())
+    return open_data(parse_settings(manifest["settings"], RunSettings))
+
+
+def with_first(source, copy, **changes):
+    """Copy a run, and change its first prediction; return the copy and what the row was."""
+    shutil.copytree(source, copy)
+    first, *others = rows(source / "predictions.jsonl")
+    write_rows(copy / "predictions.jsonl", [{**first, **changes}, *others])
+    return copy, first
 
 
 def refusal(error, folder, out, **more):
@@ -165,13 +150,11 @@ def refusal(error, folder, out, **more):
 def test_an_item_holds_what_a_judge_is_asked_and_who_answered(rated, tmp_path):
     draw_labels(rated, n=100, out=tmp_path / "labels")
     drawn = {row["item_id"]: row for row in items_of(tmp_path / "labels", "pa")}
-    said = {
-        row["benchmark_id"]: row["prediction"]["answer"]
-        for row in rows(rated / "predictions.jsonl")
-    }
-    assert set(drawn) == {
-        f"task4_ability1/pa{n}{repeat}" for n in range(6) for repeat in ("", "#2")
-    }
+    said = {}
+    for row in rows(rated / "predictions.jsonl"):
+        said[row["benchmark_id"]] = row["prediction"]["answer"]
+    names = [f"task4_ability1/pa{n}" for n in range(6)]
+    assert set(drawn) == {*names, *(f"{name}#2" for name in names)}
     assert drawn["task4_ability1/pa3#2"] == {
         "item_id": "task4_ability1/pa3#2",
         "rubric": "pa",
@@ -190,34 +173,32 @@ def test_an_item_holds_what_a_judge_is_asked_and_who_answered(rated, tmp_path):
 def test_an_answer_to_a_feeling_gives_three_items_that_stand_together(rated, tmp_path):
     drawn = draw_labels(rated, n=2, out=tmp_path / "labels")
     found = [row for row in items_of(tmp_path / "labels") if row["rubric"].startswith("ei_")]
-    assert [row["rubric"] for row in found] == [
-        "ei_resonation",
-        "ei_expression",
-        "ei_reception",
-    ] * 2
+    parts = ["resonation", "expression", "reception"]
+    assert [row["rubric"] for row in found] == [f"ei_{part}" for part in parts] * 2
     for three in (found[:3], found[3:]):
         (name,) = {row["item_id"].rpartition(":")[0] for row in three}
-        assert [row["item_id"] for row in three] == [
-            f"{name}:{part[3:]}" for part in (r["rubric"] for r in three)
-        ]
+        assert [row["item_id"] for row in three] == [f"{name}:{part}" for part in parts]
         assert {row["language"] for row in three} == {"zh"}
         assert three[0]["payload"] == three[2]["payload"]
     assert (drawn.rubrics["ei_reception"].population, drawn.rubrics["ei_reception"].drawn) == (4, 2)
 
 
-def test_no_more_is_drawn_than_there_is(rated, tmp_path):
-    drawn = draw_labels(rated, n=10, out=tmp_path / "labels")
+def test_no_more_is_drawn_than_there_is_and_the_readme_says_how_to_label(rated, tmp_path):
+    out = tmp_path / "labels"
+    drawn = draw_labels(rated, n=10, out=out)
     counts = {name: (found.drawn, found.population) for name, found in drawn.rubrics.items()}
-    assert counts["pa"] == (10, 12)
-    assert counts["cf"] == (2, 2)
-    assert (
-        drawn.items
-        == len(items_of(tmp_path / "labels"))
-        == sum(found for found, _ in counts.values())
-    )
-    readme = (tmp_path / "labels" / "README.md").read_text(encoding="utf-8")
-    assert "| pa | 10 of 12 |" in readme
-    assert "| cf | all 2 |" in readme
+    assert (counts["pa"], counts["cf"]) == ((10, 12), (2, 2))
+    assert drawn.items == len(items_of(out)) == sum(found for found, _ in counts.values())
+    text = (out / "README.md").read_text(encoding="utf-8")
+    said = ("| pa | 10 of 12 |", "| cf | all 2 |", "> You judge persona awareness")
+    said += ("rated from 1 to 5", f"alps calibrate labels={out} judge=")
+    assert [part for part in said if part not in text] == []
+    assert text.count("> You judge emotional intelligence") == 1
+    assert "The reply" not in text
+    line = next(line for line in text.splitlines() if '"annotator"' in line)
+    example = json.loads(line.strip(" `"))
+    assert example["item_id"] in ids_of(out)
+    assert set(example) == {"item_id", "annotator", "label"}
 
 
 def test_the_draw_depends_on_the_seed_and_not_on_the_order_of_the_files(rated, tmp_path):
@@ -228,9 +209,7 @@ def test_the_draw_depends_on_the_seed_and_not_on_the_order_of_the_files(rated, t
         draw_labels(folder, n=5, out=tmp_path / name, seed=seed)
     for file in ("items.jsonl", "sample.json"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
-    assert {row["item_id"] for row in items_of(tmp_path / "a")} != {
-        row["item_id"] for row in items_of(tmp_path / "c")
-    }
+    assert ids_of(tmp_path / "a") != ids_of(tmp_path / "c")
     assert sample_of(tmp_path / "c")["seed"] == 5
 
 
@@ -247,15 +226,14 @@ def test_over_many_seeds_every_answer_is_drawn_equally_often_and_none_always_fir
 
 
 def test_matching_gives_pairs_that_the_judge_related_and_the_most_similar_others(matched, tmp_path):
-    draw_labels(matched, n=4, out=tmp_path / "labels")
-    draw_labels(matched, n=1000, out=tmp_path / "whole")
-    drawn, whole = (
-        {row["item_id"]: row["payload"] for row in items_of(tmp_path / n)}
-        for n in ("labels", "whole")
-    )
-    likeness = {
-        name: similarity(p["gold"]["value"], p["predicted"]["value"]) for name, p in whole.items()
-    }
+    sides = []
+    for n in (4, 1000):
+        drawn_of_all = draw_labels(matched, n=n, out=tmp_path / f"{n}")
+        sides.append({row["item_id"]: row["payload"] for row in items_of(tmp_path / f"{n}")})
+    drawn, whole = sides
+    likeness = {}
+    for name, shown in whole.items():
+        likeness[name] = similarity(shown["gold"]["value"], shown["predicted"]["value"])
     others = sorted(likeness.keys() - RELATED, key=likeness.__getitem__, reverse=True)
     assert len(drawn.keys() & RELATED) == 2
     assert drawn.keys() - RELATED == set(others[:2])
@@ -265,61 +243,45 @@ def test_matching_gives_pairs_that_the_judge_related_and_the_most_similar_others
         "predicted": {"value": "Moves to Porto in March", "type": "direct", "label": "UNMAPPED"},
     }
     assert whole["task2/moved/g1-p1"]["gold"]["evidence"] == "we moved to Porto"
-    assert (
-        whole["task2/moved/g2-p1"]["gold"]["value"] == "Lives in Graz"
-    )  # an old memory that should be gone
-
-
-def test_other_pairs_fill_up_where_the_judge_related_too_few(matched, tmp_path):
-    drawn = draw_labels(matched, n=10, out=tmp_path / "labels")
-    assert drawn.rubrics["matching"].drawn == 10
-    assert {row["item_id"] for row in items_of(tmp_path / "labels")} > RELATED
-
-
-def test_pairs_are_those_that_a_judge_is_asked_about(matched, tmp_path):
-    drawn = draw_labels(matched, n=1000, out=tmp_path / "labels")
-    names = [row["item_id"].split("/")[1] for row in items_of(tmp_path / "labels")]
+    # An old memory that should be gone.
+    assert whole["task2/moved/g2-p1"]["gold"]["value"] == "Lives in Graz"
+    # All are pairs that a judge is asked about.
+    names = [name.split("/")[1] for name in whole]
     counts = {name: names.count(name) for name in names}
     assert counts == {"relations": 4, "identical": 1, "unjudged": 2, "apart": 2, "moved": 2}
-    found = drawn.rubrics["matching"]
+    found = drawn_of_all.rubrics["matching"]
     assert (found.population, found.drawn, found.random) == (11, 11, False)
-    entry = sample_of(tmp_path / "labels")["rubrics"]["matching"]
+    entry = sample_of(tmp_path / "1000")["rubrics"]["matching"]
     assert (entry["random"], entry["track"]) == (False, None)
-    assert {
-        track: (part["population"], part["drawn"]) for track, part in entry["tracks"].items()
-    } == {"task1": (9, 9), "task2": (2, 2)}
+    tracks = {name: (part["population"], part["drawn"]) for name, part in entry["tracks"].items()}
+    assert tracks == {"task1": (9, 9), "task2": (2, 2)}
 
 
-def test_related_pairs_do_not_stand_before_the_others(matched, tmp_path):
+def test_other_pairs_fill_up_where_the_judge_related_too_few_and_may_stand_first(matched, tmp_path):
+    drawn = draw_labels(matched, n=10, out=tmp_path / "labels")
+    assert drawn.rubrics["matching"].drawn == 10
+    assert ids_of(tmp_path / "labels") > RELATED
+    firsts = set()
     for seed in range(6):
         draw_labels(matched, n=6, out=tmp_path / f"{seed}", seed=seed)
-    firsts = {items_of(tmp_path / f"{seed}")[0]["item_id"] in RELATED for seed in range(6)}
+        assert ids_of(tmp_path / f"{seed}") > RELATED
+        firsts.add(items_of(tmp_path / f"{seed}")[0]["item_id"] in RELATED)
     assert firsts == {True, False}
 
 
 def test_an_answer_that_failed_is_not_in_the_population(rated, tmp_path):
-    shutil.copytree(rated, tmp_path / "run")
-    given = rows(rated / "predictions.jsonl")
-    write_rows(
-        tmp_path / "run" / "predictions.jsonl",
-        [{**given[0], "outcome": "refused", "prediction": None}, *given[1:]],
-    )
-    drawn = draw_labels(tmp_path / "run", n=100, out=tmp_path / "labels")
+    changed, row = with_first(rated, tmp_path / "run", outcome="refused", prediction=None)
+    drawn = draw_labels(changed, n=100, out=tmp_path / "labels")
     assert drawn.rubrics["pa"].population == 11
-    assert f"task4_ability1/{given[0]['benchmark_id']}" not in {
-        row["item_id"] for row in items_of(tmp_path / "labels")
-    }
+    assert f"task4_ability1/{row['benchmark_id']}" not in ids_of(tmp_path / "labels")
 
 
 def test_the_population_is_known_again_by_its_answers(rated, tmp_path):
     draw_labels(rated, n=3, out=tmp_path / "labels")
     entry = sample_of(tmp_path / "labels")["rubrics"]["pa"]
     answers = [one.about for one in asked_in(rated, data_of(rated)) if one.rubric == "pa"]
-    given = {
-        row["prediction"]["answer"]
-        for row in rows(rated / "predictions.jsonl")
-        if row["prediction"]
-    }
+    predictions = [row["prediction"] for row in rows(rated / "predictions.jsonl")]
+    given = {prediction["answer"] for prediction in predictions if prediction}
     assert all(json.loads(answer.shown)["response"] in given for answer in answers)
     assert entry == {
         "track": "task4_ability1",
@@ -336,50 +298,28 @@ def test_the_population_is_known_again_by_its_answers(rated, tmp_path):
 
 
 def test_a_filled_folder_can_be_read(rated, matched, tmp_path):
+    scales = {}
     for folder, label in ((rated, 1), (matched, "unrelated")):
         out = tmp_path / str(label)
         draw_labels(folder, n=4, out=out)
-        assert sorted(path.name for path in out.iterdir()) == [
-            "README.md",
-            "items.jsonl",
-            "sample.json",
-            "scale.json",
-        ]
-        given = [
-            {"item_id": row["item_id"], "annotator": "anna", "label": label}
-            for row in items_of(out)
-        ]
+        files = ["README.md", "items.jsonl", "sample.json", "scale.json"]
+        assert sorted(path.name for path in out.iterdir()) == files
+        by_anna = {"annotator": "anna", "label": label}
+        given = [{"item_id": row["item_id"], **by_anna} for row in items_of(out)]
         write_rows(out / "labels.jsonl", given)
-        assert len(read_labels(out).labels) == len(given)
-    scales = read_labels(tmp_path / "1").scales
-    assert (scales["pa"].kind, scales["pa"].values) == ("nominal", (0, 1))
-    assert scales["ei_expression"].kind == "ordinal"
-    assert scales["ei_expression"].values == (1, 2, 3, 4, 5)
-    matching = read_labels(tmp_path / "unrelated").scales["matching"]
-    assert (matching.kind, matching.values) == ("nominal", (*RELATIONS, "unrelated"))
-
-
-def test_the_readme_says_what_each_rubric_asks_and_how_a_label_is_written(rated, tmp_path):
-    draw_labels(rated, n=2, out=tmp_path / "labels")
-    text = (tmp_path / "labels" / "README.md").read_text(encoding="utf-8")
-    assert "> You judge persona awareness" in text
-    assert text.count("> You judge emotional intelligence") == 1
-    assert "The reply" not in text
-    assert "rated from 1 to 5" in text
-    assert f"alps calibrate labels={tmp_path / 'labels'} judge=" in text
-    example = json.loads(
-        next(line for line in text.splitlines() if '"annotator"' in line).strip(" `")
-    )
-    assert example["item_id"] in {row["item_id"] for row in items_of(tmp_path / "labels")}
-    assert set(example) == {"item_id", "annotator", "label"}
+        found = read_labels(out)
+        assert len(found.labels) == len(given)
+        scales |= {name: (scale.kind, scale.values) for name, scale in found.scales.items()}
+    assert scales["pa"] == ("nominal", (0, 1))
+    assert scales["ei_expression"] == ("ordinal", (1, 2, 3, 4, 5))
+    assert scales["matching"] == ("nominal", (*RELATIONS, "unrelated"))
 
 
 def test_answers_of_retrieval_are_drawn_where_there_are_any_and_told_apart_by_track(tmp_path):
     folder = retrieved(tmp_path, "Crocuses, as you have a tram to catch.")
     drawn = draw_labels(folder, n=6, out=tmp_path / "labels")
     entry = sample_of(tmp_path / "labels")["rubrics"]["memory_used"]
-    assert drawn.rubrics["memory_used"].population == 15
-    assert entry["population"] == 15
+    assert drawn.rubrics["memory_used"].population == entry["population"] == 15
     assert entry["random"]
     assert (entry["track"], entry["predictions"]) == (None, None)
     assert set(entry["tracks"]) == {f"task3_d{size}" for size in SIZES}
@@ -397,24 +337,19 @@ def test_a_run_without_anything_to_judge_is_refused(tmp_path):
     assert not (tmp_path / "labels").exists()
 
 
-def test_what_is_no_finished_run_is_refused(rated, tmp_path):
-    assert "no run here" in refusal(UsageError, tmp_path, tmp_path / "labels")
-    shutil.copytree(rated, tmp_path / "begun")
-    (tmp_path / "begun" / "summary.json").unlink()
-    assert "not finished" in refusal(UsageError, tmp_path / "begun", tmp_path / "labels")
-
-
-def test_data_that_have_changed_since_are_refused(rated, tmp_path):
-    shutil.copytree(rated.parent / "data", tmp_path / "data")
-    shutil.copytree(rated, tmp_path / "run")
+def test_what_is_no_finished_run_or_has_other_data_now_is_refused(rated, tmp_path):
+    copy, data, out = tmp_path / "run", tmp_path / "data", tmp_path / "labels"
+    assert "no run here" in refusal(UsageError, tmp_path, out)
+    shutil.copytree(rated.parent / "data", data)
+    shutil.copytree(rated, copy)
     manifest = json.loads((rated / "manifest.json").read_text())
-    manifest["settings"]["data"] = str(tmp_path / "data")
-    (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest))
-    draw_labels(tmp_path / "run", n=1, out=tmp_path / "before")
-    write_ability(
-        tmp_path / "data", 1, *(target_row(f"pa{n}", queries=("Other?",)) for n in range(6))
-    )
-    assert "not the data of" in refusal(RunFolderError, tmp_path / "run", tmp_path / "labels")
+    manifest["settings"]["data"] = str(data)
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    draw_labels(copy, n=1, out=tmp_path / "before")
+    write_ability(data, 1, *(target_row(f"pa{n}", queries=("Other?",)) for n in range(6)))
+    assert "not the data of" in refusal(RunFolderError, copy, out)
+    (copy / "summary.json").unlink()
+    assert "not finished" in refusal(UsageError, copy, out)
 
 
 def test_a_folder_that_is_in_use_and_a_draw_of_nothing_are_refused(rated, tmp_path):
@@ -432,9 +367,6 @@ def test_a_folder_that_is_in_use_and_a_draw_of_nothing_are_refused(rated, tmp_pa
     "broken", [{"outcome": "fine"}, {"prediction": {"x": 1}}, {"prediction": {"answer": [1]}}]
 )
 def test_a_prediction_that_can_not_be_read_is_named(rated, tmp_path, broken):
-    shutil.copytree(rated, tmp_path / "run")
-    given = rows(rated / "predictions.jsonl")
-    write_rows(tmp_path / "run" / "predictions.jsonl", [{**given[0], **broken}, *given[1:]])
-    assert f"{given[0]['track']}/{given[0]['benchmark_id']}" in refusal(
-        RunFolderError, tmp_path / "run", tmp_path / "x"
-    )
+    changed, row = with_first(rated, tmp_path / "run", **broken)
+    said = refusal(RunFolderError, changed, tmp_path / "x")
+    assert f"{row['track']}/{row['benchmark_id']}" in said

@@ -26,14 +26,8 @@ PEOPLE: Row = {
 
 
 def item(item_id: str, rubric: str = "right", **fields: Any) -> Row:
-    return {
-        "item_id": item_id,
-        "rubric": rubric,
-        "system": None,
-        "cluster": None,
-        "language": None,
-        "payload": {},
-    } | (fields)
+    optional = dict.fromkeys(("system", "cluster", "language"))
+    return {"item_id": item_id, "rubric": rubric, **optional, "payload": {}, **fields}
 
 
 def label(item_id: Any, annotator: str, value: Any) -> Row:
@@ -94,59 +88,36 @@ def folder(tmp_path: Path) -> Path:
     return write(tmp_path / "labels")
 
 
-def test_items_come_as_they_were_written(folder: Path):
+def test_items_rubrics_and_scales_come_as_they_were_written(folder: Path):
     found = read_labels(folder)
     assert list(found.items) == ["q1", "w1", "q2", "t1"]
     first = found.items["q1"]
-    assert (first.rubric, first.system, first.cluster, first.language) == (
-        "right",
-        "gpt",
-        "u1",
-        "en",
-    )
+    about = (first.rubric, first.system, first.cluster, first.language)
+    assert about == ("right", "gpt", "u1", "en")
     assert first.payload == {"query": "Wie geht's? 你好"}
     assert found.items["w1"].cluster is None
-
-
-def test_rubrics_are_those_that_have_items_in_the_order_of_the_scales(folder: Path):
-    found = read_labels(folder)
-    assert found.rubrics == ("right", "warmth", "tone")
+    assert found.rubrics == ("right", "warmth", "tone")  # the others have no items
     assert [item.item_id for item in found.items_of("right")] == ["q1", "q2"]
     with pytest.raises(UsageError, match="did you mean 'warmth'"):
         found.items_of("warmht")
+    assert (found.scales["warmth"].kind, found.scales["warmth"].values) == ("ordinal", (1, 2, 3))
+    assert found.scales["unused"].values == (0, 0.5, 1)
 
 
-def test_scales_are_as_declared_whether_or_not_a_value_was_used(folder: Path):
-    scales = read_labels(folder).scales
-    assert scales["warmth"].kind == "ordinal"
-    assert scales["warmth"].values == (1, 2, 3)
-    assert scales["unused"].values == (0, 0.5, 1)
-
-
-def test_labels_are_values_of_the_scale(folder: Path):
+def test_labels_are_values_of_the_scale_and_derived_ones_are_kept_apart(folder: Path):
     found = read_labels(folder)
-    given = [
-        found.labels_of("q1"),
-        found.labels_of("q2"),
-        found.labels_of("w1"),
-        found.labels_of("t1"),
-    ]
+    given = [found.labels_of(name) for name in ("q1", "q2", "w1", "t1")]
     assert given == [{"ada": 1, "ben": 0, "both": 1}, {"ben": 0}, {"ada": 2}, {"ben": "cold"}]
     assert [type(value) for row in given[:3] for value in row.values()] == [int] * 5
-
-
-def test_derived_labels_are_kept_apart_from_what_people_said(folder: Path):
-    found = read_labels(folder)
     assert found.annotators_of("right") == ("ada", "ben")
     assert found.annotators_of("right", derived=True) == ("both",)
-    assert found.annotators["ada"] == Annotator("ada")
-    assert found.annotators["ben"] == Annotator("ben")
-
-
-def test_without_a_word_on_people_everybody_is_one(folder: Path):
+    assert [found.annotators[name] for name in ("ada", "ben")] == [
+        Annotator("ada"),
+        Annotator("ben"),
+    ]
+    # Without a word on people everybody is one.
     (folder / "people.json").unlink()
-    found = read_labels(folder)
-    assert found.annotators_of("right") == ("ada", "ben", "both")
+    assert read_labels(folder).annotators_of("right") == ("ada", "ben", "both")
 
 
 def test_the_hash_is_of_what_the_labels_mean(folder: Path, tmp_path: Path):
@@ -262,27 +233,24 @@ BAD_PEOPLE: dict[str, tuple[Any, list[str]]] = {
     "a list": ({"annotators": ["ada"]}, ["annotators", "must be an object"]),
     "a misspelt list": ({"annotator": {}}, ["annotator", "did you mean 'annotators'"]),
 }
-BAD: dict[str, tuple[dict[str, Any], str, list[str]]] = {
-    **{
-        f"label: {name}": ({"labels": [*LABELS, row]}, "labels.jsonl, line 7", says)
+BAD = [
+    *(
+        pytest.param({"labels": [*LABELS, row]}, "labels.jsonl, line 7", says, id=f"label: {name}")
         for name, (row, says) in BAD_LABELS.items()
-    },
-    **{
-        f"item: {name}": ({"items": [*ITEMS, row]}, "items.jsonl, line 5", says)
+    ),
+    *(
+        pytest.param({"items": [*ITEMS, row]}, "items.jsonl, line 5", says, id=f"item: {name}")
         for name, (row, says) in BAD_ITEMS.items()
-    },
-    **{
-        f"scale: {name}": ({"scale": written}, "scale.json", says)
-        for name, (written, says) in BAD_SCALES.items()
-    },
-    **{
-        f"people: {name}": ({"people": written}, "people.json", says)
-        for name, (written, says) in BAD_PEOPLE.items()
-    },
-}
+    ),
+    *(
+        pytest.param({part: written}, f"{part}.json", says, id=f"{part}: {name}")
+        for part, bad in (("scale", BAD_SCALES), ("people", BAD_PEOPLE))
+        for name, (written, says) in bad.items()
+    ),
+]
 
 
-@pytest.mark.parametrize(("written", "place", "says"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize(("written", "place", "says"), BAD)
 def test_what_is_bad_is_refused_with_its_file_line_and_field(
     tmp_path: Path, written: dict[str, Any], place: str, says: list[str]
 ):
@@ -292,35 +260,25 @@ def test_what_is_bad_is_refused_with_its_file_line_and_field(
     assert [part for part in says if part not in said] == []
 
 
-def test_a_scale_that_is_not_json_is_refused_with_its_line(folder: Path):
-    (folder / "scale.json").write_text('{\n "right": {\n  "kind": nominal\n}}')
-    assert f"{folder / 'scale.json'}, line 3: not JSON" in refusal(read_labels, folder)
-
-
 @pytest.mark.parametrize("name", ["items.jsonl", "labels.jsonl", "scale.json", "people.json"])
-def test_an_empty_file_says_so(folder: Path, name: str):
+def test_an_empty_or_missing_file_is_named(folder: Path, name: str):
     (folder / name).write_text("\n \n")
     assert refusal(read_labels, folder).startswith(f"{folder / name}: is empty")
-
-
-@pytest.mark.parametrize("name", ["items.jsonl", "labels.jsonl", "scale.json"])
-def test_a_file_that_is_missing_is_named(folder: Path, name: str):
     (folder / name).unlink()
-    what = (
-        "is missing: write human labels"
-        if name == "labels.jsonl"
-        else "can't be read (No such file"
-    )
-    assert refusal(read_labels, folder).startswith(f"{folder / name}: {what}")
+    if name != "people.json":
+        missing = "is missing: write human labels"
+        what = missing if name == "labels.jsonl" else "can't be read (No such file"
+        assert refusal(read_labels, folder).startswith(f"{folder / name}: {what}")
 
 
-def test_no_scale_at_all_says_what_to_write(tmp_path: Path):
-    assert "has no scale" in refusal(read_labels, write(tmp_path, scale={}))
-
-
-def test_a_folder_that_is_not_there_is_a_wrong_word(tmp_path: Path):
+def test_a_folder_that_is_not_there_and_a_file_without_a_scale_are_refused(folder: Path):
     with pytest.raises(UsageError, match="no such folder"):
-        read_labels(tmp_path / "nowhere")
+        read_labels(folder / "nowhere")
+    path = folder / "scale.json"
+    path.write_text("{}")
+    assert "has no scale" in refusal(read_labels, folder)
+    path.write_text('{\n "right": {\n  "kind": nominal\n}}')
+    assert f"{path}, line 3: not JSON" in refusal(read_labels, folder)
 
 
 VERDICTS = [
@@ -332,28 +290,30 @@ VERDICTS = [
 
 
 def test_verdicts_of_one_judge_come_by_item_on_the_scale(folder: Path):
-    path = lines(folder / "verdicts.jsonl", VERDICTS)
-    found = read_verdicts(path, "gpt", labels=read_labels(folder))
+    path, labels = lines(folder / "verdicts.jsonl", VERDICTS), read_labels(folder)
+    found = read_verdicts(path, "gpt", labels=labels)
     assert found.judge == "gpt"
     assert found.by_item == {"q1": Verdict(1, "Yes."), "q2": Verdict(None, "Hm."), "w1": Verdict(2)}
     assert [type(row.value) for row in found.by_item.values()] == [int, type(None), int]
     assert found.unparsed == ("q2",)
-    found = read_verdicts(path, "bem", labels=read_labels(folder))
-    assert found.by_item == {"q1": Verdict(0, None, 0.25)}
+    assert read_verdicts(path, "bem", labels=labels).by_item == {"q1": Verdict(0, None, 0.25)}
+    # The only judge needs no name.
+    alone = lines(folder / "v.jsonl", [VERDICTS[1]])
+    assert read_verdicts(alone, labels=labels).judge == "bem"
 
 
-def test_the_only_judge_needs_no_name(folder: Path):
-    path = lines(folder / "v.jsonl", [VERDICTS[1]])
-    assert read_verdicts(path, labels=read_labels(folder)).judge == "bem"
-
-
-def test_several_judges_are_listed_on_one_line(folder: Path):
+@pytest.mark.parametrize(
+    ("judge", "said"),
+    [
+        (None, r"name one with judge= \(found: gpt, bem\)$"),
+        ("bme", r"judge=bme: .* did you mean 'bem'\? \(found: gpt, bem\)"),
+    ],
+)
+def test_several_judges_are_listed_on_one_line(folder: Path, judge: str | None, said: str):
     path, labels = lines(folder / "v.jsonl", VERDICTS), read_labels(folder)
-    with pytest.raises(UsageError, match=r"name one with judge= \(found: gpt, bem\)$") as caught:
-        read_verdicts(path, labels=labels)
+    with pytest.raises(UsageError, match=said) as caught:
+        read_verdicts(path, judge, labels=labels)
     assert "\n" not in str(caught.value)
-    with pytest.raises(UsageError, match=r"judge=bme: .* did you mean 'bem'\? \(found: gpt, bem\)"):
-        read_verdicts(path, "bme", labels=labels)
 
 
 def test_the_hash_of_verdicts_is_of_their_file(folder: Path):
@@ -371,6 +331,7 @@ SEEN = 'an earlier line has a verdict by "gpt" on "q1"'
 BAD_VERDICTS: dict[str, tuple[Any, list[str]]] = {
     "off the scale": (verdict("w1", "new", 4), ["verdict", "4 is not on the scale"]),
     "true on a scale": (verdict("w1", "new", True), ["verdict", "true is not on the scale"]),
+    "an object": (verdict("q1", "new", {"met": 1}), ["verdict", '{"met": 1} is not on the scale']),
     "an unknown item": (verdict("x", "new", 1), ["item_id", 'unknown item "x"']),
     "a judge twice": (verdict("q1", "gpt", 1), ["judge", SEEN]),
     "no verdict": ({"item_id": "q1", "judge": "new"}, ["verdict", "is missing"]),
@@ -395,12 +356,6 @@ def test_a_bad_verdict_of_any_judge_is_refused_with_its_line_and_field(
     assert [part for part in says if part not in said] == []
 
 
-def test_a_verdict_that_no_scale_could_hold_is_refused(folder: Path):
-    path = lines(folder / "v.jsonl", [verdict("q1", "gpt", {"met": 1})])
-    said = refusal(read_verdicts, path, labels=read_labels(folder))
-    assert f'{path}, line 1, verdict: {{"met": 1}} is not on the scale' in said
-
-
 def test_empty_and_missing_verdicts_say_so(folder: Path):
     labels = read_labels(folder)
     assert "is empty" in refusal(read_verdicts, lines(folder / "v.jsonl", []), labels=labels)
@@ -412,24 +367,20 @@ def mean(item_id: str, value: Any) -> Row:
     return {"item_id": item_id, "annotator": "crowd", "mean": value}
 
 
-def test_means_of_a_crowd_lie_between_the_values_of_the_scale(folder: Path):
-    path = lines(folder / "crowd.jsonl", [mean("w1", 2.6), mean("q1", 0)])
-    assert read_crowd(path, read_labels(folder)) == {"crowd": {"w1": 2.6, "q1": 0.0}}
-
-
-NAMED = 'mean: the scale ["warm", "cold"] has names, so it has no mean'
 BAD_MEANS = [
     (mean("q2", 1.5), "mean: must be a number from 0 to 1, got 1.5"),
     (mean("q2", "1"), 'mean: must be a number from 0 to 1, got "1"'),
-    (mean("t1", 0.5), NAMED),
+    (mean("t1", 0.5), 'mean: the scale ["warm", "cold"] has names, so it has no mean'),
     (mean("w1", 2), 'annotator: an earlier line has a mean by "crowd" for "w1"'),
     (mean("x", 2), 'item_id: unknown item "x"'),
 ]
 
 
 @pytest.mark.parametrize(("row", "says"), BAD_MEANS)
-def test_a_bad_mean_is_refused_with_its_line_and_field(folder: Path, row: Row, says: str):
-    path = lines(folder / "crowd.jsonl", [mean("w1", 2.6), row])
+def test_means_of_a_crowd_lie_between_the_values_of_the_scale(folder: Path, row: Row, says: str):
+    path = lines(folder / "crowd.jsonl", [mean("w1", 2.6), mean("q1", 0)])
+    assert read_crowd(path, read_labels(folder)) == {"crowd": {"w1": 2.6, "q1": 0.0}}
+    lines(path, [mean("w1", 2.6), row])
     assert f"{path}, line 2, {says}" in refusal(read_labels, folder)
 
 

@@ -9,13 +9,12 @@ from alps.stats.open_labels import name_estimates, rank_correlation
 
 
 def of_table(table: list[list[int]]) -> tuple[list[str], list[str]]:
-    first: list[str] = []
-    second: list[str] = []
+    pairs: list[tuple[str, str]] = []
     for row, counts in enumerate(table):
         for column, count in enumerate(counts):
-            first += [str(row)] * count
-            second += [str(column)] * count
-    return first, second
+            pairs += [(str(row), str(column))] * count
+    first, second = zip(*pairs, strict=True)
+    return list(first), list(second)
 
 
 def drawn(items: int = 600, clusters: int = 60) -> tuple[list[str], list[str], list[int]]:
@@ -44,14 +43,11 @@ def test_kappa_of_published_tables(table, kappa):
     assert figure.value == pytest.approx(kappa, abs=5e-4)
 
 
-def test_alpha_of_two_observers_as_krippendorff_published_it():
+def test_alpha_and_spearman_are_as_they_were_published():
     # Krippendorff, Computing Krippendorff's alpha-reliability (2011), B: nominal data.
     ben, gerry = list("aabbdcccedda"), list("babbbccceddd")
     assert name_estimates(ben, gerry, range(12))["alpha"].value == pytest.approx(0.692, abs=5e-4)
-
-
-def test_spearman_of_intelligence_and_television_as_it_is_published():
-    # Wikipedia, Spearman's rank correlation coefficient: -29/165.
+    # Wikipedia, Spearman's rank correlation coefficient: -29/165, of intelligence and television.
     mind = [106, 100, 86, 101, 99, 103, 97, 113, 112, 110]
     hours = [7, 27, 2, 50, 28, 29, 20, 12, 6, 17]
     assert rank_correlation(mind, hours, range(10)).value == pytest.approx(-29 / 165)
@@ -74,18 +70,23 @@ def test_a_vocabulary_has_the_figures_of_the_scale_of_its_labels():
     assert figures["kappa"].value == pytest.approx(kappa_of(first, second))
 
 
-def test_intervals_are_those_of_a_plain_bootstrap_of_sessions():
-    first, second, clusters = (np.array(part) for part in drawn())
+def bootstrapped(statistic, first, second, clusters):
+    """Return the 95 % interval of a statistic over sessions that are drawn again, one by one."""
     generator = np.random.default_rng(0)
     members = [np.flatnonzero(clusters == name) for name in np.unique(clusters)]
-    kappas = []
+    values = []
     for _ in range(300):
         chosen = generator.integers(0, len(members), len(members))
         items = np.concatenate([members[place] for place in chosen])
-        kappas.append(kappa_of(first[items], second[items]))
-    low, high = np.percentile(kappas, [2.5, 97.5])
+        values.append(statistic(first[items], second[items]))
+    return tuple(np.percentile(values, [2.5, 97.5]))
+
+
+def test_intervals_are_those_of_a_plain_bootstrap_of_sessions():
+    first, second, clusters = (np.array(part) for part in drawn())
     figure = name_estimates(first.tolist(), second.tolist(), clusters.tolist())["kappa"]
-    assert (figure.low, figure.high) == pytest.approx((low, high), abs=0.02)
+    expected = bootstrapped(kappa_of, first, second, clusters)
+    assert (figure.low, figure.high) == pytest.approx(expected, abs=0.02)
 
 
 def test_ranks_with_ties_are_those_of_scipy_and_its_interval_that_of_a_plain_bootstrap():
@@ -95,14 +96,8 @@ def test_ranks_with_ties_are_those_of_scipy_and_its_interval_that_of_a_plain_boo
     clusters = generator.integers(0, 50, 400)
     figure = rank_correlation(first.tolist(), second.tolist(), clusters.tolist())
     assert figure.value == pytest.approx(spearmanr(first, second).statistic)
-    members = [np.flatnonzero(clusters == name) for name in np.unique(clusters)]
-    drawn_again = []
-    for _ in range(300):
-        chosen = generator.integers(0, len(members), len(members))
-        items = np.concatenate([members[place] for place in chosen])
-        drawn_again.append(spearmanr(first[items], second[items]).statistic)
-    low, high = np.percentile(drawn_again, [2.5, 97.5])
-    assert (figure.low, figure.high) == pytest.approx((low, high), abs=0.02)
+    expected = bootstrapped(lambda *pair: spearmanr(*pair).statistic, first, second, clusters)
+    assert (figure.low, figure.high) == pytest.approx(expected, abs=0.02)
 
 
 def test_one_label_throughout_leaves_kappa_and_ranks_undefined():

@@ -56,25 +56,20 @@ def here(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(here):
     out = here / "trust.html"
-    done = alps_here(
-        "calibrate", "list", here / "known-labels", f"labels={here / 'labels'}", f"out={out}"
-    )
+    words = (here / "known-labels", f"labels={here / 'labels'}", f"out={out}")
+    done = alps_here("calibrate", "list", *words)
     assert done.code == 0, done.err
     said = [line.partition(" (")[0] for line in done.out.splitlines()]
     assert "poor on pa: no" in said, done.out
     return out
 
 
-def test_judges_are_ranked_and_those_that_tie_share_a_letter(here):
+def test_judges_are_ranked_and_each_gets_an_answer_and_what_to_do(here):
     (rubric,) = trust(find_calibrations([str(here / "known-labels")]), today=TODAY)
     assert rubric.judges[-1].judge == "poor"
     letters = {one.judge: one.letters for one in rubric.judges}
     assert letters == {"good": ("a",), "twin": ("a",), "poor": ("b",)}
     assert rubric.shared == 200
-
-
-def test_each_judge_gets_an_answer_and_what_to_do(here):
-    (rubric,) = trust(find_calibrations([str(here / "known-labels")]), today=TODAY)
     answers = {one.judge: one for one in rubric.judges}
     assert answers["poor"].answer == "no"
     assert any("sensitivity below" in why for why in answers["poor"].why)
@@ -116,10 +111,8 @@ def test_what_can_not_be_shown_is_said_in_one_line(here, tmp_path, monkeypatch):
     known, few = here / "known-labels", here / "few"
     other = alps_here("calibrate", "list", known, f"labels={few}", f"out={tmp_path / 'x.html'}")
     assert "no calibration uses these labels" in other.one_line
-    assert (
-        "no calibration at this path; create one"
-        in alps_here("calibrate", "list", tmp_path / "nowhere").one_line
-    )
+    nowhere = alps_here("calibrate", "list", tmp_path / "nowhere")
+    assert "no calibration at this path; create one" in nowhere.one_line
     mine = tmp_path / "mine.html"
     mine.write_text("mine")
     refused = alps_here("calibrate", "list", known, f"out={mine}")

@@ -65,13 +65,7 @@ def judge(body: dict[str, Any]) -> Answer:
     said, asked = body["messages"][0]["content"], payload_of(body)
     if said == HARSH and asked["response"] == "unclear":
         return Answer("no verdict at all")
-    liked = (
-        ("exact",)
-        if said == HARSH
-        else ("exact", "close", "wrong")
-        if said == LENIENT
-        else ("exact", "close")
-    )
+    liked = {HARSH: ["exact"], LENIENT: ["exact", "close", "wrong"]}.get(said, ["exact", "close"])
     return met("met" if asked["response"] in (*liked, COPIED) else "not_met")
 
 
@@ -82,9 +76,8 @@ def predict(folder: Path, name: str, answers: tuple[str, ...]) -> None:
 
 def run(folder: Path, name: str, predicted: Iterable[dict[str, Any]], task: str) -> None:
     write_rows(folder / f"{name}.jsonl", predicted)
-    ran = alps_here(
-        "run", task, "ability=pa", "data=data", f"model=predictions:{name}.jsonl", f"out={name}"
-    )
+    words = ("ability=pa", "data=data", f"model=predictions:{name}.jsonl", f"out={name}")
+    ran = alps_here("run", task, *words)
     assert ran.code == 0, ran.err
 
 
@@ -92,9 +85,8 @@ def run(folder: Path, name: str, predicted: Iterable[dict[str, Any]], task: str)
 def made(tmp_path_factory):
     """Three runs over six records from three sessions, and two wordings."""
     folder = tmp_path_factory.mktemp("made")
-    write_ability(
-        folder / "data", 1, *(target_row(f"r{n}", session_id=f"s{n % 3}") for n in range(6))
-    )
+    records = (target_row(f"r{n}", session_id=f"s{n % 3}") for n in range(6))
+    write_ability(folder / "data", 1, *records)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name, answers in ANSWERS.items():
@@ -121,15 +113,17 @@ def server():
 
 
 def ask(server: LoopbackServer, *words: object) -> Ran:
-    return alps_here(
-        "judges", *words, f"judge={JUDGE}", f"judge_api_base={server.url}", "prompts=words"
-    )
+    judge = (f"judge={JUDGE}", f"judge_api_base={server.url}")
+    return alps_here("judges", *words, *judge, "prompts=words")
 
 
 def test_several_runs_change_places_with_the_wording_and_nothing_is_asked_twice(here, server):
     ran = ask(server, *ANSWERS, "out=spread", "format=json")
     assert ran.code == 0, ran.err
-    found = json.loads(ran.out)["tracks"]["task4_ability1"]
+    whole = json.loads(ran.out)
+    runs = {row["folder"]: row["model"] for row in whole["runs"].values()}
+    assert runs == {name: f"predictions:{name}.jsonl" for name in ANSWERS}
+    found = whole["tracks"]["task4_ability1"]
     for letter, (name, expected) in zip("ABC", SCORES.items(), strict=True):
         run = found["runs"][letter]
         shown = {w: row["score"]["value"] for w, row in run["wordings"].items()}
@@ -167,23 +161,17 @@ def test_several_runs_change_places_with_the_wording_and_nothing_is_asked_twice(
 
 def test_each_wording_has_a_run_folder_that_says_its_words_and_keeps_the_hard_rules(here, server):
     assert ask(server, "steady").code == 0
-    folders = {
-        name: here / "steady--sensitivity" / "steady" / name
-        for name in ("ours", "harsh", "lenient")
-    }
     said = {body["messages"][0]["content"] for body in server.requests}
     assert said == {rubric("pa").text, HARSH, LENIENT}
-    assert (
-        len(
-            {json.loads((f / "manifest.json").read_text())["judge"]["id"] for f in folders.values()}
-        )
-        == 3
-    )
-    for folder in folders.values():
-        row = next(row for row in rows(folder / "verdicts.jsonl") if row["benchmark_id"] == "r5")
+    judged, ids = here / "steady--sensitivity" / "steady", set()
+    for name in ("ours", "harsh", "lenient"):
+        ids.add(json.loads((judged / name / "manifest.json").read_text())["judge"]["id"])
+        verdicts = rows(judged / name / "verdicts.jsonl")
+        row = next(row for row in verdicts if row["benchmark_id"] == "r5")
         assert row["marks"] == {"met": 0}
         assert "copied" in row["enforced"]
-    shown = alps_here("show", folders["harsh"], "r0")
+    assert len(ids) == 3
+    shown = alps_here("show", judged / "harsh", "r0")
     assert (shown.code, "exact" in shown.out) == (0, True)
     wording(here / "words" / "harsh.md", "Be very harsh.")
     changed = ask(server, "steady")
@@ -223,26 +211,18 @@ def test_what_broken_connections_may_have_cost_is_not_left_to_the_next_wording(
     (here / "prices.toml").write_text('["openai/priced"]\ninput = 1\noutput = 1\n')
     monkeypatch.setenv("ALPS_PRICES", str(here / "prices.toml"))
     monkeypatch.setattr("alps.llm.retries._backoff", lambda _: 0.001)
-    monkeypatch.setattr(
-        "alps.llm.retries._FAILURES", 10**9
-    )  # an outage is asked about once a minute
+    # An outage is asked about once a minute.
+    monkeypatch.setattr("alps.llm.retries._FAILURES", 10**9)
 
     def breaking(body):
         return Answer(drop=True) if body["messages"][0]["content"] == HARSH else judge(body)
 
     with serve(breaking) as server:
-        words = (
-            "judge=openai/priced",
-            f"judge_api_base={server.url}",
-            "judge_max_tokens=50",
-            "prompts=words",
-        )
-        ran = alps_here("judges", "steady", *words, cap)
+        priced = ("judge=openai/priced", f"judge_api_base={server.url}", "judge_max_tokens=50")
+        ran = alps_here("judges", "steady", *priced, "prompts=words", cap)
     assert ran.code == 3, ran.err
-    assert {body["messages"][0]["content"] for body in server.requests} == {
-        rubric("pa").text,
-        HARSH,
-    }
+    said = {body["messages"][0]["content"] for body in server.requests}
+    assert said == {rubric("pa").text, HARSH}
 
 
 def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):
@@ -250,23 +230,12 @@ def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):
     ids = {"benchmark_id": "r0", "session_id": "s0", "task": "task1"}
     gold = {**ids, "gold": {"memory_items": memory_items("Keeps bees")}}
     write_track(here / "data" / "dev" / "task1", [({**ids, "input": {"dialogue": said}}, gold)])
-    predictions = [
-        {
-            "benchmark_id": "r0",
-            "track": "task1",
-            "outcome": "ok",
-            "prediction": {"memory_items": []},
-        }
-    ]
-    predictions += [
-        {
-            "benchmark_id": f"r{n}",
-            "track": "task4_ability1",
-            "outcome": "ok",
-            "prediction": {"answer": "close"},
-        }
-        for n in range(6)
-    ]
+    answers = [("r0", "task1", {"memory_items": []})]
+    answers += [(f"r{n}", "task4_ability1", {"answer": "close"}) for n in range(6)]
+    predictions = []
+    for name, track, prediction in answers:
+        row = {"benchmark_id": name, "track": track, "outcome": "ok", "prediction": prediction}
+        predictions.append(row)
     run(here, "two", predictions, "task=extraction,utilization")
     several = ask(server, "two")
     assert "2 rubrics; name the file harsh/RUBRIC.md" in several.one_line
@@ -299,20 +268,10 @@ def test_fingerprints_differ_by_the_words_of_the_rubrics_that_are_asked():
         return fingerprint_id(one.fingerprint_for([rubric(name)]))
 
     plain = fingerprint_id(LlmJudge("openai/x", client=None).fingerprint_for([rubric("pa")]))
-    assert of({}) == plain
-    assert of({"cf": HARSH}) == plain
-    assert (
-        len(
-            {
-                plain,
-                of({"pa": HARSH}),
-                of({"pa": LENIENT}),
-                of({"pa": HARSH}, draws=2),
-                of({}, draws=2),
-            }
-        )
-        == 5
-    )
+    assert of({}) == of({"cf": HARSH}) == plain
+    others = [of({"pa": HARSH}), of({"pa": LENIENT})]
+    others += [of({"pa": HARSH}, draws=2), of({}, draws=2)]
+    assert len({plain, *others}) == 5
 
 
 def test_a_wording_replaces_the_system_message_and_the_payload_stays_last():
@@ -334,6 +293,8 @@ def test_a_wording_replaces_the_system_message_and_the_payload_stays_last():
 
 
 OURS = files("alps.judges") / "rubrics" / "pa.md"
+ID = "<!-- id: a/1 -->\n"
+NO_LLM = "prompts=new would change nothing: no judge is a litellm model"
 
 
 @pytest.mark.parametrize(
@@ -342,38 +303,18 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
         ({}, ("prompts=elsewhere",), "prompts=elsewhere: no such folder"),
         ({}, (), "prompts=new: no .md files, and no folders with .md files"),
         ({"harsh/notes.txt": "x"}, (), "new/harsh: no .md file in this folder"),
-        (
-            {"harsh/paa.md": "<!-- id: a/1 -->\nx"},
-            (),
-            "no rubric has the name 'paa' — did you mean 'pa'?",
-        ),
-        (
-            {"harsh/cf.md": "<!-- id: a/1 -->\nx"},
-            (),
-            "new/harsh: no prompt for a rubric that these runs use",
-        ),
+        ({"harsh/paa.md": ID + "x"}, (), "no rubric has the name 'paa' — did you mean 'pa'?"),
+        ({"harsh/cf.md": ID + "x"}, (), "new/harsh: no prompt for a rubric that these runs use"),
         ({"same.md": OURS.read_bytes()}, (), "new/same.md: identical to the built-in pa"),
         ({"harsh.md": "Be harsh."}, (), "new/harsh.md, line 1: must be an id line"),
-        ({"harsh.md": "<!-- id: a/1 -->\n"}, (), "new/harsh.md: no text below the id line"),
+        ({"harsh.md": ID}, (), "new/harsh.md: no text below the id line"),
         ({"harsh.md": b"<!-- id: a/1 -->\n\xff"}, (), "new/harsh.md: not UTF-8 text"),
-        ({"ours.md": "<!-- id: a/1 -->\nx"}, (), "'ours' is the name of the built-in prompt"),
-        (
-            {"a.md": "<!-- id: a/1 -->\nx", "b.md": "<!-- id: a/1 -->\nx"},
-            (),
-            "'a' and 'b' are identical",
-        ),
-        (
-            {"a.md": "<!-- id: a/1 -->\nx", "a/pa.md": "<!-- id: a/1 -->\ny"},
-            (),
-            "a folder and a file are both named 'a'",
-        ),
-        ({}, ("judge=lexical",), "prompts=new would change nothing: no judge is a litellm model"),
-        (
-            {},
-            ("judge=recorded:verdicts.jsonl",),
-            "prompts=new would change nothing: no judge is a litellm model",
-        ),
-        ({"a.md": "<!-- id: a/1 -->\nx"}, ("other/steady",), "other/steady: has the same name"),
+        ({"ours.md": ID + "x"}, (), "'ours' is the name of the built-in prompt"),
+        ({"a.md": ID + "x", "b.md": ID + "x"}, (), "'a' and 'b' are identical"),
+        ({"a.md": ID + "x", "a/pa.md": ID + "y"}, (), "a folder and a file are both named 'a'"),
+        ({}, ("judge=lexical",), NO_LLM),
+        ({}, ("judge=recorded:verdicts.jsonl",), NO_LLM),
+        ({"a.md": ID + "x"}, ("other/steady",), "other/steady: has the same name"),
         ({}, ("steady",), "steady: named twice"),
         ({}, ("promts=new",), "unknown key 'promts' — did you mean 'prompts'?"),
     ],
@@ -388,26 +329,18 @@ def test_what_cannot_be_used_is_said_on_one_line(made, tmp_path, monkeypatch, wr
     for place in ("steady", "other/steady"):
         (tmp_path / place).mkdir(parents=True)
         shutil.copy(made / "steady" / "manifest.json", tmp_path / place)
-    given = [
-        word
-        for word in (f"judge={JUDGE}", "prompts=new")
-        if not any(_key(w) == _key(word) for w in words)
-    ]
+    keys = {word.partition("=")[0].replace("promts", "prompts") for word in words}
+    usual = {"judge": JUDGE, "prompts": "new"}
+    given = [f"{key}={value}" for key, value in usual.items() if key not in keys]
     assert said in alps_here("judges", "steady", *words, *given).one_line
     assert not (tmp_path / "steady--sensitivity").exists()
-
-
-def _key(word: str) -> str:
-    return word.partition("=")[0].replace("promts", "prompts")
 
 
 def test_runs_on_other_data_are_refused_before_anything_is_asked(here, server):
     write_ability(here / "data", 1, *(target_row(f"r{n}") for n in range(2)))
     predict(here, "small", ("exact", "wrong"))
-    assert (
-        "small and steady have different data (sha256 of task4_ability1)"
-        in ask(server, "steady", "small").one_line
-    )
+    refused = ask(server, "steady", "small").one_line
+    assert "small and steady have different data (sha256 of task4_ability1)" in refused
     assert server.requests == []
 
 

@@ -1,3 +1,5 @@
+"""Means corrected by few labels: error rates carried over, and prediction-powered inference."""
+
 import re
 
 import numpy as np
@@ -8,11 +10,12 @@ from scipy.stats import t
 
 from alps.ext.audits.corrections import (
     clustered_rogan_gladen,
+    labels_for,
     ppi,
     rogan_gladen,
     youden,
 )
-from alps.ext.audits.intervals import Confusion, confusion, few_differ, grouped_interval, wilson
+from alps.ext.audits.intervals import Confusion, confusion, grouped_interval, wilson
 from alps.stats.bootstrap import Estimate
 from alps.stats.bounded import interval_by_variance
 from tests.few import few
@@ -20,17 +23,18 @@ from tests.few import few
 PEOPLE = np.array([1, 1, 0, 0, 1, 0, 1, 1, 0, 1.0])
 JUDGE = np.array([1, 1, 0, 1, 1, 0, 1, 0, 0, 1.0])
 OTHERS = np.array([1, 1, 0, 1, 0, 1, 0, 1, 1, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 1.0])
-# Rate of the judge, specificity, sensitivity, and the items behind each; then the estimate and its
-# interval.
+# Rate of the judge, specificity, sensitivity, and the items behind each; then the clipped estimate,
+# its interval, and whether either is off the scale unclipped.
 LEE = [
     (
         (0.4, 0.7, 0.9),
         (1000, 200, 200),
         0.1666666666666668,
         (0.05635072484160894, 0.2627330257859588),
+        False,
     ),
-    ((0.8, 0.95, 0.9), (500, 50, 50), 0.8823529411764705, (0.801589631397719, 1.0)),
-    ((0.05, 0.9, 0.9), (200, 30, 30), 0.0, (0.0, 0.052710541836699196)),
+    ((0.8, 0.95, 0.9), (500, 50, 50), 0.8823529411764705, (0.801589631397719, 1.0), True),
+    ((0.05, 0.9, 0.9), (200, 30, 30), 0.0, (0.0, 0.052710541836699196), True),
 ]
 GOOD = Confusion(tp=90, fn=10, fp=15, tn=85)
 bits = st.lists(st.integers(0, 1), min_size=2, max_size=30).map(
@@ -39,28 +43,36 @@ bits = st.lists(st.integers(0, 1), min_size=2, max_size=30).map(
 cells = st.integers(0, 60)
 
 
+def figures(found):
+    return found.value, found.low, found.high
+
+
+def width(found):
+    return found.high - found.low
+
+
 def measured(shares, sizes):
     (rate, specificity, sensitivity), (n, negatives, positives) = shares, sizes
     hit, spared = sensitivity * positives, specificity * negatives
     return rate * n, n, Confusion(tp=hit, fn=positives - hit, fp=negatives - spared, tn=spared)
 
 
-@pytest.mark.parametrize(("shares", "sizes", "value", "bounds"), LEE)
-def test_published_corrections_are_reproduced_up_to_their_clipping(shares, sizes, value, bounds):
+@pytest.mark.parametrize(("shares", "sizes", "value", "bounds", "outside"), LEE)
+def test_published_corrections_are_reproduced_up_to_their_clipping(
+    shares, sizes, value, bounds, outside
+):
     found = rogan_gladen(*measured(shares, sizes))
+    rate, specificity, sensitivity = shares
+    # What is impossible is shown as such.
+    assert found.value == pytest.approx((rate + specificity - 1) / (sensitivity + specificity - 1))
+    assert found.outside == outside == (found.low < 0 or found.high > 1)
     assert np.clip(found.value, 0, 1) == pytest.approx(value, abs=1e-12)
     assert np.clip([found.low, found.high], 0, 1) == pytest.approx(bounds, abs=1e-12)
     assert found.status == "corrected"
-    assert found.raw.value == pytest.approx(shares[0])
+    assert found.raw.value == pytest.approx(rate)
 
 
-def test_what_is_impossible_is_shown_as_such():
-    below = rogan_gladen(*measured(*LEE[2][:2]))
-    assert below.value == pytest.approx(-0.0625)
-    assert (below.low < 0, below.outside) == (True, True)
-    above = rogan_gladen(*measured(*LEE[1][:2]))
-    assert (above.high > 1, above.value < 1, above.outside) == (True, True, True)
-    assert not rogan_gladen(*measured(*LEE[0][:2])).outside
+GUESSING = "so the judge hardly does better than guessing"
 
 
 @pytest.mark.parametrize(
@@ -70,12 +82,7 @@ def test_what_is_impossible_is_shown_as_such():
         (5, 10, Confusion(0, 0, 3, 7), "no labelled item is positive"),
         (5, 10, Confusion(7, 3, 0, 0), "no labelled item is negative"),
         (5, 10, Confusion(0, 0, 0, 0), "no labelled item"),
-        (
-            5,
-            10,
-            Confusion(500, 500, 450, 550),
-            r"is 0\.05, so the judge hardly does better than guessing \(limit: 0\.1\)",
-        ),
+        (5, 10, Confusion(500, 500, 450, 550), rf"is 0\.05, {GUESSING} \(limit: 0\.1\)"),
         (5, 10, Confusion(10, 90, 90, 10), "the judge contradicts people"),
         (5, 10, Confusion(3, 1, 2, 2), r"may be 0 \(-0\.\d+ to 0\.\d+\): label more items"),
     ],
@@ -83,9 +90,7 @@ def test_what_is_impossible_is_shown_as_such():
 def test_what_cannot_be_corrected_says_why(positives, n, counts, reason):
     found = rogan_gladen(positives, n, counts)
     assert found.status == "not_correctable"
-    assert found.value is None
-    assert found.low is None
-    assert found.high is None
+    assert found.value is found.low is found.high is None
     assert re.search(reason, found.reason)
     assert not found.outside
 
@@ -95,7 +100,7 @@ def test_a_judge_that_is_just_at_the_minimum_is_not_corrected_by(monkeypatch):
     monkeypatch.setattr("alps.ext.audits.corrections.YOUDEN", 0.5)
     found = rogan_gladen(5, 10, exact)
     assert (found.status, found.value) == ("not_correctable", None)
-    assert "is 0.50, so the judge hardly does better than guessing (limit: 0.5)" in found.reason
+    assert f"is 0.50, {GUESSING} (limit: 0.5)" in found.reason
     monkeypatch.setattr("alps.ext.audits.corrections.YOUDEN", 0.49)
     assert rogan_gladen(5, 10, exact).status == "corrected"
 
@@ -103,28 +108,21 @@ def test_a_judge_that_is_just_at_the_minimum_is_not_corrected_by(monkeypatch):
 def test_a_perfect_judge_is_not_corrected_but_its_calibration_is_counted():
     few, many = (rogan_gladen(60, 100, Confusion(n, 0, 0, n)) for n in (20, 2_000))
     assert few.value == many.value == pytest.approx(0.6)
-    assert few.high - few.low > many.high - many.low
-    assert many.high - many.low == pytest.approx(
-        wilson(60, 100).high - wilson(60, 100).low, rel=0.02
-    )
+    assert width(few) > width(many)
+    assert width(many) == pytest.approx(width(wilson(60, 100)), rel=0.02)
 
 
-def test_both_sources_of_noise_widen_the_interval():
+def test_both_sources_of_noise_widen_the_interval_and_a_design_effect_is_a_smaller_sample():
     base = rogan_gladen(50, 100, GOOD)
     more_items = rogan_gladen(5_000, 10_000, GOOD)
     more_labels = rogan_gladen(50, 100, Confusion(9_000, 1_000, 1_500, 8_500))
     for narrower in (more_items, more_labels):
         assert narrower.value == pytest.approx(base.value)
-        assert narrower.high - narrower.low < 0.95 * (base.high - base.low)
-
-
-def test_a_design_effect_is_a_smaller_sample():
+        assert width(narrower) < 0.95 * width(base)
     effect = rogan_gladen(100, 200, Confusion(180, 20, 30, 170), design_effect=2)
-    plain = rogan_gladen(50, 100, GOOD)
-    assert (effect.low, effect.high) == pytest.approx((plain.low, plain.high))
-    assert effect.raw.low == pytest.approx(plain.raw.low)
-    assert effect.raw.n == 200
-    assert effect.labelled == 400
+    assert figures(effect) == pytest.approx(figures(base))
+    assert effect.raw.low == pytest.approx(base.raw.low)
+    assert (effect.raw.n, effect.labelled) == (200, 400)
     with pytest.raises(ValueError, match="at least 1"):
         rogan_gladen(1, 2, GOOD, design_effect=0.5)
 
@@ -135,12 +133,11 @@ def test_no_counts_crash_a_correction(positives, tp, fn, fp, tn):
     found = rogan_gladen(positives, 50, Confusion(tp, fn, fp, tn))
     assert (found.value is None) == (found.reason is not None) == (found.low is None)
     if found.value is not None:
-        assert np.isfinite([found.value, found.low, found.high]).all()
+        assert np.isfinite(figures(found)).all()
         # Swapping what yes and no mean mirrors the estimate.
         mirrored = rogan_gladen(50 - positives, 50, Confusion(tn, fp, fn, tp))
-        assert (mirrored.low, mirrored.value, mirrored.high) == pytest.approx(
-            (1 - found.high, 1 - found.value, 1 - found.low)
-        )
+        expected = 1 - found.value, 1 - found.high, 1 - found.low
+        assert figures(mirrored) == pytest.approx(expected)
 
 
 def test_youdens_index_is_bounded_by_its_parts():
@@ -182,34 +179,17 @@ def test_corrected_intervals_cover_the_truth_where_the_raw_rate_does_not(
     assert raw / 400 < 0.96 if sensitivity > 0.95 else raw / 400 < 0.9
 
 
-def test_clusters_that_stand_for_items_change_nothing():
-    generator = np.random.default_rng(2)
-    truth, said = simulated(generator, 0.6, 0.9, 0.8, 120)
-    _, others = simulated(generator, 0.6, 0.9, 0.8, 200)
-    alone = rogan_gladen(int(others.sum()), 200, confusion(truth.tolist(), said.tolist()))
-    names = range(320)
-    found = clustered_rogan_gladen(others, names[:200], truth, said, names[200:])
-    assert (found.value, found.low, found.high) == pytest.approx(
-        (alone.value, alone.low, alone.high)
-    )
-    assert found.design_effect == pytest.approx(1)
-
-
-def test_copies_of_items_in_clusters_add_little():
+@pytest.mark.parametrize(("copies", "near"), [(1, 1e-9), (4, 0.005)])
+def test_copies_of_items_in_clusters_add_little_and_clusters_of_one_nothing(copies, near):
     generator = np.random.default_rng(3)
     truth, said = simulated(generator, 0.6, 0.9, 0.8, 120)
     _, others = simulated(generator, 0.6, 0.9, 0.8, 200)
     alone = rogan_gladen(int(others.sum()), 200, confusion(truth.tolist(), said.tolist()))
-    names, label_names = (
-        np.repeat(np.arange(200), 4).tolist(),
-        np.repeat(np.arange(200, 320), 4).tolist(),
-    )
-    many, more = (np.repeat(part, 4) for part in (others, truth))
-    found = clustered_rogan_gladen(many, names, more, np.repeat(said, 4), label_names)
-    assert found.design_effect == pytest.approx(4, rel=0.02)
-    assert (found.value, found.low, found.high) == pytest.approx(
-        (alone.value, alone.low, alone.high), abs=0.005
-    )
+    parts = (others, np.arange(200), truth, said, np.arange(200, 320))
+    many, names, *labelled, label_names = (np.repeat(part, copies) for part in parts)
+    found = clustered_rogan_gladen(many, names.tolist(), *labelled, label_names.tolist())
+    assert found.design_effect == pytest.approx(copies, rel=0.02 if copies > 1 else 1e-6)
+    assert figures(found) == pytest.approx(figures(alone), abs=near)
 
 
 def test_a_cluster_effect_that_cannot_be_seen_is_taken_at_its_worst():
@@ -235,9 +215,7 @@ def test_a_cluster_effect_that_cannot_be_seen_is_taken_at_its_worst():
 )
 def test_published_prediction_powered_means_are_reproduced(weight, used, value, low, high):
     found = ppi(PEOPLE, JUDGE, OTHERS, weight=weight)
-    assert (found.weight, found.value, found.low, found.high) == pytest.approx(
-        (used, value, low, high), abs=1e-12
-    )
+    assert (found.weight, *figures(found)) == pytest.approx((used, value, low, high), abs=1e-12)
     assert found.outside == (high > 1)
 
 
@@ -245,9 +223,8 @@ def test_published_prediction_powered_means_are_reproduced(weight, used, value, 
 def test_labels_in_clusters_of_one_size_have_the_interval_of_students_t(together):
     names, means = np.arange(10) // together, PEOPLE.reshape(-1, together).mean(axis=1)
     found = ppi(PEOPLE, JUDGE, np.array([]), (names.tolist(), []))
-    student = t.interval(
-        0.95, len(means) - 1, means.mean(), means.std(ddof=1) / np.sqrt(len(means))
-    )
+    error = means.std(ddof=1) / np.sqrt(len(means))
+    student = t.interval(0.95, len(means) - 1, means.mean(), error)
     assert (found.low, found.high) == pytest.approx(student)
 
 
@@ -259,7 +236,7 @@ def test_the_best_weight_makes_the_shortest_interval_on_average():
         _, others = simulated(generator, 0.6, 0.8, 0.8, 1_500)
         for weight in widths:
             found = ppi(truth * 1.0, said * 1.0, others * 1.0, weight=weight)
-            widths[weight] += found.high - found.low
+            widths[weight] += width(found)
     assert widths[None] < 0.85 * widths[0]
     assert widths[None] < widths[1]
 
@@ -272,10 +249,13 @@ def test_a_judge_that_never_varies_or_was_not_asked_further_leaves_the_labels_al
         assert (found.low, found.high) == pytest.approx((plain.low, plain.high))
 
 
-def test_a_judge_that_is_always_wrong_is_of_use():
+def test_a_judge_that_is_always_wrong_is_of_use_and_scores_may_be_of_any_scale():
     one, other = ppi(PEOPLE, JUDGE, OTHERS), ppi(PEOPLE, 1 - JUDGE, 1 - OTHERS)
-    assert (other.weight, other.value) == pytest.approx((-one.weight, one.value))
-    assert (other.low, other.high) == pytest.approx((one.low, one.high))
+    assert (other.weight, *figures(other)) == pytest.approx((-one.weight, *figures(one)))
+    # Of 1 to 5: shifted and stretched.
+    marks = ppi(1 + 4 * PEOPLE, 1 + 4 * JUDGE, 1 + 4 * OTHERS, bounds=(1, 5))
+    assert figures(marks) == pytest.approx([1 + 4 * figure for figure in figures(one)])
+    assert not marks.outside
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -303,29 +283,14 @@ def test_a_score_interval_stays_possible_and_has_a_width_where_all_agree():
 @given(bits, bits, st.data(), st.sampled_from(["normal", "score"]))
 @settings(deadline=None)
 def test_no_labels_crash_a_powered_mean(people, others, data, interval):
-    judge = np.array(
-        data.draw(st.lists(st.integers(0, 1), min_size=len(people), max_size=len(people))),
-        dtype=float,
-    )
+    verdicts = st.lists(st.integers(0, 1), min_size=len(people), max_size=len(people))
+    judge = np.array(data.draw(verdicts), dtype=float)
     found = ppi(people, judge, others, interval=interval)
-    assert np.isfinite([found.value, found.low, found.high]).all()
-    assert found.low <= found.value + 1e-9
-    assert found.value <= found.high + 1e-9
+    assert np.isfinite(figures(found)).all()
+    assert found.low - 1e-9 <= found.value <= found.high + 1e-9
     mirrored = ppi(1 - people, 1 - judge, 1 - others, interval=interval)
-    assert (mirrored.value, mirrored.low) == pytest.approx(
-        (1 - found.value, 1 - found.high), abs=1e-9
-    )
-
-
-def test_scores_of_any_scale_are_shifted_and_stretched_with_it():
-    one, other = (
-        ppi(PEOPLE, JUDGE, OTHERS),
-        ppi(1 + 4 * PEOPLE, 1 + 4 * JUDGE, 1 + 4 * OTHERS, bounds=(1, 5)),
-    )
-    assert (other.value, other.low, other.high) == pytest.approx(
-        (1 + 4 * one.value, 1 + 4 * one.low, 1 + 4 * one.high)
-    )
-    assert not other.outside
+    expected = 1 - found.value, 1 - found.high
+    assert (mirrored.value, mirrored.low) == pytest.approx(expected, abs=1e-9)
 
 
 def test_copies_in_clusters_add_nothing_to_a_powered_mean():
@@ -336,13 +301,9 @@ def test_copies_in_clusters_add_nothing_to_a_powered_mean():
     alone = ppi(*parts, (list(range(100)), list(range(100, 400))), interval="score")
     clusters = (np.repeat(np.arange(100), 3).tolist(), np.repeat(np.arange(100, 400), 3).tolist())
     copied = ppi(*(np.repeat(part, 3) for part in parts), clusters, interval="score")
-    assert (copied.value, copied.low, copied.high) == pytest.approx(
-        (alone.value, alone.low, alone.high), abs=0.002
-    )
+    assert figures(copied) == pytest.approx(figures(alone), abs=0.002)
     assert copied.design_effect == pytest.approx(3, rel=0.02)
-    assert copied.raw.high - copied.raw.low == pytest.approx(
-        alone.raw.high - alone.raw.low, rel=0.02
-    )
+    assert width(copied.raw) == pytest.approx(width(alone.raw), rel=0.02)
 
 
 def test_clustered_intervals_cover_where_plain_ones_do_not():
@@ -354,10 +315,8 @@ def test_clustered_intervals_cover_where_plain_ones_do_not():
         said = np.where(truth, generator.random(500) < 0.9, generator.random(500) < 0.2)
         parts = truth[:200] * 1.0, said[:200] * 1.0, said[200:] * 1.0
         names = np.repeat(np.arange(100), 5).tolist()
-        found, plain = (
-            ppi(*parts, (names[:200], names[200:]), interval="score"),
-            ppi(*parts, interval="score"),
-        )
+        found = ppi(*parts, (names[:200], names[200:]), interval="score")
+        plain = ppi(*parts, interval="score")
         covered += found.low <= 0.7 <= found.high
         naive += plain.low <= 0.7 <= plain.high
     assert covered / 200 >= 0.9
@@ -389,20 +348,6 @@ def test_a_judge_who_guesses_makes_an_interval_of_sessions_hardly_shorter():
     assert high - low > 0.9 * (alone[1] - alone[0])
 
 
-@pytest.mark.parametrize(
-    ("values", "few"),
-    [
-        ([0.0] * 20, True),
-        ([0.0] * 18 + [1.0] * 2, True),
-        ([0.0] * 14 + [0.2, 0.5, 0.7, 0.3, 0.9, 1.0], False),
-        ([0.0] * 14 + [1.0] * 6, False),
-    ],
-    ids=["none", "a tenth", "scores", "three tenths"],
-)
-def test_only_rare_values_are_few(values, few):
-    assert few_differ(np.array(values), range(20)) is few
-
-
 def test_degrees_of_freedom_count_the_clusters_without_a_label_too():
     generator = np.random.default_rng(0)
     people, judge = generator.random(20), generator.random(20)
@@ -415,7 +360,7 @@ def test_degrees_of_freedom_count_the_clusters_without_a_label_too():
     both = ppi(people, judge, generator.random(400), interval="bounded", weight=1.0)
     variance = both.error**2 * 20 / 19
     fewer = interval_by_variance(both.value, variance, (0.0, 1.0), freedom=19, records=20)
-    assert both.high - both.low < fewer[1] - fewer[0]
+    assert width(both) < fewer[1] - fewer[0]
 
 
 def test_few_errors_of_a_good_judge_are_allowed_for():
@@ -429,3 +374,83 @@ def test_few_errors_of_a_good_judge_are_allowed_for():
         found = ppi(truth[:20].astype(float), judge[:20], judge[20:], interval="bounded")
         held += found.low <= 0.5 <= found.high
     assert held / draws >= 0.93
+
+
+def answers(seed, count):
+    """F1 of records as judged and as audited: many zeros, and a judge that misses matches."""
+    draw = np.random.default_rng(seed)
+    truth = np.where(draw.random(count) < 0.4, 0.0, draw.beta(1.5, 2.5, count))
+    cheap = np.where(draw.random(count) < 0.5, truth, truth * draw.random(count) * 0.6)
+    return truth, cheap
+
+
+def audited(truth, cheap, few, names=None):
+    """Correct a mean by the first `few` records; the session of each is its name."""
+    names = list(range(len(truth))) if names is None else names
+    clusters = names[:few], names[few:]
+    return ppi(truth[:few], cheap[:few], cheap[few:], clusters, interval="bounded")
+
+
+def needed(half, truth, cheap, few):
+    """Return how many audits give an interval of which this is the half."""
+    error = audited(truth, cheap, few).error
+    return labels_for(half, truth[:few], cheap[:few], cheap[few:], error)
+
+
+def test_the_value_is_the_published_estimate_computed_by_hand():
+    """The power-tuned mean as `ppi_py.ppi_mean_pointestimate` computes it."""
+    truth, cheap = answers(1, 300)
+    y, f, others = truth[:60], cheap[:60], cheap[60:]
+    n, more = len(y), len(others)
+    covariance = ((y - y.mean()) * (f - f.mean())).mean()
+    weight = covariance / ((1 + n / more) * np.concatenate([f, others]).var(ddof=1))
+    by_hand = weight * others.mean() + (y - weight * f).mean()
+    variance = (y - weight * f).var() / n + (weight * others).var() / more
+    found = audited(truth, cheap, 60)
+    assert found.value == pytest.approx(by_hand, abs=1e-12)
+    assert found.error == pytest.approx(np.sqrt(variance * n / (n - 1)), rel=1e-9)
+
+
+def test_the_interval_of_many_audits_is_that_of_a_plain_bootstrap():
+    truth, cheap = answers(2, 2_000)
+    few = 400
+    found = audited(truth, cheap, few)
+    draw, values = np.random.default_rng(0), []
+    for _ in range(1_000):
+        a, b = draw.integers(0, few, few), draw.integers(few, 2_000, 1_600)
+        values.append(ppi(truth[a], cheap[a], cheap[b]).value)
+    low, high = np.percentile(values, [2.5, 97.5])
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.006)
+
+
+def test_twenty_audits_of_skewed_scores_are_covered_where_the_normal_interval_is_not():
+    truth = float(answers(99, 200_000)[0].mean())
+    held, held_by_normal = 0, 0
+    for seed in range(250):
+        y, f = answers(seed, 84)
+        found = audited(y, f, 20)
+        normal = ppi(y[:20], f[:20], f[20:])
+        held += found.low <= truth <= found.high
+        held_by_normal += normal.low <= truth <= normal.high
+    assert 0.92 * 250 <= held <= 0.99 * 250
+    assert held_by_normal < held
+
+
+def test_records_of_one_session_widen_the_interval():
+    truth, cheap = answers(3, 100)
+    thrice = (np.repeat(part, 3) for part in (truth, cheap))
+    copied = audited(*thrice, 90, np.repeat(np.arange(100), 3).tolist())
+    alone = audited(truth, cheap, 30)
+    assert copied.error == pytest.approx(alone.error, rel=1e-3)
+    assert copied.value == pytest.approx(alone.value, abs=1e-3)
+
+
+def test_the_number_of_audits_that_is_named_gives_the_interval_that_was_asked_for():
+    records = answers(5, 2_000)
+    many = needed(0.03, *records, 40)
+    found = audited(*records, many)
+    assert many > 40
+    assert width(found) / 2 == pytest.approx(0.03, abs=0.006)
+    # None makes up for too few records, and those that are enough are not asked for again.
+    assert needed(0.03, *answers(5, 60), 20) is None
+    assert needed(0.2, *answers(6, 300), 250) == 250

@@ -1,9 +1,11 @@
-"""Least squares with errors between clusters, against formulas by hand and a plain bootstrap."""
+"""What a cheap judge is bent by: scripts, families, and least squares with errors between clusters,
+against formulas by hand and a plain bootstrap.
+"""
 
 import numpy as np
 import pytest
 
-from alps.ext.audits.slices import clustered_effects
+from alps.ext.audits.slices import Errors, bent_by, clustered_effects, family_of, script_of
 
 
 def data(seed, sessions=120, each=2, slope=0.3):
@@ -50,12 +52,46 @@ def test_a_covariate_that_bends_is_found_and_one_that_does_not_rarely_is():
     assert wrong <= 8
 
 
-def test_what_does_not_vary_or_follows_from_others_is_left_out():
+def test_what_does_not_vary_or_follows_from_others_is_left_out_and_few_sessions_tell_nothing():
     values, covariates, names = data(3)
     more = {**covariates, "flat": np.ones(len(values)), "twice": 2 * covariates["bends"]}
     assert [one.name for one in clustered_effects(values, more, names.tolist())] == list(covariates)
-
-
-def test_too_few_sessions_tell_nothing():
     values, covariates, names = data(4, sessions=5)
     assert clustered_effects(values, covariates, names.tolist()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [("I like tea", "Latin"), ("喜欢喝茶 OK", "CJK"), ("Люблю чай", "Cyrillic"), ("12 !", "none")],
+)
+def test_a_text_is_in_the_script_of_most_of_its_letters(text, script):
+    assert script_of(text) == script
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("openai/gpt-4.1-mini", "gpt"),
+        ("openrouter/openai/gpt-5", "gpt"),
+        ("anthropic/claude-sonnet-4.5", "claude"),
+        ("lexical", ""),
+        ("predictions:/answers/gpt.jsonl", ""),
+    ],
+)
+def test_models_of_one_maker_are_a_family(model, family):
+    assert family_of(model) == family
+
+
+def test_a_judge_that_favours_its_own_family_is_found_over_several_runs():
+    draw = np.random.default_rng(0)
+    runs = []
+    for own in (True, False, False):
+        errors = draw.normal(-0.2 * own, 0.2, 60)
+        lengths = {"input length": draw.normal(size=60)}
+        runs.append(Errors(errors, lengths, [f"s{n}" for n in range(60)], own))
+    bent = {row.by: row for row in bent_by(runs)}
+    # For one standard deviation of a share of a third: .2 times .471.
+    assert bent["own family"].value == pytest.approx(-0.2 * 0.471, abs=0.03)
+    assert bent["own family"].p_holm < 0.001
+    assert bent["input length"].p_holm > 0.05
+    assert "own family" not in {row.by for row in bent_by(runs[1:])}
