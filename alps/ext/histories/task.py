@@ -77,7 +77,7 @@ RECALL = Recall(
     dated=True,
 )
 
-_RESAMPLED = Inference(resampled=True)
+_optional = partial(Metric, optional=True, inference=Inference(resampled=True))
 _BESIDE = ("answerable", "abstention", "sound", "wrong_gold")
 OURS = (
     Metric(
@@ -87,28 +87,16 @@ OURS = (
         inference=Inference(resampled=True, baseline_differences=True),
         on_boards=OnBoards(companions=_BESIDE),
     ),
-    Metric("answerable", "  answerable", optional=True, inference=_RESAMPLED),
-    Metric("abstention", "  unanswerable, declined", optional=True, inference=_RESAMPLED),
-    Metric("sound", "  without known errors", optional=True, inference=_RESAMPLED),
-    Metric(
-        "wrong_gold",
-        "credit for wrong gold",
-        optional=True,
-        lower_is_better=True,
-        inference=_RESAMPLED,
-    ),
+    _optional("answerable", "  answerable"),
+    _optional("abstention", "  unanswerable, declined"),
+    _optional("sound", "  without known errors"),
+    _optional("wrong_gold", "credit for wrong gold", lower_is_better=True),
 )
 
 
 THEIRS = (
     Metric("authors_sound", "  without known errors", optional=True),
-    Metric(
-        "authors_wrong_gold",
-        "  credit for wrong gold",
-        optional=True,
-        lower_is_better=True,
-        inference=_RESAMPLED,
-    ),
+    _optional("authors_wrong_gold", "  credit for wrong gold", lower_is_better=True),
 )
 """The authors' judged figure on these questions."""
 

@@ -27,6 +27,13 @@ def faults_of(checks):
     return [check.fault for check in checks if not check.passed]
 
 
+def check_tokens(metered, script, done):
+    """Hold the tokens of the requests that were metered to those that the server told."""
+    for kind in ("prompt_tokens", "completion_tokens"):
+        used = sum(row[kind] for row in metered if not row["cached"])
+        assert used == getattr(script, kind) == getattr(done.summary.calls, kind) > 0
+
+
 def pairs_of(**words):
     """Return each sample that a run would ask about, with its task."""
     tracks = open_data(parse_settings({"model": "rules", **words}, RunSettings)).tracks

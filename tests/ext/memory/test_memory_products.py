@@ -16,7 +16,7 @@ from alps.errors import UsageError
 from alps.ext.memory.environments import APART as APART_NAMES
 from alps.ext.memory.environments import SERVE, installed, packages, requirements
 from tests.endtoend import rows
-from tests.ext.memory.stores import carried_out, faults_of
+from tests.ext.memory.stores import carried_out, check_tokens, faults_of
 from tests.loopback import Answer, serve
 from tests.scripted_models import ScriptedModels
 
@@ -84,9 +84,7 @@ def test_a_system_is_admitted_and_its_tokens_are_those_of_the_server(
         done = asked_of(server.url, tmp_path, memory=system)
     assert len(done.summary.admission) == 24
     metered = rows(tmp_path / "memory_calls.jsonl")
-    for kind in ("prompt_tokens", "completion_tokens"):
-        used = sum(row[kind] for row in metered if not row["cached"])
-        assert used == getattr(script, kind) == getattr(done.summary.calls, kind) > 0
+    check_tokens(metered, script, done)
     assert {row["phase"] for row in metered} >= {"admission", "ingest", "search"}
     phases = done.summary.phases
     for name in ("ingest", "search"):

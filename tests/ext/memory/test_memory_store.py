@@ -198,6 +198,7 @@ def test_hits_may_be_objects_of_the_protocol(personas, tmp_path):
             *("update", "invalid", "memory, memories: raised OSError: the index is gone"),
         ),
     ],
+    ids=["no memories", "no hits", "it breaks"],
 )
 def test_nothing_found_and_a_failure_are_two_things(
     tmp_path, method, function, task, outcome, error
