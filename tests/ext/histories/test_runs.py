@@ -87,6 +87,7 @@ def test_right_answers_are_right_by_both_judgements(tmp_path, monkeypatch, name,
     assert done.code == 0, done.err
     scores = track_of(tmp_path / "out", name)["scores"]
     expected = {"right": 1.0, "answerable": 1.0, **authors}
+    expected |= {"authors_sound": 1.0} if authors else {}
     if name != "personamem_v3":
         expected["abstention"] = 1.0
     assert {key: scores[key]["value"] for key in expected} == expected
