@@ -17,21 +17,19 @@ def turns(*texts):
     return [{"role": ("user", "assistant")[n % 2], "text": text} for n, text in enumerate(texts)]
 
 
-def extraction(
-    name, *values, said=("I keep bees on the roof", "Lovely"), quote=None, row=None, gold=None
-):
-    evidence = (
-        {"session_id": f"s-{name}", "utterance_index": 0, "text": quote or said[0]}
-        if said
-        else None
-    )
-    items = [
-        memory(v, memory_id=f"m{n}", evidence=evidence).model_dump()
-        for n, v in enumerate(values, start=1)
-    ]
-    shown = {"benchmark_id": name, "session_id": f"s-{name}", "input": {"dialogue": turns(*said)}}
-    kept = {"benchmark_id": name, "session_id": f"s-{name}", "gold": {"memory_items": items}}
-    return shown | (row or {}), kept | (gold or {})
+def ids_of(name):
+    return {"benchmark_id": name, "session_id": f"s-{name}"}
+
+
+def extraction(name, *values, said=("I keep bees on the roof", "Lovely"), quote=None, row=None):
+    evidence = None
+    if said:
+        evidence = {"session_id": f"s-{name}", "utterance_index": 0, "text": quote or said[0]}
+    items = []
+    for n, value in enumerate(values, start=1):
+        items.append(memory(value, memory_id=f"m{n}", evidence=evidence).model_dump())
+    shown = {**ids_of(name), "input": {"dialogue": turns(*said)}, **(row or {})}
+    return shown, {**ids_of(name), "gold": {"memory_items": items}}
 
 
 def update(name, **fields):
@@ -44,15 +42,11 @@ def update(name, **fields):
         "old_dialogue": turns("I keep bees and ride a red bike"),
         "new_dialogue": turns("I sold that bike"),
     }
-    shown = {
-        "benchmark_id": name,
-        "session_id": f"s-{name}",
-        "input": {**talk, "memory": old, **fields},
-    }
-    return shown, {"benchmark_id": name, "session_id": f"s-{name}", "gold": {"answer": new}}
+    shown = {**ids_of(name), "input": {**talk, "memory": old, **fields}}
+    return shown, {**ids_of(name), "gold": {"answer": new}}
 
 
-def utilization(name, value="Keeps bees on the roof", shown=(), gold=(), **fields):
+def utilization(name, value="Keeps bees on the roof", shown=(), **fields):
     talk, query = turns("I keep bees up there", "Lovely"), f"What should {name} plant this spring?"
     model_input = {"query": query, "dialogue_history": talk} | dict(shown)
     asked = {"query": query, "queries": [{"query": query}], "model_input": model_input, **fields}
@@ -63,8 +57,7 @@ def utilization(name, value="Keeps bees on the roof", shown=(), gold=(), **field
         "extracted_memory": [chosen],
         "conversation": talk,
     }
-    ids = {"benchmark_id": name, "session_id": f"s-{name}"}
-    return {**ids, "input": asked}, {**ids, "gold": kept | dict(gold)}
+    return {**ids_of(name), "input": asked}, {**ids_of(name), "gold": kept}
 
 
 def values_of(count, source):
@@ -90,12 +83,16 @@ def pool(number, source, *, place=None, ids=None, change=None, session=None):
     return {**row, "input": asked}, {**row, "gold": gold}
 
 
+def audited(folder, tracks):
+    """Write records by `SPLIT/TRACK`; return the audit of the split dev."""
+    for place, records in tracks.items():
+        write_track(folder / place, records)
+    return audit(str(folder), "dev")
+
+
 def pools(folder, **options):
     source = random.Random(7)
-    write_track(
-        folder / "dev" / "task3" / "d11", [pool(n, source, **options) for n in range(POOLS)]
-    )
-    return audit(str(folder), None)
+    return audited(folder, {"dev/task3/d11": [pool(n, source, **options) for n in range(POOLS)]})
 
 
 def found(report, code, severity=None):
@@ -107,18 +104,15 @@ def only(report, code, severity=None):
     return finding
 
 
-def of_task1(folder, *rows):
-    write_track(folder / "dev" / "task1", rows)
-    return audit(str(folder), "dev")
-
-
 def clean(folder):
     source = random.Random(3)
     other = extraction("b", "Owns a boat", said=("My boat leaks", "Oh"))
-    write_track(folder / "dev" / "task1", [extraction("a", "Keeps bees"), other])
-    write_track(folder / "dev" / "task2", [update("u1"), update("u2")])
-    write_track(folder / "dev" / "task3" / "d11", [pool(n, source) for n in range(POOLS)])
-    write_track(folder / "dev" / "task4_ability1", [utilization("p1"), utilization("p2")])
     away = extraction("z", "Plays the tuba", said=("I play the tuba in a band", "Nice"))
-    write_track(folder / "test" / "task1", [(away[0], None)])
-    return audit(str(folder), "dev")
+    tracks = {
+        "dev/task1": [extraction("a", "Keeps bees"), other],
+        "dev/task2": [update("u1"), update("u2")],
+        "dev/task3/d11": [pool(n, source) for n in range(POOLS)],
+        "dev/task4_ability1": [utilization("p1"), utilization("p2")],
+        "test/task1": [(away[0], None)],
+    }
+    return audited(folder, tracks)

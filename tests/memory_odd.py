@@ -6,8 +6,6 @@
 import json
 import re
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock
 
 MARK = '"@odd@"'
 HIT = {"id": "h", "text": "I like tea.", "score": 0.5, "created_at": "2026-01-05", "sources": []}
@@ -119,53 +117,6 @@ def tools():
             result = f'{{"structuredContent": {{"result": {value}}}}}'
         if "id" in row:
             print(f'{{"jsonrpc": "2.0", "id": {row["id"]}, "result": {result}}}', flush=True)
-
-
-class Server(ThreadingHTTPServer):
-    """The system behind HTTP."""
-
-    daemon_threads = True
-    # Of five connections that wait, a sixth is reset where the machine is busy.
-    request_queue_size = 128
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.odd, self.lock = Odd(), Lock()
-
-    def handle_error(self, request, client_address):
-        """Keep quiet."""
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Server
-
-    def do_POST(self):
-        row = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        status, body, user = 200, "{}", row["user_id"]
-        with self.server.lock:
-            if self.path == "/add":
-                turns = [(one["timestamp"], one["content"]) for one in row["messages"]]
-                self.server.odd.keep(user, turns)
-            elif self.path == "/search":
-                found = self.server.odd.found(user, row["query"], row["top_k"])
-                body = f'{{"data": {found}}}'
-            elif self.path == "/reset":
-                self.server.odd.reset(user)
-            else:
-                status = 404
-        data = body.encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *words):
-        """Keep quiet."""
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import json
 import sqlite3
 import sys
 from dataclasses import asdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
@@ -171,66 +170,6 @@ def with_library(log):
         kept.reset(user)
 
     server.run()
-
-
-class Server(ThreadingHTTPServer):
-    """Serves the system over HTTP, on a free port of loopback."""
-
-    daemon_threads = True
-    # Of five connections that wait, a sixth is reset where the machine is busy.
-    request_queue_size = 128
-
-    def __init__(self, folder, log):
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.kept, self.log, self.lock = Kept(), log, Lock()
-        self.kept.begin(folder)
-
-    def handle_error(self, request, client_address):
-        """Keep quiet: whoever asked was killed, or hears 'no answer'."""
-
-    def server_close(self):
-        super().server_close()
-        self.kept.close()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        kept, row = self.server.kept, json.loads(body)
-        with self.server.lock, Path(self.server.log).open("a") as file:
-            file.write(f"{self.path} {json.dumps(dict(self.headers))} {body.decode()}\n")
-        status, answer = 200, {}
-        if self.path == "/add":
-            kept.ingest(row["user_id"], session_of(row["session_id"], row["messages"]))
-            kept.settle(row["user_id"], 0)
-        elif self.path == "/search":
-            answer = _data(kept.search(row["user_id"], row["query"], row["top_k"], ""))
-        elif self.path == "/memories":
-            answer = _data(kept.memories(row["user_id"]))
-        elif self.path == "/reset":
-            kept.reset(row["user_id"])
-        else:
-            status = 404
-        text = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *words):
-        """Keep quiet."""
-
-
-def _data(hits):
-    named = {"text": "content"}
-    return {"data": [{named.get(key, key): hit[key] for key in hit} for hit in hits]}
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import fmean
 
 from alps.ext.histories.judging import CHANGED, CHANGES, COVERED, STATED
@@ -37,6 +38,7 @@ from alps.tasks.metrics import HarmonicMean, Inference, MacroRatio, Metric, Micr
 Scores = tuple[dict[str, float], dict[str, float]]
 _RATED = Needs(rating=True)
 _RESAMPLED = Inference(resampled=True)
+_judged = partial(Metric, optional=True, inference=_RESAMPLED)
 MULTI_HOP, OPEN_DOMAIN, ADVERSARIAL = "1", "3", "5"
 REFUSALS = ("no information available", "not mentioned")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -94,12 +96,7 @@ LOCOMO = Authors(
     metrics=(
         Metric("f1", "authors' F1, categories 1-5", judged=False, inference=_RESAMPLED),
         Metric("f1_1_to_4", "  categories 1-4", judged=False, inference=_RESAMPLED),
-        Metric(
-            "generous",
-            "Mem0's lenient judge, categories 1-4",
-            optional=True,
-            inference=_RESAMPLED,
-        ),
+        _judged("generous", "Mem0's lenient judge, categories 1-4"),
     ),
     rubrics=_locomo_rubrics,
     score=_locomo_score,
@@ -146,13 +143,7 @@ def _field(kind: str) -> str:
 
 LONGMEMEVAL = Authors(
     metrics=(
-        Metric(
-            "by_type",
-            "authors' accuracy, by question",
-            optional=True,
-            needs=_RATED,
-            inference=_RESAMPLED,
-        ),
+        _judged("by_type", "authors' accuracy, by question", needs=_RATED),
         Metric(
             "by_type_mean",
             "  mean of the six types",
@@ -162,13 +153,7 @@ LONGMEMEVAL = Authors(
             optional=True,
             needs=_RATED,
         ),
-        Metric(
-            "by_type_absent",
-            "  abstention alone",
-            optional=True,
-            needs=_RATED,
-            inference=_RESAMPLED,
-        ),
+        _judged("by_type_absent", "  abstention alone", needs=_RATED),
     ),
     rubrics=_longmemeval_rubrics,
     score=_longmemeval_score,
@@ -244,7 +229,7 @@ def _ordered(question: SetQuestion, answer: str | None, marks: Marks) -> float:
 
 def _mean(name: str, title: str, counted: str) -> Metric:
     groups = tuple(((f"{counted}_{kind}", f"asked_{kind}"),) for kind in ABILITIES)
-    return Metric(name, title, MacroRatio(groups), optional=True, needs=Needs(rating=True))
+    return Metric(name, title, MacroRatio(groups), optional=True, needs=_RATED)
 
 
 BEAM = Authors(
@@ -282,22 +267,11 @@ def _halumem_score(question: SetQuestion, answer: str | None, marks: Marks) -> S
     return {name: float(marks[OUTCOME] == place) for place, name in enumerate(RATES)}, {}
 
 
-def _rate(name: str, title: str, *, lower: bool) -> Metric:
-    return Metric(
-        name,
-        title,
-        optional=True,
-        lower_is_better=lower,
-        needs=_RATED,
-        inference=_RESAMPLED,
-    )
-
-
 HALUMEM = Authors(
     metrics=(
-        _rate("correct", "authors' rate of correct answers", lower=False),
-        _rate("hallucination", "  of hallucinations", lower=True),
-        _rate("omission", "  of omissions", lower=True),
+        _judged("correct", "authors' rate of correct answers", needs=_RATED),
+        _judged("hallucination", "  of hallucinations", needs=_RATED, lower_is_better=True),
+        _judged("omission", "  of omissions", needs=_RATED, lower_is_better=True),
     ),
     rubrics=_halumem_rubrics,
     score=_halumem_score,

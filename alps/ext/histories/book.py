@@ -16,7 +16,7 @@ from alps.data.audit_findings import SEVERITIES, AuditReport, Severity, Tally, T
 from alps.data.hub import fetch_files, hub_name, is_hub
 from alps.errors import DataError, UsageError
 from alps.ext.histories.files import SetChoice, StoryPlace, lines
-from alps.ext.histories.model import CitedSet, SetQuestion, Story
+from alps.ext.histories.model import CitedSet, Message, SetQuestion, Story
 from alps.text import fold
 
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
@@ -50,6 +50,10 @@ class Defect:
     source: str
     note: str = ""
     asked: str = ""
+
+    def is_of(self, question: SetQuestion) -> bool:
+        """Tell whether it is of this question, which has its id."""
+        return self.asked in ("", hash_of(question.text))
 
 
 def known_defects(name: str) -> list[Defect]:
@@ -214,7 +218,7 @@ def _entries(
     for question in story.questions:
         defects = found.get(question.id, [])
         for defect in listed.get(question.id, ()):
-            if defect.asked in ("", hash_of(question.text)):
+            if defect.is_of(question):
                 defects.append(defect.what)
         turns = ends[-1] if question.sessions is None else ends[question.sessions]
         # Points are long, and what an answer is judged by is read again with its history.
@@ -278,14 +282,22 @@ def _of_sessions(story: Story) -> Iterator[_Fault]:
             detail = "sessions are not in chronological order"
             yield _Fault("out-of-order", "warning", detail, "", f"{name}: {session.written}")
         before = max(before, session.at)
-        for message in session.messages:
-            if any(mark in message.text for mark in _SPECIAL):
-                detail = "a message contains a special token"
-                yield _Fault("special-mark", "note", detail, "", f"{name}: {message.id}")
-                break
+        if (marked := next(filter(_has_special_mark, session.messages), None)) is not None:
+            detail = "a message contains a special token"
+            yield _Fault("special-mark", "note", detail, "", f"{name}: {marked.id}")
+
+
+def _has_special_mark(message: Message) -> bool:
+    return any(mark in message.text for mark in _SPECIAL)
 
 
 def _of_question(question: SetQuestion, named: set[str], story: Story) -> Iterator[_Fault]:
+    yield from _of_gold(question)
+    yield from _of_evidence(question, named)
+    yield from _of_time(question, story)
+
+
+def _of_gold(question: SetQuestion) -> Iterator[_Fault]:
     gold, text = fold(question.answer), fold(question.text)
     if not question.abstains and len(gold) >= SHORTEST_INSIDE and gold in text:
         what = f"{question.answer}: {question.text}"
@@ -298,6 +310,9 @@ def _of_question(question: SetQuestion, named: set[str], story: Story) -> Iterat
     if not gold and not question.abstains and not question.points:
         detail = "the question has no gold answer"
         yield _Fault("no-answer", "serious", detail, question.id, question.text)
+
+
+def _of_evidence(question: SetQuestion, named: set[str]) -> Iterator[_Fault]:
     missing = [name for name in question.evidence if name not in named]
     if missing:
         detail = "evidence points to missing messages or sessions"
@@ -305,6 +320,9 @@ def _of_question(question: SetQuestion, named: set[str], story: Story) -> Iterat
     elif not question.evidence and not question.abstains:
         detail = "the question has no evidence, so retrieval and diagnosis skip it"
         yield _Fault("no-evidence", "note", detail, question.id, question.text)
+
+
+def _of_time(question: SetQuestion, story: Story) -> Iterator[_Fault]:
     written = question.at or question.more.get("written", "")
     if written and not EARLIEST <= question.at < LATEST:
         detail = "a question has an invalid time"
@@ -344,7 +362,7 @@ def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | No
             _count(tally, story, fault)
         for question in story.questions:
             defect = listed.get(question.id)
-            if defect is not None and defect.asked in ("", hash_of(question.text)):
+            if defect is not None and defect.is_of(question):
                 code = f"known-{defect.what}".replace(" ", "-")
                 detail = f"{defect.what} (according to {defect.source})"
                 serious: Severity = "warning" if defect.what in HARMLESS else "serious"

@@ -7,7 +7,7 @@ set's authors, by their own rules.
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -52,23 +52,11 @@ def _mark(value: object) -> int:
     return int(str(value)[0])
 
 
-def _one_of(value: object, known: Sequence[str]) -> str:
+def _one_of(known: Sequence[str], value: object) -> str:
     folded = str(value).strip().casefold()
     if folded not in known:
         refuse(f"{value!r} is not one of {', '.join(known)}")
     return folded
-
-
-def _outcome(value: object) -> str:
-    return _one_of(value, OUTCOMES)
-
-
-def _change(value: object) -> str:
-    return _one_of(value, CHANGES)
-
-
-def _yes_or_no(value: object) -> str:
-    return _one_of(value, ("yes", "no"))
 
 
 class PointReply(RatingReply):
@@ -83,7 +71,7 @@ class StatedReply(RatingReply):
 
     reason: Reason
     mark: Annotated[Literal[0, 1, 2], forgiving(_mark)]
-    included: Annotated[Literal["yes", "no"], forgiving(_yes_or_no)]
+    included: Annotated[Literal["yes", "no"], forgiving(partial(_one_of, ("yes", "no")))]
 
     def marks(self) -> dict[str, int]:
         """Return both on one scale."""
@@ -94,7 +82,10 @@ class ChangedReply(RatingReply):
     """The reply that sorts what is found after a change."""
 
     reason: Reason
-    outcome: Annotated[Literal["correct", "hallucination", "omission", "other"], forgiving(_change)]
+    outcome: Annotated[
+        Literal["correct", "hallucination", "omission", "other"],
+        forgiving(partial(_one_of, CHANGES)),
+    ]
 
     def marks(self) -> dict[str, int]:
         """Return its place in `CHANGES`."""
@@ -105,7 +96,9 @@ class OutcomeReply(RatingReply):
     """The reply that sorts an answer."""
 
     reason: Reason
-    outcome: Annotated[Literal["correct", "hallucination", "omission"], forgiving(_outcome)]
+    outcome: Annotated[
+        Literal["correct", "hallucination", "omission"], forgiving(partial(_one_of, OUTCOMES))
+    ]
 
     def marks(self) -> dict[str, int]:
         """Return its place in `OUTCOMES`."""

@@ -15,7 +15,7 @@ from alps.ext.histories.files import StoryPlace
 from alps.ext.histories.judging import is_mark, rubric_of
 from alps.ext.histories.model import CitedSet, HistorySession, Story
 from alps.ext.histories.sample import history_in
-from alps.ext.histories.task import choice_of, unread
+from alps.ext.histories.task import choice_of, judgement_of, unread
 from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion
 from alps.llm.types import AnswerType, Read
@@ -41,7 +41,6 @@ from alps.tasks.metrics import Metric
 from alps.tasks.record_parts import (
     AnsweredRecord,
     Dialogue,
-    Facts,
     Listed,
     Part,
     Side,
@@ -269,13 +268,7 @@ def record_parts(record: AnsweredRecord) -> Sequence[Part]:
     """Show the points, what a memory answered, the marks, and the session."""
     texts = record.answer.get("memories") or ()
     answered = tuple(Side(f"m{n}", text) for n, text in enumerate(texts, start=1))
-    verdict = record.verdict or {}
-    reasons = verdict.get("reasons") or {}
-    marks = []
-    for name, mark in (verdict.get("marks") or {}).items():
-        reason = reasons.get(name)
-        marks.append((name, f"{mark} – {reason}" if reason else str(mark)))
-    parts: list[Part] = [Listed("Memories", answered), Facts("Judgement", tuple(marks))]
+    parts: list[Part] = [Listed("Memories", answered), judgement_of(record)]
     sample: PointsSample | None = record.sample
     if sample is None:
         return parts

@@ -15,7 +15,7 @@ from alps.errors import UsageError
 from alps.ext.histories.book import audit_set, open_book
 from alps.ext.histories.files import SetChoice
 from alps.ext.histories.judging import is_mark, judge_prediction, right_of, rubrics_of
-from alps.ext.histories.model import CitedSet
+from alps.ext.histories.model import Authors, CitedSet
 from alps.ext.histories.sample import (
     UNKNOWN,
     HistorySample,
@@ -77,7 +77,7 @@ RECALL = Recall(
     dated=True,
 )
 
-_RESAMPLED = Inference(resampled=True)
+_optional = partial(Metric, optional=True, inference=Inference(resampled=True))
 _BESIDE = ("answerable", "abstention", "sound", "wrong_gold")
 OURS = (
     Metric(
@@ -87,28 +87,16 @@ OURS = (
         inference=Inference(resampled=True, baseline_differences=True),
         on_boards=OnBoards(companions=_BESIDE),
     ),
-    Metric("answerable", "  answerable", optional=True, inference=_RESAMPLED),
-    Metric("abstention", "  unanswerable, declined", optional=True, inference=_RESAMPLED),
-    Metric("sound", "  without known errors", optional=True, inference=_RESAMPLED),
-    Metric(
-        "wrong_gold",
-        "credit for wrong gold",
-        optional=True,
-        lower_is_better=True,
-        inference=_RESAMPLED,
-    ),
+    _optional("answerable", "  answerable"),
+    _optional("abstention", "  unanswerable, declined"),
+    _optional("sound", "  without known errors"),
+    _optional("wrong_gold", "credit for wrong gold", lower_is_better=True),
 )
 
 
 THEIRS = (
     Metric("authors_sound", "  without known errors", optional=True),
-    Metric(
-        "authors_wrong_gold",
-        "  credit for wrong gold",
-        optional=True,
-        lower_is_better=True,
-        inference=_RESAMPLED,
-    ),
+    _optional("authors_wrong_gold", "  credit for wrong gold", lower_is_better=True),
 )
 """The authors' judged figure on these questions."""
 
@@ -283,18 +271,26 @@ def _score(
     if right is not None and not isinstance(judge, RecordedJudge):
         scores |= _ours(sample, right)
     if cited.authors is not None:
-        theirs, counts = cited.authors.score(question, answer, marks)
+        theirs, counts = _of_authors(cited.authors, sample, answer, marks)
         scores |= theirs
-        if (credit := theirs.get(cited.authors.judged)) is not None:
-            scores |= {"authors_sound": credit} if sample.sound else {}
-            scores |= {"authors_wrong_gold": credit} if sample.wrong_gold else {}
-        # Optional metrics are shown where a record has a value or a count of their name.
-        own = [metric.name for metric in cited.authors.metrics if not metric.is_mean and counts]
-        counts = {**counts, **dict.fromkeys(own, 1.0)}
     if marks and RubricQuestion in judge.answers:
         counts["asked"] = 1.0
     details: dict[str, Any] = {"defects": list(sample.entry.defects)} if not sample.sound else {}
     return Scored(scores | agreement_score(verdict), counts, details, _key(sample))
+
+
+def _of_authors(
+    authors: Authors, sample: HistorySample, answer: str | None, marks: Mapping[str, float]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return scores and counts by the rules of a set's authors."""
+    given, counts = authors.score(sample.question, answer, marks)
+    scores = dict(given)
+    if (credit := scores.get(authors.judged)) is not None:
+        scores |= {"authors_sound": credit} if sample.sound else {}
+        scores |= {"authors_wrong_gold": credit} if sample.wrong_gold else {}
+    # Optional metrics are shown where a record has a value or a count of their name.
+    own = [metric.name for metric in authors.metrics if not metric.is_mean and counts]
+    return scores, {**counts, **dict.fromkeys(own, 1.0)}
 
 
 def _ours(sample: HistorySample, right: float) -> dict[str, float]:
@@ -313,7 +309,7 @@ def _key(sample: HistorySample) -> tuple[str, str]:
 def _record_parts(record: AnsweredRecord) -> Sequence[Part]:
     """Show the question, the answer with its verdict, and the evidence in the history."""
     answer = Passage("Answer", str(record.answer.get("answer") or ""))
-    verdict = Facts("Judgement", tuple(_verdict(record)))
+    verdict = judgement_of(record)
     sample: HistorySample | None = record.sample
     if sample is None:
         return [answer, verdict]
@@ -332,12 +328,15 @@ def _record_parts(record: AnsweredRecord) -> Sequence[Part]:
     return [*parts, *_evidence(sample)]
 
 
-def _verdict(record: AnsweredRecord) -> Iterator[tuple[str, str]]:
+def judgement_of(record: AnsweredRecord) -> Facts:
+    """Return the marks of a verdict, each with its reason."""
     verdict = record.verdict or {}
     reasons = verdict.get("reasons") or {}
+    marks = []
     for name, mark in (verdict.get("marks") or {}).items():
         reason = reasons.get(name)
-        yield name, f"{mark} – {reason}" if reason else str(mark)
+        marks.append((name, f"{mark} – {reason}" if reason else str(mark)))
+    return Facts("Judgement", tuple(marks))
 
 
 def _evidence(sample: HistorySample) -> Iterator[Part]:

@@ -13,10 +13,10 @@ from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from alps.ext.memory.connection import MemoryFailed
+from alps.ext.memory.connection import require_ready
 from alps.ext.memory.journal import Diary
 from alps.ext.memory.protocol import Hit, stamp
-from alps.ext.memory.store import Store, sessions_after
+from alps.ext.memory.store import Store, recall_of, sessions_after
 from alps.judges.base import Judge
 from alps.judges.matching import Item, MatchQuestion, Relation
 from alps.similarity import features
@@ -182,8 +182,8 @@ class Replay:
         located: dict[str, Located] = {}
         for end in sorted(end for end in life.ends if end <= last):
             task, sample = life.ends[end]
-            assert task.by_memory.recall is not None
-            history = task.by_memory.recall.history(sample)
+            recall = recall_of(task)
+            history = recall.history(sample)
             for stop in _stops(life, reached, end):
                 await self._feed(user, history.until(stop), reached)
                 reached = stop
@@ -191,7 +191,7 @@ class Replay:
             wanted = life.wanted.get(end, ())
             listed = await self._memories(user) if wanted else None
             for one in wanted:
-                at = task.by_memory.recall.place(sample).at or stamp(len(history.sessions), 0)
+                at = recall.place(sample).at or stamp(len(history.sessions), 0)
                 found = await self._locate(user, one, at, listed)
                 located[one.key] = replace(found, was=was.get(one.key))
         await self._call("reset", user)
@@ -200,10 +200,7 @@ class Replay:
     async def _feed(self, user: str, history: History, reached: int) -> None:
         for session in sessions_after(history, reached):
             await self._call("ingest", user, session)
-        settled = await self._call("settle", user, self._timeout)
-        if settled != "ready":
-            reply = f"returned {settled!r:.200} instead of 'ready'"
-            raise MemoryFailed("settle", f"{reply} (timeout: {self._timeout:g} s)")
+        require_ready(await self._call("settle", user, self._timeout), self._timeout)
 
     async def _told(self, user: str, life: Life, stop: int) -> dict[str, Found]:
         """Return what is kept of what a session told that has just been settled."""

@@ -19,9 +19,9 @@ from alps.ext.memory.board_setup import ahead_of, beside_of, without_memory
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.journal import phases_of, used_otherwise
 from alps.ext.memory.protocol import LONGEST_ID, Hit
-from alps.ext.memory.reader import Direct, Reader, through
+from alps.ext.memory.reader import Direct, Reader, noted, through
 from alps.ext.memory.resolve import MemoryOptions, is_alone, is_ours, open_memory
-from alps.ext.memory.store import cut, sample_key
+from alps.ext.memory.store import cut, recall_of, sample_key
 from alps.leaderboard.checks.card import is_own
 from alps.leaderboard.checks.rows import LONGEST_ANSWER, TrackRows, named
 from alps.leaderboard.checks.scores import differences, figure
@@ -177,15 +177,7 @@ Admission = Mapping[str, Sequence[Mapping[str, Any]]]
 
 def check_memory(folder: Path, card: Submission, findings: Findings) -> dict[int, PackedDiary]:
     """Check what of the memory systems of a card needs no records; return their diaries by run."""
-    runs = [memory.run for memory in card.memory or ()]
-    for n, run in enumerate(card.runs):
-        name = memory_of_run(run.settings)
-        if name is not None and runs.count(n) != 1:
-            what = f"memory={shown(name)} is a memory system, but the submission lacks its hits"
-            findings.serious("memory", f"runs.{n}", what, PACK_AGAIN)
-        elif name is None and n in runs:
-            what = "this run has no memory system, but the submission has hits for it"
-            findings.serious("memory", f"memory: run {n}", what, PACK_AGAIN)
+    _check_runs(card, findings)
     diaries = {}
     for n, memory in enumerate(card.memory or ()):
         diary = read_diary(folder, memory, findings)
@@ -200,6 +192,19 @@ def check_memory(folder: Path, card: Submission, findings: Findings) -> dict[int
         checked += f"; comparison rows: {rows}"
         findings.checked["memory"] = checked
     return diaries
+
+
+def _check_runs(card: Submission, findings: Findings) -> None:
+    """Refuse a run with a memory system and no hits, or with hits and no memory system."""
+    runs = [memory.run for memory in card.memory or ()]
+    for n, run in enumerate(card.runs):
+        name = memory_of_run(run.settings)
+        if name is not None and runs.count(n) != 1:
+            what = f"memory={shown(name)} is a memory system, but the submission lacks its hits"
+            findings.serious("memory", f"runs.{n}", what, PACK_AGAIN)
+        elif name is None and n in runs:
+            what = "this run has no memory system, but the submission has hits for it"
+            findings.serious("memory", f"memory: run {n}", what, PACK_AGAIN)
 
 
 def first_fault(admission: Admission) -> str | None:
@@ -337,9 +342,8 @@ class _FromDiary:
 
     async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         """Return what a reader was shown."""
-        assert task.by_memory.recall is not None
         hits = self._diary.hits[sample_key(task, sample)]
-        return cut(hits[: self._k], max_tokens, dated=task.by_memory.recall.dated)
+        return cut(hits[: self._k], max_tokens, dated=recall_of(task).dated)
 
     async def probed(self, task: Task, sample: Any) -> list[list[Hit]]:
         """Return what each probe found."""
@@ -457,24 +461,14 @@ def _fault_of_answer(
     if needs_reader(task):
         if row.get("shown") is None:
             return "no record of what the reader was shown" if row["outcome"] == "ok" else ""
-        noted = ShownToReader.model_validate(row["shown"])
-        if noted != _noted(run_loop(memory.recall(task, sample, memory.most))):
+        printed = ShownToReader.model_validate(row["shown"])
+        if printed != noted(run_loop(memory.recall(task, sample, memory.most))):
             return "the reader was shown something else"
     if system is None:
         return ""
     own = run_loop(system.answer(task, sample))
     same = (row["outcome"], row.get("prediction")) == (own.outcome, own.prediction)
     return "" if same else "the reader gives another answer"
-
-
-def _noted(part: Context) -> ShownToReader:
-    return ShownToReader(
-        turns=len(part.turns),
-        memories=len(part.memories),
-        tokens=part.tokens,
-        left_out=part.left_out,
-        positions=part.positions,
-    )
 
 
 def check_stray_hits(track: str, gold: GoldTrack, diary: PackedDiary, findings: Findings) -> None:

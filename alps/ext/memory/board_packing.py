@@ -177,13 +177,7 @@ def _beside(
     place: Path, run: RunFolder, details: SubmitterDetails, *, calls: bool, verdicts: bool
 ) -> dict[str, Any]:
     """Write the rows beside a run; return them, and how far each is ahead of no memory."""
-    rows_of: dict[str, RunFolder] = {}
-    for folder in sorted((run.folder / FOLDER).glob(f"*/{MANIFEST}")):
-        row = open_run(folder.parent)
-        # One that a budget stopped is made once more by `alps memory compare`.
-        if row.summary is not None and not row.summary.stopped_by_budget:
-            rows_of[folder.parent.name] = row
-    found = {name: rows_of[folder] for folder, name in file_names(rows_of, _slug).items()}
+    found = _finished_beside(run)
     card: dict[str, Any] = {"beside": {}}
     for name, row in found.items():
         tracks = {}
@@ -200,6 +194,17 @@ def _beside(
         if row is not none:
             card["beside"][name]["ahead"] = _ahead(row, none)
     return card
+
+
+def _finished_beside(run: RunFolder) -> dict[str, RunFolder]:
+    """Return the rows beside a run by the names of their published folders."""
+    rows_of: dict[str, RunFolder] = {}
+    for manifest in sorted((run.folder / FOLDER).glob(f"*/{MANIFEST}")):
+        row = open_run(manifest.parent)
+        # One that a budget stopped is made once more by `alps memory compare`.
+        if row.summary is not None and not row.summary.stopped_by_budget:
+            rows_of[manifest.parent.name] = row
+    return {name: rows_of[folder] for folder, name in file_names(rows_of, _slug).items()}
 
 
 def _slug(folder: str) -> str:

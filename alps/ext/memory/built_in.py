@@ -16,7 +16,7 @@ from typing import Any
 
 from alps.errors import DataError, UsageError, closest
 from alps.ext.memory.protocol import Hit, MemorySystem, Opening, Session, Settled, SpokenTurn
-from alps.ext.memory.store import cut, sessions_after
+from alps.ext.memory.store import cut, recall_of, sessions_after
 from alps.folders import typed_path
 from alps.jsonl import Row, dump, scan
 from alps.schema import read_memories
@@ -33,11 +33,11 @@ _NAMES = ("records.jsonl", "predictions.jsonl")
 _RETRIEVER = "bm25"
 RECORDED = "recorded:"
 RULES = "rules"
-MODELS: Mapping[str, str] = {"files": "notes.files:Files", "llm": "extractor:LlmMemory"}
+MODELS: Mapping[str, str] = {"files": "notes:Files", "llm": "extractor:LlmMemory"}
 """Memory systems that ask the models of the run, by module and class."""
 PRODUCTS: Mapping[str, str] = {"mem0": "products:Mem0", "langmem": "products:LangMem"}
 """Memory systems that others make, each behind an extra of its name, by module and class."""
-_CLASSES: Mapping[str, str] = {"notes": "notes.files:Notes", **MODELS, **PRODUCTS}
+_CLASSES: Mapping[str, str] = {"notes": "notes:Notes", **MODELS, **PRODUCTS}
 BOXED = (*RETRIEVERS, RULES, f"{RECORDED}FILE", *_CLASSES)
 """Their names, as lists show them."""
 _TAKES: Mapping[str, tuple[str, ...]] = {
@@ -246,14 +246,12 @@ class Placebo:
         Raises:
             UsageError: If the data have one user alone.
         """
-        assert task.by_memory.recall is not None
+        recall = recall_of(task)
         if self._others is None:
             self._others = self._read()
-        place = task.by_memory.recall.place(sample)
-        hits: list[Hit] = list(
-            self._turns.search(self._others[str(sample.session_id)], place.query, self._k, "")
-        )
-        return cut(hits, max_tokens, dated=task.by_memory.recall.dated)
+        other, query = self._others[str(sample.session_id)], recall.place(sample).query
+        hits = self._turns.search(other, query, self._k, "")
+        return cut(hits, max_tokens, dated=recall.dated)
 
     def _read(self) -> dict[str, str]:
         """Keep what each user said; return for each user another one."""

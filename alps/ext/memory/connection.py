@@ -182,6 +182,17 @@ class MemoryFailed(Exception):
         self.stage, self.why, self.outcome = stage, why, outcome
 
 
+def require_ready(settled: Any, timeout: float) -> None:
+    """Refuse an answer to `settle` other than `ready`.
+
+    Raises:
+        MemoryFailed: Says what was answered.
+    """
+    if settled != "ready":
+        reply = f"returned {settled!r:.200} instead of 'ready'"
+        raise MemoryFailed("settle", f"{reply} (timeout: {timeout:g} s)")
+
+
 @dataclass(frozen=True)
 class MemoryReply:
     """What a call returned, by type as `_read_answer` gives it, and how many seconds it took."""

@@ -41,7 +41,7 @@ from alps.ext.memory.protocol import Hit
 from alps.ext.memory.reader import EmbeddedMemory, Reader
 from alps.ext.memory.resolve import refuse_untyped
 from alps.ext.memory.settings import MemoryKeys
-from alps.ext.memory.store import Store, cut, sample_key
+from alps.ext.memory.store import Store, cut, recall_of, sample_key
 from alps.folders import kept_working_folder
 from alps.jsonl import Appender, Row, scan
 from alps.run.course import wrapped
@@ -68,7 +68,7 @@ from alps.show.table import (
 )
 from alps.stats.bootstrap import Estimate
 from alps.tasks import JudgingOptions, Task
-from alps.tasks.by_memory import Context
+from alps.tasks.by_memory import Context, Recall
 
 FOLDER = "diagnosis"
 _USERS_AT_ONCE = 8
@@ -243,9 +243,12 @@ class _Missed:
     failed: str
 
     @property
+    def recall(self) -> Recall:
+        return recall_of(self.task)
+
+    @property
     def needed(self) -> tuple[str, ...]:
-        assert self.task.by_memory.recall is not None
-        return self.task.by_memory.recall.needed(self.sample)
+        return self.recall.needed(self.sample)
 
     @property
     def sample_key(self) -> str:
@@ -270,10 +273,7 @@ async def _diagnosed(desk: _Desk) -> Diagnosis:
     done = []
     for one in missed:
         facts = _facts(desk, one)
-        query = (
-            one.task.by_memory.recall.place(one.sample).query if one.task.by_memory.recall else ""
-        )
-        user = str(one.sample.session_id)
+        user, query = str(one.sample.session_id), one.recall.place(one.sample).query
         done.append(Miss(one.key, user, query, one.needed, facts, stage_of(facts)))
     return Diagnosis(desk.run.folder, memory.name, answers, tuple(done))
 
@@ -307,27 +307,25 @@ def _lives(desk: _Desk, missed: list[_Missed]) -> dict[str, Life]:
     """Return the users of samples that were not looked for yet, with all ends of theirs."""
     lives: dict[str, Life] = {}
     for track in desk.data.tracks:
-        recall = track.task.by_memory.recall
-        for sample in track.samples() if recall is not None else ():
-            assert recall is not None
+        if (recall := track.task.by_memory.recall) is None:
+            continue
+        for sample in track.samples():
             place = recall.place(sample)
             life = lives.setdefault(place.key, Life())
             life.ends.setdefault(place.turns, (track.task, sample))
     looked_for = set(desk.located)
     for one in missed:
-        assert one.task.by_memory.recall is not None
         if one.sample_key not in looked_for:
             looked_for.add(one.sample_key)
-            place = one.task.by_memory.recall.place(one.sample)
+            place = one.recall.place(one.sample)
             life = lives[place.key]
             life.wanted.setdefault(place.turns, []).append(_wanted(desk, one, life))
     return {name: life for name, life in lives.items() if life.wanted}
 
 
 def _wanted(desk: _Desk, one: _Missed, life: Life) -> SoughtSample:
-    recall = one.task.by_memory.recall
-    assert recall is not None
-    evidence, told = recall.evidence(one.sample), None
+    recall, told = one.recall, None
+    evidence = recall.evidence(one.sample)
     if evidence is not None and evidence.positions:
         first = evidence.positions[0]
         # The run may have settled within the session, where it asked something.
@@ -368,9 +366,7 @@ def _found(desk: _Desk, one: _Missed) -> tuple[Found | None, Found | None]:
     located = desk.located.get(one.sample_key)
     hit = find([hit.text for hit in hits], one.needed) if located is None else located.hit
     # One that was shortened may have lost the very words: the budget cut it.
-    recall = one.task.by_memory.recall
-    dated = recall is not None and recall.dated
-    whole = len(hits) - cut(hits, desk.keys.most_context, dated=dated).left_out
+    whole = len(hits) - cut(hits, desk.keys.most_context, dated=one.recall.dated).left_out
     return (hit if hit is not None and hit.place <= whole else None), hit
 
 
@@ -469,17 +465,21 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
         rows.append(row_of(*cells, style="" if count else "dim"))
     columns = [named("cause"), *figures("wrong answers", "share", "95 % interval")]
     table = Table(title, columns, rows)
-    notes = []
+    print_parts(console, [table], map(dim, _explained(diagnosis)))
+
+
+def _explained(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield how certain the stages are, and what each means that has a wrong answer."""
     located = [miss.facts.located for miss in diagnosis.misses]
     looked = [one for one in located if one is not None]
     if differing := sum(not one.same for one in looked):
-        notes.append(
+        yield (
             f"After the second ingestion, the system's hits differ for {differing:,} of "
-            f"{counted(len(looked), 'answer')}, so the cause of these errors is less certain"
+            f"{counted(len(looked), 'answer')}, so the cause of these errors is less certain."
         )
-    shown = [stage for stage in STAGES if diagnosis.count(stage)]
-    lines = [*(f"{note}." for note in notes), *(f"{stage}: {_MEANINGS[stage]}." for stage in shown)]
-    print_parts(console, [table], map(dim, lines))
+    for stage in STAGES:
+        if diagnosis.count(stage):
+            yield f"{stage}: {_MEANINGS[stage]}."
 
 
 def print_miss(diagnosis: Diagnosis, word: str, console: Console) -> None:

@@ -86,14 +86,14 @@ class _Numbered(httpx.HTTPTransport):
         return httpx.Response(answer.status_code, headers=kind, content=body, request=request)
 
 
-def _require_mem0() -> None:
-    """Check that the package is there, without importing it.
+def _require(module: str, missing: str) -> None:
+    """Check that a module is there, without importing it.
 
     Raises:
-        UsageError: If it is missing; names the extra to install.
+        UsageError: If it is missing; names the extra to install, which is called after it.
     """
-    if find_spec("mem0") is None:
-        raise UsageError(f"mem0: {_MEM0} not installed — pip install 'alps-eval[mem0]'")
+    if find_spec(module) is None:
+        raise UsageError(f"{module}: {missing} — pip install 'alps-eval[{module}]'")
 
 
 class Mem0:
@@ -102,7 +102,7 @@ class Mem0:
     persistent = True
 
     def __init__(self) -> None:
-        _require_mem0()
+        _require("mem0", f"{_MEM0} not installed")
         self.settings: Mapping[str, Any] = {"package": f"{_MEM0} {version(_MEM0)}"}
         self._memory: Any = None
 
@@ -179,21 +179,11 @@ def _mem0_hit(row: Mapping[str, Any]) -> Hit:
     return Hit(str(row["id"]), row["memory"], row.get("score"))
 
 
-def _require_langmem() -> None:
-    """Check that the package is there, without importing it.
-
-    Raises:
-        UsageError: If it is missing; names the extra to install.
-    """
-    if find_spec(_LANGMEM) is None:
-        raise UsageError(f"langmem: not installed — pip install 'alps-eval[{_LANGMEM}]'")
-
-
 class LangMem:
     """LangMem's `create_memory_store_manager`: a session is one `invoke`, a user one namespace."""
 
     def __init__(self) -> None:
-        _require_langmem()
+        _require(_LANGMEM, "not installed")
         self.settings: Mapping[str, Any] = {"package": f"{_LANGMEM} {version(_LANGMEM)}"}
         self._clients: list[Any] = []
         self._known: set[tuple[str, str]] = set()

@@ -13,7 +13,7 @@ from alps.errors import UsageError
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.journal import AnswerLog
 from alps.ext.memory.protocol import Hit
-from alps.ext.memory.store import NotEstimable, Store, sample_key
+from alps.ext.memory.store import NotEstimable, Store, recall_of, sample_key
 from alps.llm.types import Completes
 from alps.schema import Prediction, ShownToReader, UsedToAnswer
 from alps.systems.base import System, on_client
@@ -25,7 +25,6 @@ from alps.tasks.by_memory import (
     NOTHING,
     ORACLE,
     Context,
-    Recall,
     Remembered,
     fitting,
     newest,
@@ -66,7 +65,7 @@ class WholeHistory:
 
     async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         """Return all turns that fit."""
-        return newest(_recall(task).history(sample).turns, max_tokens)
+        return newest(recall_of(task).history(sample).turns, max_tokens)
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class LastTurns:
 
     async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
         """Return the last turns that fit."""
-        turns = [turn for turn in _recall(task).history(sample).turns if turn.role != "system"]
+        turns = [turn for turn in recall_of(task).history(sample).turns if turn.role != "system"]
         return newest(turns[-self.count :], max_tokens)
 
 
@@ -108,7 +107,7 @@ class Oracle:
         Raises:
             UsageError: If the data don't tell where it is.
         """
-        evidence = _recall(task).evidence(sample)
+        evidence = recall_of(task).evidence(sample)
         if evidence is None:
             name = sample.benchmark_id
             raise UsageError(f"memory=oracle: the data has no evidence for {name}")
@@ -122,11 +121,6 @@ class Oracle:
             positions = positions[len(positions) - len(latest.turns) :]
         left_out = latest.left_out + len(evidence.memories) - whole
         return Context(latest.turns, tuple(memories), positions, left_out)
-
-
-def _recall(task: Task) -> Recall:
-    assert task.by_memory.recall is not None
-    return task.by_memory.recall
 
 
 def open_embedded(name: str) -> EmbeddedMemory | None:
@@ -218,27 +212,30 @@ class Reader:
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Ask the memory, then the system."""
-        assert task.by_memory.recall is not None
         try:
             shown = await self.memory.recall(task, sample, self._max_tokens)
         except MemoryFailed as failed:
             row = {"benchmark_id": sample.benchmark_id, "track": task.track}
             return Prediction(**row, outcome=failed.outcome, error=str(failed))
         started = time.perf_counter()
-        prediction = await self.system.answer(task, task.by_memory.recall.show(sample, shown))
+        prediction = await self.system.answer(task, recall_of(task).show(sample, shown))
         if self._log is not None:
             seconds = round(time.perf_counter() - started, 6)
             # What a program or a class costs is not known; what is embedded asks nobody.
             free = UsedToAnswer() if isinstance(self.system, Embedded) else None
             self._log.note(sample_key(task, sample), seconds, prediction.used or free)
-        noted = ShownToReader(
-            turns=len(shown.turns),
-            memories=len(shown.memories),
-            tokens=shown.tokens,
-            left_out=shown.left_out,
-            positions=shown.positions,
-        )
-        return prediction.model_copy(update={"shown": noted})
+        return prediction.model_copy(update={"shown": noted(shown)})
+
+
+def noted(part: Context) -> ShownToReader:
+    """Return what is noted of the part of a history that a reader was shown."""
+    return ShownToReader(
+        turns=len(part.turns),
+        memories=len(part.memories),
+        tokens=part.tokens,
+        left_out=part.left_out,
+        positions=part.positions,
+    )
 
 
 def through(

@@ -7,7 +7,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from alps.ext.memory.connection import MemoryConnection, MemoryFailed, MemoryReply
+from alps.ext.memory.connection import (
+    MemoryConnection,
+    MemoryFailed,
+    MemoryReply,
+    require_ready,
+)
 from alps.ext.memory.journal import Diary
 from alps.ext.memory.protocol import Hit, Opening, session_of, stamp
 from alps.llm.secrets import masked
@@ -68,7 +73,7 @@ class _Run:
         return " ".join(turn.text for turns in self.told.values() for turn in turns)
 
 
-class _BegunAnewError(Exception):
+class BegunAnewError(Exception):
     """The system ended and was begun anew, and may have lost what it was told."""
 
 
@@ -120,7 +125,7 @@ class Scripts:
 
     async def _play(self, key: str, steps: Sequence[Step]) -> None:
         for attempt in range(_ATTEMPTS):
-            with suppress(_BegunAnewError):
+            with suppress(BegunAnewError):
                 run = _Run(key, self._connection.begun)
                 await self._begin(run, steps, again=attempt > 0)
                 await self._carry_out(run, steps)
@@ -162,10 +167,10 @@ class Scripts:
             except MemoryFailed as failed:
                 # What a system that was begun anew does not know is no failure at this user.
                 if run.begun != self._connection.begun:
-                    raise _BegunAnewError from failed
+                    raise BegunAnewError from failed
                 raise
             if run.begun != self._connection.begun:
-                raise _BegunAnewError
+                raise BegunAnewError
 
     def _user(self, run: _Run, number: int = 0) -> str:
         return self._diary.user(f"{run.key} {number}")
@@ -191,9 +196,7 @@ class Scripts:
                 session = session_of(step.turns, step.session - 1)
                 changed = await self._call("ingest", user, session)
             settled = await self._call("settle", user, self._timeout)
-        if settled.value != "ready":
-            reply = f"returned {settled.value!r:.200} instead of 'ready'"
-            raise MemoryFailed("settle", f"{reply} (timeout: {self._timeout:g} s)")
+        require_ready(settled.value, self._timeout)
         if asked:
             self._diary.note("ingest", user, changed.seconds, session=f"s{step.session}")
         else:

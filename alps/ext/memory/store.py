@@ -16,14 +16,27 @@ from typing import Any, Literal
 
 from alps.errors import UsageError
 from alps.ext.memory.admission import admit
-from alps.ext.memory.connection import MemoryConnection, MemoryFailed, MemoryReply
+from alps.ext.memory.connection import (
+    MemoryConnection,
+    MemoryFailed,
+    MemoryReply,
+    require_ready,
+)
 from alps.ext.memory.journal import Diary
 from alps.ext.memory.protocol import Hit, Opening, Session, session_of, stamp
-from alps.ext.memory.scripts import Scripts, hits_of
+from alps.ext.memory.scripts import BegunAnewError, Scripts, hits_of
 from alps.llm.secrets import redact
 from alps.rows import Check
 from alps.tasks import Task
-from alps.tasks.by_memory import Context, History, MemoryProbes, Script, fitting, newest
+from alps.tasks.by_memory import (
+    Context,
+    History,
+    MemoryProbes,
+    Recall,
+    Script,
+    fitting,
+    newest,
+)
 
 BRIEF_AT_ONCE = 4
 """Users of a system in this process that are taken in at once: it answers one call at a time."""
@@ -71,10 +84,6 @@ class _User:
 
 class NotEstimable(Exception):
     """The system does not support what a task needs; this is not a failure."""
-
-
-class _BegunAnewError(Exception):
-    """The system ended and was begun anew, and may have lost what it was told."""
 
 
 class Store:
@@ -132,20 +141,20 @@ class Store:
         Raises:
             MemoryFailed: If the system failed at any stage before.
         """
-        assert task.by_memory.recall is not None
+        recall = recall_of(task)
         if self._dry:
-            return newest(task.by_memory.recall.history(sample).turns, max_tokens)
+            return newest(recall.history(sample).turns, max_tokens)
         key = sample_key(task, sample)
         hits = self._diary.hits(key)
         if hits is None:
             await self._open()
-            place = task.by_memory.recall.place(sample)
+            place = recall.place(sample)
             user = self._user(place.key)
             async with user.lock:
                 await self._advance(user, place.turns)
             hits = self._diary.hits(key)
             assert hits is not None
-        return cut(hits[: self._k], max_tokens, dated=task.by_memory.recall.dated)
+        return cut(hits[: self._k], max_tokens, dated=recall.dated)
 
     @property
     def cannot_list(self) -> bool:
@@ -235,10 +244,9 @@ class Store:
             name = answers.shared(sample)
             user = self._users.setdefault(name, _User(self._diary.user(name)))
             user.add(_asked_by(answers, sample_key(task, sample), sample))
-        if task.by_memory.recall is None:
+        if (recall := task.by_memory.recall) is None:
             return
-        place = task.by_memory.recall.place(sample)
-        history = partial(task.by_memory.recall.history, sample)
+        place, history = recall.place(sample), partial(recall.history, sample)
         asked = _Asked(sample_key(task, sample), place.query, history, place.at)
         user = self._users.setdefault(place.key, _User(self._diary.user(place.key)))
         user.ends[place.turns].append(asked)
@@ -268,7 +276,7 @@ class Store:
                     await self._ingest(user, user.ends[end][0], end)
                 for one in asked:
                     await self._ask(user, one)
-        except _BegunAnewError:
+        except BegunAnewError:
             return False
         return True
 
@@ -290,9 +298,7 @@ class Store:
             answered = await self._call(user, "ingest", session)
             self._diary.note("ingest", user.id, answered.seconds, session=session.id)
         settled = await self._call(user, "settle", self._timeout)
-        if settled.value != "ready":
-            reply = f"returned {settled.value!r:.200} instead of 'ready'"
-            raise MemoryFailed("settle", f"{reply} (timeout: {self._timeout:g} s)")
+        require_ready(settled.value, self._timeout)
         size = await self._size(user)
         user.reached, user.sessions = end, len(history.sessions)
         noted = settled.seconds, user.reached, user.sessions
@@ -326,10 +332,10 @@ class Store:
         except MemoryFailed as failed:
             # What a system that was begun anew does not know is no failure at this user.
             if failed.stage == method and user.begun != self._connection.begun:
-                raise _BegunAnewError from failed
+                raise BegunAnewError from failed
             raise
         if user.begun != self._connection.begun:
-            raise _BegunAnewError
+            raise BegunAnewError
         return answered
 
     async def aclose(self) -> None:
@@ -361,6 +367,12 @@ def _asked_by(answers: MemoryProbes, key: str, sample: Any) -> list[tuple[int, _
 
 def _texts(asked: _Asked) -> str:
     return " ".join([asked.query or "", *(turn.text for turn in asked.history().turns)])
+
+
+def recall_of(task: Task) -> Recall:
+    """Return how a task that has histories is asked through a memory."""
+    assert task.by_memory.recall is not None
+    return task.by_memory.recall
 
 
 def sample_key(task: Task, sample: Any) -> str:

@@ -44,7 +44,6 @@ from alps.tasks.personamem.persona_timeline import (
     words_of,
 )
 from alps.tasks.personamem.personas import DraftQuestion, ask, seeded, set_writer, write_set
-from alps.tasks.personamem.personas import DraftQuestion as Question
 from alps.tasks.personamem.release import LETTERS
 
 TEMPLATES = "templates"
@@ -76,7 +75,7 @@ class _Made:
 
     persona: Persona
     history: PersonaMessages
-    asked: Sequence[Question]
+    asked: Sequence[DraftQuestion]
     dropped: int
     places: random.Random
 

@@ -1,19 +1,23 @@
+"""The audit of data sets: planted flaws are found, clean data have none, and what it prints."""
+
 import json
 import random
 
 import pytest
+from rich.console import Console
 
+from alps.data.audit_findings import above_chance, far_from_uniform, shifted
 from alps.data.release import GOLD, INPUT, write_track
 from alps.errors import UsageError
-from alps.ext.datasets.audit import audit, near
+from alps.ext.datasets.audit import audit, near, print_audit
 from alps.similarity import THRESHOLD, similarity
 from tests.audit_sets import (
     POOLS,
     SIZE,
+    audited,
     clean,
     extraction,
     found,
-    of_task1,
     only,
     pool,
     pools,
@@ -21,6 +25,7 @@ from tests.audit_sets import (
     update,
     utilization,
 )
+from tests.endtoend import write_rows
 
 
 def test_nothing_is_found_in_a_clean_data_set(tmp_path):
@@ -133,22 +138,9 @@ def test_what_gives_the_gold_of_a_pool_away_is_found(tmp_path, change, code, sev
     assert [clue for clue in CLUES if clue != code and found(report, clue)] == []
 
 
-def test_a_distractor_of_the_same_session_is_found_by_its_value_in_other_gold(tmp_path):
-    row = pool(0, random.Random(1), place=4, session="s-a")
-    value, stranger = (row[0]["input"]["candidate_memories"][n]["value"] for n in (2, 3))
-    golds = [extraction("a", value.upper()), extraction("b", stranger)]
-    write_track(tmp_path / "dev" / "task1", golds)
-    write_track(tmp_path / "dev" / "task3" / "d11", [row])
-    same = only(audit(str(tmp_path), None), "same-session-distractor")
-    assert (same.severity, same.count, same.of) == ("warning", 1, 1)
-    assert value in same.examples[0].what
-
-
 VALUES = (
-    "Keeps two beehives on the roof", "keeps TWO beehives on a roof", "Keeps no beehives", (
-        "Paid 1,000 euros for "
-        "bees"
-    ),
+    "Keeps two beehives on the roof", "keeps TWO beehives on a roof", "Keeps no beehives",
+    "Paid 1,000 euros for bees",
     "has paid 1000 euros for the bees", "喜欢在屋顶上养蜜蜂", "用户喜欢在屋顶养蜜蜂",
     "Aime les abeilles d'été", "aime l'été et les abeilles",
     "מגדל דבורים על הגג", "המשתמש מגדל דבורים על גג", "likes things", "x", "",
@@ -162,66 +154,195 @@ def test_the_quick_look_misses_nothing_that_is_similar():
         assert {other for other in VALUES if near(gold, [other])} == similar
 
 
-def test_the_mark_of_a_rejected_gold_memory_is_found(tmp_path):
-    rejected = "Keeps bees [ERROR: Task-local]"
-    write_track(
-        tmp_path / "dev" / "task1",
-        [extraction("a", rejected, "Owns a boat"), extraction("b", "[ERROR] x")],
-    )
-    write_track(
-        tmp_path / "dev" / "task4_ability1", [utilization("p1", rejected), utilization("p2")]
-    )
-    report = audit(str(tmp_path), None)
-    assert [(f.track, f.severity, f.count, f.of) for f in found(report, "rejected-gold")] == [
-        ("task1", "warning", 1, 3), ("task4_ability1", "warning", 1, 2)
-    ]  # fmt: skip
+def changed(made, change):
+    """Return a record after a change of its row and its gold."""
+    change(*made)
+    return made
 
 
-def test_a_gold_memory_shown_in_the_input_is_serious(tmp_path):
-    leak = utilization(
-        "p1", shown={"selected_memory": {"memory_id": "m1", "value": "keeps bees on the ROOF"}}
-    )
-    told = utilization("p2", note="Remember: the user keeps bees on the roof, mind")
-    write_track(tmp_path / "dev" / "task4_ability1", [leak, told, utilization("p3")])
-    write_track(
-        tmp_path / "dev" / "task2",
-        [update("u1", metadata={"selected_memory_id": "m2"}), update("u2")],
-    )
-    report = audit(str(tmp_path), None)
-    leaks = {f.track: f for f in found(report, "label-in-input")}
-    assert {track: (f.severity, f.count, f.of) for track, f in leaks.items()} == {
-        "task2": ("serious", 1, 2), "task4_ability1": ("serious", 2, 3)
-    }  # fmt: skip
-    assert (
-        leaks["task4_ability1"].examples[0].what
-        == "input.model_input.selected_memory.value: “keeps bees on the ROOF”"
-    )
-    assert (
-        leaks["task2"].examples[0].what
-        == "input.metadata.selected_memory_id is the id of the gold memory, m2"
-    )
-    assert report.serious
+def without_candidates(row, gold):
+    row["input"].pop("candidate_memories")
 
 
-def test_an_update_that_names_a_memory_it_retains_gives_nothing_away(tmp_path):
-    write_track(tmp_path / "dev" / "task2", [update("u1", metadata={"selected_memory_id": "m1"})])
-    assert found(audit(str(tmp_path), None), "label-in-input") == []
+def empty_query(row, gold):
+    without_candidates(row, gold)
+    row["input"]["query"] = " "
 
 
-def test_a_stratum_and_a_repeated_dialogue_are_only_notes(tmp_path):
-    talk = {"conversation": turns("I keep bees up there", "Lovely")}
-    write_track(tmp_path / "dev" / "task4_ability1", [utilization("p1", audit_context=talk)])
-    report = of_task1(tmp_path, extraction("a", "Keeps bees", row={"stratum": "Preferences/Food"}))
-    assert [(f.track, f.severity, f.count) for f in found(report, "label-in-input")] == [
-        ("task1", "note", 1), ("task4_ability1", "note", 1)
-    ]  # fmt: skip
-    assert not report.serious
+def gold_elsewhere(row, gold):
+    gold["gold"]["selected_memory_id"] = gold["gold"]["selected_memory"]["memory_id"] = "c999"
 
 
+def in_split(split):
+    """Return a record of utilization and one of extraction whose dialogues only `split` has."""
+
+    def own_dialogue(row, gold):
+        row["session_id"] = gold["session_id"] = f"s-{split}"
+        talk = turns(f"I am in the {split} set")
+        row["input"]["model_input"]["dialogue_history"] = gold["gold"]["conversation"] = talk
+
+    asked = extraction(split, "Keeps bees", said=(f"I keep bees in the {split}", "Lovely"))
+    asked[0]["input"]["query"] = "You write down what users tell you of themselves."
+    return {
+        f"{split}/task4_ability1": [changed(utilization("p1"), own_dialogue)],
+        f"{split}/task1": [asked],
+    }
+
+
+REJECTED = "Keeps bees [ERROR: Task-local]"
+LEAK = {"selected_memory": {"memory_id": "m1", "value": "keeps bees on the ROOF"}}
+TALK = {"conversation": turns("I keep bees up there", "Lovely")}
 SAID = (
     "I keep bees on the roof of our house in Porto and they do well",
     "Bees are said to prefer lavender and thyme",
 )
+IN_TWO = [
+    extraction("a", "Keeps bees"),
+    extraction("b", "Owns a boat", said=("My boat", "Oh")),
+]
+AWAY = extraction("z", said=("I play the tuba in a band", "Nice"))[0]
+SAME_DIALOGUE = {"input": {"dialogue": turns("I keep BEES on the roof", "Lovely")}}
+OF_OTHER_GOLD = pool(0, random.Random(1), place=4, session="s-a")
+SHARED, STRANGER = (OF_OTHER_GOLD[0]["input"]["candidate_memories"][n]["value"] for n in (2, 3))
+
+
+def quoted(quote, detail):
+    rows = [extraction("a", "Keeps bees", said=SAID, quote=quote), extraction("b", "Keeps bees")]
+    found = [("task1", "warning", 1, 2, detail)]
+    return {"dev/task1": rows}, "evidence-not-in-user-turn", found
+
+
+def of_other_records(change, detail):
+    rows = [changed(utilization("p1"), change), utilization("p2")]
+    found = [("task4_ability2", "serious", 1, 2, detail)]
+    return {"dev/task4_ability2": rows}, "misaligned-row", found
+
+
+FLAWS = {
+    "the mark of a rejected gold memory": (
+        {
+            "dev/task1": [extraction("a", REJECTED, "Owns a boat"), extraction("b", "[ERROR] x")],
+            "dev/task4_ability1": [utilization("p1", REJECTED), utilization("p2")],
+        },
+        "rejected-gold",
+        [("task1", "warning", 1, 3, ""), ("task4_ability1", "warning", 1, 2, "")],
+    ),
+    "a gold memory in the input": (
+        {
+            "dev/task4_ability1": [
+                utilization("p1", shown=LEAK),
+                utilization("p2", note="Remember: the user keeps bees on the roof, mind"),
+                utilization("p3"),
+            ],
+            "dev/task2": [update("u1", metadata={"selected_memory_id": "m2"}), update("u2")],
+        },
+        "label-in-input",
+        [
+            (
+                *("task2", "serious", 1, 2),
+                "input.metadata.selected_memory_id is the id of the gold memory, m2",
+            ),
+            (
+                *("task4_ability1", "serious", 2, 3),
+                "input.model_input.selected_memory.value: “keeps bees on the ROOF”",
+            ),
+        ],
+    ),
+    "an update that names a memory that it retains": (
+        {"dev/task2": [update("u1", metadata={"selected_memory_id": "m1"})]},
+        "label-in-input",
+        [],
+    ),
+    "a stratum and a repeated dialogue": (
+        {
+            "dev/task4_ability1": [utilization("p1", audit_context=TALK)],
+            "dev/task1": [extraction("a", "Keeps bees", row={"stratum": "Preferences/Food"})],
+        },
+        "label-in-input",
+        [("task1", "note", 1, 1, ""), ("task4_ability1", "note", 1, 1, "")],
+    ),
+    "a quote of the assistant": quoted(
+        "prefer lavender and thyme", "the quote is only in the assistant's turns"
+    ),
+    "a quote of nobody": quoted("My sister collects antique clocks", "the quote is in no turn"),
+    "empty rows": (
+        {
+            "dev/task1": [
+                extraction("a", "Keeps bees", said=()),
+                extraction("b"),
+                extraction("c", "Keeps bees", said=("I keep bees on the roof", "  ")),
+            ]
+        },
+        "empty-row",
+        [
+            ("task1", "note", 1, 3, "an empty gold list"),
+            ("task1", "serious", 1, 3, "no dialogue"),
+            ("task1", "warning", 1, 3, "a turn without text"),
+        ],
+    ),
+    "no query and no candidates": (
+        {"dev/task3/d11": [changed(pool(0, random.Random(1)), empty_query)]},
+        "empty-row",
+        [
+            ("task3/d11", "serious", 1, 1, "no candidates"),
+            ("task3/d11", "serious", 1, 1, "no query"),
+        ],
+    ),
+    "another session of the gold": of_other_records(
+        lambda row, gold: gold.update(session_id="other"), "the session_id differs"
+    ),
+    "another dialogue of the gold": of_other_records(
+        lambda row, gold: gold["gold"].update(conversation=turns("Somebody else")),
+        "the gold's conversation differs from the input's",
+    ),
+    "another query within the row": of_other_records(
+        lambda row, gold: row["input"]["queries"][0].update(query="Another?"),
+        "the query differs within the row",
+    ),
+    "another memory by its key": of_other_records(
+        lambda row, gold: gold["gold"].update(memory_key="m9"),
+        "memory_key names another memory",
+    ),
+    "gold that is not in its pool": (
+        {"dev/task3/d11": [changed(pool(0, random.Random(1)), gold_elsewhere)]},
+        "misaligned-row",
+        [("task3/d11", "serious", 1, 1, "the gold is not in its pool")],
+    ),
+    "a distractor that is gold of the same session": (
+        {
+            "dev/task1": [extraction("a", SHARED.upper()), extraction("b", STRANGER)],
+            "dev/task3/d11": [OF_OTHER_GOLD],
+        },
+        "same-session-distractor",
+        [("task3/d11", "warning", 1, 1, SHARED)],
+    ),
+    "a session in two splits": (
+        {"test/task1": [(AWAY | {"session_id": "s-a"}, None)], "dev/task1": IN_TWO},
+        "split-overlap",
+        [("task1", "serious", 1, 2, "the session is in another split: a")],
+    ),
+    "a dialogue in two splits": (
+        {"test/task1": [(AWAY | SAME_DIALOGUE, None)], "dev/task1": IN_TWO},
+        "split-overlap",
+        [("task1", "serious", 1, 2, "the dialogue is in another split: a")],
+    ),
+    "a query of a user, but no instruction, in two splits": (
+        {**in_split("dev"), **in_split("test")},
+        "split-overlap",
+        [("task4_ability1", "serious", 1, 1, "the query is in another split")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("tracks", "code", "expected"), FLAWS.values(), ids=FLAWS)
+def test_a_flaw_is_found_and_counted(tmp_path, tracks, code, expected):
+    report = audited(tmp_path, tracks)
+    findings = sorted(found(report, code), key=lambda one: (one.track, one.severity, one.detail))
+    assert [(f.track, f.severity, f.count, f.of) for f in findings] == [one[:4] for one in expected]
+    for finding, (*_, said) in zip(findings, expected, strict=True):
+        example = finding.examples[0]
+        assert said in f"{finding.detail}: {example.benchmark_id}: {example.what}"
+    assert report.serious or "serious" not in [one[1] for one in expected]
 
 
 @pytest.mark.parametrize(
@@ -234,51 +355,8 @@ SAID = (
     ],
 )
 def test_a_quote_of_the_user_is_found_though_it_is_not_literal(tmp_path, quote):
-    assert of_task1(tmp_path, extraction("a", "Keeps bees", said=SAID, quote=quote)).findings == ()
-
-
-@pytest.mark.parametrize(
-    ("quote", "detail"),
-    [
-        ("prefer lavender and thyme", "the quote is only in the assistant's turns"),
-        ("My sister collects antique clocks", "the quote is in no turn"),
-    ],
-)
-def test_a_quote_that_the_user_did_not_say_is_found(tmp_path, quote, detail):
-    report = of_task1(
-        tmp_path,
-        extraction("a", "Keeps bees", said=SAID, quote=quote),
-        extraction("b", "Keeps bees"),
-    )
-    finding = only(report, "evidence-not-in-user-turn")
-    assert (finding.severity, finding.count, finding.of, finding.detail) == (
-        "warning",
-        1,
-        2,
-        detail,
-    )
-
-
-def test_empty_rows_are_found_and_an_empty_gold_list_is_a_note(tmp_path):
-    blank = extraction("c", "Keeps bees", said=("I keep bees on the roof", "  "))
-    report = of_task1(tmp_path, extraction("a", "Keeps bees", said=()), extraction("b"), blank)
-    assert {(f.severity, f.detail, f.count, f.of) for f in found(report, "empty-row")} == {
-        ("serious", "no dialogue", 1, 3),
-        ("note", "an empty gold list", 1, 3),
-        ("warning", "a turn without text", 1, 3),
-    }
-
-
-def test_a_query_or_candidates_that_are_missing_are_serious(tmp_path):
-    row, gold = pool(0, random.Random(1))
-    row["input"].pop("candidate_memories")
-    row["input"]["query"] = " "
-    write_track(tmp_path / "dev" / "task3" / "d11", [(row, gold)])
-    report = audit(str(tmp_path), None)
-    assert {f.detail for f in found(report, "empty-row", "serious")} == {
-        "no query",
-        "no candidates",
-    }
+    rows = [extraction("a", "Keeps bees", said=SAID, quote=quote)]
+    assert audited(tmp_path, {"dev/task1": rows}).findings == ()
 
 
 def test_rows_that_do_not_join_are_reported_and_the_others_still_looked_at(tmp_path):
@@ -310,74 +388,120 @@ def test_rows_in_another_order_are_no_finding(tmp_path):
     assert audit(str(tmp_path), None).findings == ()
 
 
-@pytest.mark.parametrize(
-    ("change", "detail"),
-    [
-        (lambda row, gold: gold.update(session_id="other"), "the session_id differs"),
-        (
-            lambda row, gold: gold["gold"].update(conversation=turns("Somebody else")),
-            "the gold's conversation differs from the input's",
-        ),
-        (
-            lambda row, gold: row["input"]["queries"][0].update(query="Another?"),
-            "the query differs within the row",
-        ),
-        (lambda row, gold: gold["gold"].update(memory_key="m9"), "memory_key names another memory"),
-    ],
-)
-def test_a_record_whose_parts_belong_to_different_records_is_serious(tmp_path, change, detail):
-    row, gold = utilization("p1")
-    change(row, gold)
-    write_track(tmp_path / "dev" / "task4_ability2", [(row, gold), utilization("p2")])
-    finding = only(audit(str(tmp_path), None), "misaligned-row")
-    assert (finding.severity, finding.detail, finding.count, finding.of) == (
-        "serious",
-        detail,
-        1,
-        2,
-    )
+def bank_track(folder, *bank):
+    row, gold = changed(pool(0, random.Random(1)), without_candidates)
+    gold["gold"]["selected_memory"] = {"memory_id": "m1", "value": "Keeps two beehives on the roof"}
+    gold["gold"]["selected_memory_id"] = "m1"
+    write_track(folder / "dev" / "task3", [(row, gold)])
+    write_rows(folder / "dev" / "task3" / "bank.jsonl", bank)
+    return audit(str(folder), None)
 
 
-def test_gold_that_is_not_in_its_pool_is_serious(tmp_path):
-    row, gold = pool(0, random.Random(1))
-    gold["gold"]["selected_memory_id"] = gold["gold"]["selected_memory"]["memory_id"] = "c999"
-    write_track(tmp_path / "dev" / "task3" / "d11", [(row, gold)])
-    assert (
-        only(audit(str(tmp_path), None), "misaligned-row").detail == "the gold is not in its pool"
-    )
-
-
-@pytest.mark.parametrize(
-    ("change", "kind"),
-    [
-        ({"session_id": "s-a"}, "session"),
-        ({"input": {"dialogue": turns("I keep BEES on the roof", "Lovely")}}, "dialogue"),
-    ],
-)
-def test_what_stands_in_two_splits_is_found(tmp_path, change, kind):
-    row = extraction("z", said=("I play the tuba in a band", "Nice"))[0] | change
-    write_track(tmp_path / "test" / "task1", [(row, None)])
-    report = of_task1(
+def test_rows_without_candidates_beside_a_bank_are_clean(tmp_path):
+    report = bank_track(
         tmp_path,
-        extraction("a", "Keeps bees"),
-        extraction("b", "Owns a boat", said=("My boat", "Oh")),
+        {"session_id": "s-r0", "value": "User keeps two beehives upon a roof"},
+        {"session_id": "s-1", "value": "Plays the tuba"},
     )
-    overlap = only(report, "split-overlap")
-    assert (overlap.severity, overlap.count, overlap.of) == ("serious", 1, 2)
-    assert overlap.detail == f"the {kind} is in another split"
-    assert overlap.examples[0].benchmark_id == "a"
+    assert report.findings == ()
 
 
-def test_a_query_of_two_splits_is_found_but_an_instruction_is_none(tmp_path):
-    for split in ("dev", "test"):
-        row, gold = utilization("p1")
-        row["session_id"] = gold["session_id"] = f"s-{split}"
-        row["input"]["model_input"]["dialogue_history"] = gold["gold"]["conversation"] = turns(
-            f"I am in the {split} set"
-        )
-        write_track(tmp_path / split / "task4_ability1", [(row, gold)])
-        asked = extraction(split, "Keeps bees", said=(f"I keep bees in the {split}", "Lovely"))
-        asked[0]["input"]["query"] = "You write down what users tell you of themselves."
-        write_track(tmp_path / split / "task1", [asked])
-    overlap = only(audit(str(tmp_path), "dev"), "split-overlap")
-    assert (overlap.track, overlap.detail) == ("task4_ability1", "the query is in another split")
+def test_duplicates_in_a_bank_and_its_near_duplicates_of_the_gold_are_notes(tmp_path):
+    report = bank_track(
+        tmp_path,
+        {"session_id": "s-1", "value": "User keeps two beehives upon a roof"},
+        {"session_id": "s-1", "value": "Plays the tuba"},
+        {"session_id": "s-2", "value": "plays the  tuba"},
+    )
+    assert {(f.code, f.severity, f.count, f.of) for f in report.findings} == {
+        ("near-duplicate-of-gold", "note", 1, 1), ("duplicate-candidate", "note", 1, 3)
+    }  # fmt: skip
+
+
+def test_withheld_gold_is_said_and_no_finding(tmp_path):
+    report = audited(tmp_path, {"dev/task1": [(extraction("a")[0], None)]})
+    assert report.findings == ()
+    assert any("gold is withheld" in line for line in report.unchecked)
+
+
+def test_a_rule_counts_only_where_it_is_significant_and_of_use():
+    assert above_chance(3, [101] * 3, tried=1) == pytest.approx(1 / 101**3)
+    assert above_chance(1, [101] * 3, tried=1) is None  # p = .03
+    assert above_chance(60, [101] * 2000, tried=1) is None  # p < 1e-10, but a gain of 2 %
+    assert above_chance(0, [], tried=1) is None
+
+
+def test_even_places_and_ranks_are_no_cue():
+    even = [(n + 0.5) / 60 for n in range(60)]
+    assert far_from_uniform(even) is None
+    assert shifted(even, [61] * 60) is None
+    assert far_from_uniform([0.4 + place / 5 for place in even]) is not None
+    assert shifted([place / 2 for place in even], [61] * 60) is not None
+
+
+def test_the_report_as_json_holds_every_finding(tmp_path):
+    rows = [extraction("a", "Keeps bees [ERROR: no]"), extraction("b", said=())]
+    report = audited(tmp_path, {"dev/task1": rows})
+    whole = json.loads(json.dumps(report.as_json()))
+    assert whole["split"] == "dev"
+    assert whole["serious"]
+    assert whole["found"] == {"serious": 1, "warning": 1, "note": 1}
+    assert whole["findings"][1] == {
+        "code": "rejected-gold", "severity": "warning", "track": "task1",
+        "count": 1, "of": 1, "unit": "gold items",
+        "detail": "the annotators' second stage rejected the memory",
+        "examples": [{"benchmark_id": "a", "what": "Keeps bees [ERROR: no]"}],
+    }  # fmt: skip
+
+
+def printed(report):
+    console = Console(width=80, highlight=False, force_terminal=False)
+    with console.capture() as captured:
+        print_audit(report, console)
+    return captured.get()
+
+
+def test_the_table_names_every_finding_within_80_columns(tmp_path):
+    long = "Keeps bees " * 40 + "\x1b[31m [ERROR: no]"
+    rows = [extraction("a", long), extraction("b", said=())]
+    text = printed(audited(tmp_path, {"dev/task1": rows}))
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "rejected-gold extraction 1 of 1 gold items" in " ".join(text.split())
+    assert "Do not trust scores on this data" in text
+    assert "\x1b" not in text
+
+
+def test_the_table_of_a_clean_data_set_says_so(tmp_path):
+    text = printed(clean(tmp_path))
+    assert "46 rows in 4 tasks." in " ".join(text.split())
+    assert "Nothing serious." in text
+
+
+REAL = {
+    ("id-leak", "serious", "task3/d100"): (85, 85),
+    ("rejected-gold", "warning", "task1"): (16, 259),
+    ("duplicate-candidate", "warning", "task3/d100"): (85, 85),
+    ("label-in-input", "serious", "task2"): (86, 86),
+    ("label-in-input", "serious", "task4_ability1"): (17, 17),
+    ("update-position-cue", "serious", "task2"): (81, 83),
+    ("update-count-cue", "warning", "task2"): (86, 86),
+    ("same-session-distractor", "warning", "task3/d100"): (5, 85),
+    ("rejected-gold", "warning", "task2"): (10, 366),
+    ("rejected-gold", "warning", "task3/d100"): (5, 85),
+}
+
+
+@pytest.mark.release
+@pytest.mark.real
+def test_the_flaws_of_the_real_sample_are_found_with_their_figures(sample):
+    report = audit(str(sample), "dev")
+    figures = {}
+    for one in report.findings:
+        if one.severity != "note":
+            figures[one.code, one.severity, one.track] = one.count, one.of
+    assert REAL.items() <= figures.items()
+    others = {code for code, _, _ in figures.keys() - REAL.keys()}
+    assert others == {"rejected-gold", "evidence-not-in-user-turn"}
+    assert only(report, "id-leak").detail.startswith(
+        "the lowest id that occurs once is the gold: chance 1.0%"
+    )

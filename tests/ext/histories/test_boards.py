@@ -13,31 +13,29 @@ from alps.leaderboard.site_data import load
 from alps.leaderboard.verify import Options, verify
 from alps.tasks import board_tracks
 from tests.endtoend import rows
-from tests.ext.histories.sets import SETS, Script
+from tests.ext.histories.sets import SETS, Script, judged_by, run
 from tests.few import few
 from tests.loopback import serve
 from tests.submissions import changed, forge_rows, refused
-from tests.tracks import alps_here
 
 LEVELS = ("halumem_extraction", "halumem_update")
 
 
-def run(folder, name, *words):
+def ran(folder, name, *words):
     memory = "memory=none" if name == "beam" else "memory=bm25"
-    kept = {word.partition("=")[0]: word for word in ("model=rules", memory, *words)}
-    done = alps_here("run", f"task={name}", "data=samples", *kept.values(), f"out={folder}")
+    done = run(folder, name, memory, *words)
     assert done.code == 0, done.err
     return folder
 
 
-def packed(run_folder, out, **details):
-    pack([run_folder], SubmitterDetails(name=out.name, submitted="2026-01-31", **details), out=out)
+def packed(run_folder, out):
+    pack([run_folder], SubmitterDetails(name=out.name, submitted="2026-01-31"), out=out)
     return out
 
 
 @pytest.mark.parametrize("name", few([*LEVELS, *SETS], 3))
 def test_a_submission_is_recomputed_from_answers_and_verdicts(tmp_path, name):
-    found = verify(packed(run(tmp_path / "run", name), tmp_path / "own"), Options())
+    found = verify(packed(ran(tmp_path / "run", name), tmp_path / "own"), Options())
     assert found.consistent, found.findings
     assert found.recomputed == (name,)
 
@@ -48,14 +46,14 @@ def judged(tmp_path_factory):
     folder = tmp_path_factory.mktemp("boards")
     with pytest.MonkeyPatch.context() as patch, serve(Script("locomo")) as server:
         patch.setenv("OPENAI_API_KEY", "test")
-        by = ("judge=openai/judge", f"judge_api_base={server.url}")
+        by = judged_by(server)
         for name, task, *words in (
             ("rules", "locomo", *by),
             ("more", "locomo", *by, "k=2"),
             ("by-words", "locomo"),
             ("evidence", "longmemeval", "set=oracle"),
         ):
-            packed(run(folder / "runs" / name, task, *words), folder / "submissions" / name)
+            packed(ran(folder / "runs" / name, task, *words), folder / "submissions" / name)
     return folder
 
 

@@ -10,6 +10,7 @@ from alps.ext.histories.part import NEVER, TURNS, turn_of
 from alps.ext.looking.report_page import write_report
 from alps.run.opened import open_run
 from tests.endtoend import rows, write_rows
+from tests.ext.histories.sets import judged_by, read_by, run
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here
 
@@ -86,14 +87,12 @@ def script(body):
 def ran(folder, server, *words, cached="5"):
     prices = folder.parent / f"{folder.name}.toml"
     prices.write_text(PRICES.format(cached=cached), encoding="utf-8")
-    given = (f"data={folder.parent / 'set'}", "task=histories", "model=openai/reader")
-    judged = ("judge=openai/judge", f"judge_api_base={server.url}", "judge_check=no")
-    asked = (f"api_base={server.url}", *judged)
+    asked = (*read_by(server), *judged_by(server), "judge_check=no")
     keys = {"OPENAI_API_KEY": "test", "ALPS_PRICES": str(prices), "ALPS_CACHE": "off"}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in keys.items():
             patch.setenv(name, value)
-        done = alps_here("run", *given, *asked, *words, f"out={folder}")
+        done = run(folder, "histories", f"data={folder.parent / 'set'}", *asked, *words)
     assert done.code == 0, done.err
     return done.out
 

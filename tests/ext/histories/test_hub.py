@@ -6,8 +6,7 @@ import pytest
 from datasets import Dataset
 
 from tests.endtoend import one_line, rows, run, summary
-from tests.ext.histories.sets import book
-from tests.ext.histories.test_readers import SAMPLES
+from tests.ext.histories.sets import SAMPLES, book
 from tests.loopback_hub import serve_hub
 
 
@@ -62,19 +61,19 @@ def test_beam_is_read_at_a_commit_and_says_what_its_folders_say(tmp_path, hub):
 
 
 @pytest.mark.release
-def test_a_table_that_is_none_is_refused_in_a_line(tmp_path, hub):
-    commit = hub.push({"data/100K-0.parquet": b"no table"}, repository="Mohammadta/BEAM")
+@pytest.mark.parametrize(
+    ("questions", "said"),
+    [(None, "not a Parquet file"), ("import os", "not a Python literal")],
+    ids=["no table", "questions that are no literal"],
+)
+def test_a_table_that_can_not_be_read_is_refused_in_a_line(tmp_path, hub, questions, said):
+    content = b"no table"
+    if questions is not None:
+        row = {**chats_of("100K")[0], "probing_questions": questions}
+        content = table(tmp_path, [row], "x.parquet")
+    commit = hub.push({"data/100K-0.parquet": content}, repository="Mohammadta/BEAM")
     done = asked(tmp_path, hub, "task=beam", f"data=hub@{commit}", "out=run")
-    assert "not a Parquet file" in one_line(done)
-
-
-@pytest.mark.release
-def test_questions_that_are_no_literal_are_refused_in_a_line(tmp_path, hub):
-    row = {**chats_of("100K")[0], "probing_questions": "import os"}
-    files = {"data/100K-0.parquet": table(tmp_path, [row], "x.parquet")}
-    commit = hub.push(files, repository="Mohammadta/BEAM")
-    done = asked(tmp_path, hub, "task=beam", f"data=hub@{commit}", "out=run")
-    assert "not a Python literal" in one_line(done)
+    assert said in one_line(done)
 
 
 FILES = {

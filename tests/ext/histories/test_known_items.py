@@ -8,11 +8,11 @@ from alps.ext.histories.judging import rubric_of
 from alps.judges.admission import DRAWN, drawn_items, pool
 from alps.judges.rubric import broken_rule
 from alps.run.opened import open_run
-from tests.ext.histories.sets import SETS, Script
+from tests.ext.histories.sets import SETS, Script, judged_by, run
 from tests.few import few
 from tests.known_items import OF_SETS, known_item, reply
 from tests.loopback import Answer, serve
-from tests.tracks import alps_here, track_of
+from tests.tracks import track_of
 
 
 @pytest.mark.parametrize("name", OF_SETS)
@@ -48,11 +48,10 @@ def test_no_share_of_words_with_the_setting_tells_good_answers(name):
     assert len(items) / 8 <= more <= len(items) * 3 / 8
 
 
-def run(folder, name, script):
+def judged_run(folder, name, script):
+    memory = "memory=oracle" if name == "beam" else "memory=bm25"
     with serve(script, admitted=False) as server:
-        model = ("model=rules", "memory=oracle" if name == "beam" else "memory=bm25")
-        judged = ("judge=openai/judge", f"judge_api_base={server.url}", "baseline_records=1")
-        return alps_here("run", f"task={name}", "data=samples", *model, *judged, f"out={folder}")
+        return run(folder, name, memory, *judged_by(server), "baseline_records=1")
 
 
 @pytest.mark.few(1)
@@ -68,7 +67,7 @@ def test_a_judge_is_asked_known_items_of_all_rubrics_before_its_first_verdict(
         order.append(asked is not None)
         return judging(body) if asked is None else Answer(reply(*asked, good=asked[0].good))
 
-    assert run(tmp_path / "out", name, script).code == 0
+    assert judged_run(tmp_path / "out", name, script).code == 0
     checks = open_run(tmp_path / "out").summary.judge_check
     assert {(one.right, one.n) for one in checks.values()} == {(DRAWN, DRAWN)}
     assert order == sorted(order, reverse=True)
@@ -86,7 +85,7 @@ def test_a_judge_that_obeys_answers_gives_no_scores(tmp_path, monkeypatch):
             return judging(body)
         return Answer(reply(*asked, good=asked[0].kind in ("good", "order")))
 
-    assert run(tmp_path / "out", "halumem", script).code == 1
+    assert judged_run(tmp_path / "out", "halumem", script).code == 1
     score = track_of(tmp_path / "out", "halumem")["scores"]["right"]
     assert score["value"] is None
     assert "known items of the rubric" in score["unscored"]

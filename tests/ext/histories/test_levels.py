@@ -9,6 +9,8 @@ from alps.ext.histories.levels.halumem_extraction import points_of
 from alps.ext.histories.points import Point, PointsSample
 from alps.tasks import load_task
 from alps.tasks.base import TaskOptions
+from tests.endtoend import rows
+from tests.ext.histories.sets import judged_by, run
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, track_of
 
@@ -39,6 +41,9 @@ STORED = {
     "nothing": (KEPT, [], [], 0.0, {"points": 2, "stored": 0}),
     "a false memory is kept": ((*KEPT, *WRONG), [2, 2, 1], [(2, True)], 1.0, {"left_out": 0}),
     "a false memory is left out": ((*KEPT, *WRONG), [2, 2, 0], [(2, True)], 1.0, {"left_out": 1}),
+    "a memory that failed stored nothing and resisted nothing": (
+        (*KEPT, *WRONG), [], None, 0.0, {"left_out": 0, "wrong": 1}
+    ),
 }  # fmt: skip
 
 
@@ -48,15 +53,10 @@ STORED = {
 def test_what_was_stored_of_a_session_is_scored_as_by_the_authors(
     points, covered, stated, f1, counts
 ):
-    texts = ["m"] * len(stated)
-    scores, counted = extraction_score(sample(*points), texts, marks(covered, stated))
+    texts = None if stated is None else ["m"] * len(stated)
+    scores, counted = extraction_score(sample(*points), texts, marks(covered, stated or ()))
     assert scores["f1"] == pytest.approx(f1)
     assert {name: counted[name] for name in counts} == pytest.approx(counts)
-
-
-def test_a_memory_that_failed_stored_nothing_and_resisted_nothing():
-    scores, counts = extraction_score(sample(*KEPT, *WRONG), None, {})
-    assert (scores["f1"], counts["left_out"], counts["wrong"]) == (0.0, 0, 1)
 
 
 HELD = {
@@ -132,17 +132,11 @@ def script(body):
     return Answer(json.dumps({"reason": "scripted", **said}))
 
 
-def run(folder, name, *words, **variables):
-    given = (f"task={name}", "data=samples", "memory=bm25", f"out={folder}", *words)
-    return alps_here("run", *given)
-
-
 def test_a_memory_of_turns_is_judged_on_both_levels(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     with serve(script) as server:
-        judged = ("judge=openai/judge", f"judge_api_base={server.url}", "judge_check=no")
         for name in ("halumem_extraction", "halumem_update"):
-            done = run(tmp_path / name, name, "model=rules", "k=2", *judged)
+            done = run(tmp_path / name, name, "k=2", *judged_by(server), "judge_check=no")
             assert done.code == 0, done.err
     stored = track_of(tmp_path / "halumem_extraction", "halumem_extraction")["scores"]
     expected = {"recall": 1.0, "weighted_recall": 1.0, "target_accuracy": 1.0, "accuracy": 1.0}
@@ -156,12 +150,11 @@ def test_a_memory_of_turns_is_judged_on_both_levels(tmp_path, monkeypatch):
 
 
 def test_a_history_is_ingested_once_for_all_samples_of_it(tmp_path):
-    assert run(tmp_path / "out", "halumem_extraction", "model=rules").code == 0
-    lines = (tmp_path / "out" / "memory.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    ingested = [(one["user"], one["session"]) for one in rows if one["phase"] == "ingest"]
+    assert run(tmp_path / "out", "halumem_extraction").code == 0
+    calls = rows(tmp_path / "out" / "memory.jsonl")
+    ingested = [(one["user"], one["session"]) for one in calls if one["phase"] == "ingest"]
     assert len(ingested) == len(set(ingested)) == 6
-    listed = [one for one in rows if one["phase"] == "memories"]
+    listed = [one for one in calls if one["phase"] == "memories"]
     assert len(listed) == 8  # after five sessions, and before those that are not the first
     assert not any("Saturdays" in hit["text"] for hit in listed[0]["hits"])
 

@@ -1,226 +1,122 @@
 """Defects planted in files of each official shape, which the audit finds without a model."""
 
-import json
-import shutil
+from functools import cache
 
 import pytest
 
-from tests.ext.histories.test_readers import SAMPLES
+from tests.ext.histories.sets import SAMPLES, audited, changed_sample
+from tests.submissions import DROPPED, changed
 from tests.tracks import alps_here
 
-
-class Locomo:
-    file = "locomo10.json"
-
-    def change(self, rows):
-        self.said, self.qa = rows[0]["conversation"], rows[0]["qa"]
-        return self
-
-    def duplicate_question(self):
-        self.qa.append(dict(self.qa[0]))
-
-    def doubled_session(self):
-        self.said["session_2"] = self.said["session_1"]
-
-    def impossible_date(self):
-        self.said["session_1_date_time"] = "2:05 pm on 31 February, 2030"
-
-    def answer_in_question(self):
-        self.qa[0]["question"] += f" Was it {self.qa[0]['answer']}?"
-
-    def missing_evidence(self):
-        self.qa[0]["evidence"] = ["D99:1"]
-
-
-class LongMemEval:
-    """Of which each history has one question."""
-
-    file = "longmemeval_oracle.json"
-
-    def change(self, rows):
-        self.row, self.rows = rows[0], rows
-        return self
-
-    def doubled_session(self):
-        for key in ("haystack_session_ids", "haystack_dates", "haystack_sessions"):
-            self.row[key].append(self.row[key][0])
-
-    def impossible_date(self):
-        self.row["haystack_dates"][0] = "2030/02/31 (Sun) 10:00"
-
-    def answer_in_question(self):
-        self.row["question"] += f" Is it {self.row['answer']}, and nothing else?"
-
-    def missing_evidence(self):
-        for said in self.row["haystack_sessions"]:
-            for message in said:
-                message.pop("has_answer", None)
-        self.row["answer_session_ids"] = ["answer_of_nobody"]
-
-    def asked_too_early(self):
-        self.row["question_date"] = "2001/01/01 (Mon) 10:00"
-
-
-class HaluMem:
-    file = "HaluMem-Medium.jsonl"
-
-    def change(self, rows):
-        self.sessions = rows[0]["sessions"]
-        self.questions = self.sessions[0]["questions"]
-        return self
-
-    def duplicate_question(self):
-        self.questions.append(dict(self.questions[0]))
-
-    def doubled_session(self):
-        self.sessions[1]["dialogue"] = self.sessions[0]["dialogue"]
-
-    def impossible_date(self):
-        self.sessions[0]["start_time"] = "Feb 31, 2030, 14:00:00"
-
-    def answer_in_question(self):
-        self.questions[0]["question"] += f" Is it {self.questions[0]['answer']}?"
-
-    def missing_evidence(self):
-        self.questions[0]["evidence"] = [{"memory_content": "Nobody said this."}]
-
-
-class Beam:
-    file = "100K/1/chat.json"
-    asked = "100K/1/probing_questions/probing_questions.json"
-
-    def change(self, chat, asked):
-        self.chat, self.asked_of = chat, asked
-        self.question = asked["knowledge_update"][0]
-        return self
-
-    def duplicate_question(self):
-        self.asked_of["knowledge_update"].append(dict(self.question))
-
-    def doubled_session(self):
-        self.chat.append(self.chat[0])
-
-    def impossible_date(self):
-        self.chat[0]["turns"][0][0]["time_anchor"] = "February-31-2030"
-
-    def answer_in_question(self):
-        self.question["question"] += f" Is it {self.question['answer']}?"
-
-    def missing_evidence(self):
-        self.question["source_chat_ids"] = [99_999]
-
-
-class PersonaMem:
-    """Whose questions are judged by points, and name no evidence."""
-
-    file = "backend/7/threads.json"
-    asked = "benchmark/7/queries.csv"
-
-    def change(self, events, questions):
-        self.events, self.questions = events, questions
-        return self
-
-    def duplicate_question(self):
-        again = self.questions[2].replace("7:0000:chat_1", "7:0009:chat_9")
-        self.questions.append(again)
-
-    def doubled_session(self):
-        # A day later, and behind another question.
-        self.events.append({**self.events[0], "source_timestamp": 1893456000 + 190_000})
-
-    def impossible_date(self):
-        self.questions[2] = self.questions[2].replace(",1893556000,", ",99999999999,")
-
-    def no_answer(self):
-        rubric = "(+) Proposes paddling or the lake.;(-) Proposes car racing or running."
-        self.questions[2] = self.questions[2].replace(rubric, "")
-
-    def special_mark(self):
-        self.events[0]["content"]["text"] += "<|endoftext|>"
-
-
-SETS = {"locomo": Locomo, "longmemeval": LongMemEval, "halumem": HaluMem, "beam": Beam}
-SETS |= {"personamem_v3": PersonaMem}
-CODES = (
-    *("duplicate-question", "doubled-session", "impossible-date"),
-    *("answer-in-question", "missing-evidence", "asked-too-early", "no-answer", "special-mark"),
-)
-
-
-def cases():
-    for name, kind in SETS.items():
-        for code in CODES:
-            method = code.replace("-", "_")
-            if hasattr(kind, method):
-                yield pytest.param(name, code, id=f"{name} {code}")
-
-
-def rows_in(path):
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".csv":
-        return text.splitlines()
-    if path.suffix == ".jsonl":
-        return [json.loads(line) for line in text.splitlines()]
-    return json.loads(text)
-
-
-def write(path, rows):
-    if path.suffix == ".json":
-        text = json.dumps(rows)
-    else:
-        text = "".join((row if path.suffix == ".csv" else json.dumps(row)) + "\n" for row in rows)
-    path.write_text(text, encoding="utf-8")
-
-
-@pytest.mark.parametrize(("name", "code"), list(cases()))
-def test_a_planted_defect_is_found_in_the_official_shape(tmp_path, name, code):
-    folder = tmp_path / "set"
-    shutil.copytree(SAMPLES / name, folder)
-    kind = SETS[name]()
-    paths = [folder / kind.file, *([folder / kind.asked] if hasattr(kind, "asked") else [])]
-    rows = [rows_in(path) for path in paths]
-    getattr(kind.change(*rows), code.replace("-", "_"))()
-    for path, changed in zip(paths, rows, strict=True):
-        write(path, changed)
-    done = alps_here("data", "audit", f"task={name}", f"data={folder}", "format=json")
-    found = {one["code"] for one in json.loads(done.out)["findings"]}
-    assert code in found
-    before = alps_here("data", "audit", f"task={name}", f"data={SAMPLES / name}", "format=json")
-    assert code not in {one["code"] for one in json.loads(before.out)["findings"]}
-
-
-UNDATED = {
-    "a session without a date among others": (
-        "locomo",
-        Locomo.file,
-        lambda rows: rows[0]["conversation"].pop("session_1_date_time"),
-    ),
-    "a question asked on no day": (
-        "longmemeval",
-        LongMemEval.file,
-        lambda rows: rows[0].update(question_date="2030/02/31 (Sun) 10:00"),
-    ),
-    "questions after a session without an end": (
-        "halumem",
-        HaluMem.file,
-        lambda rows: rows[0]["sessions"][0].update(end_time="Feb 31, 2030, 14:00:00"),
-    ),
-    "an event at the beginning of the clock": (
-        "personamem_v3",
-        PersonaMem.file,
-        lambda rows: rows[0].update(source_timestamp=0),
-    ),
+FILES = {
+    "locomo": ("locomo10.json",),
+    "longmemeval": ("longmemeval_oracle.json",),
+    "halumem": ("HaluMem-Medium.jsonl",),
+    "beam": ("100K/1/chat.json", "100K/1/probing_questions/probing_questions.json"),
+    "personamem_v3": ("backend/7/threads.json", "benchmark/7/queries.csv"),
+    "histories": ("histories.jsonl", "questions.jsonl"),
 }
+V3_POINTS = "(+) Proposes paddling or the lake.;(-) Proposes car racing or running."
 
 
-@pytest.mark.parametrize(("name", "file", "change"), UNDATED.values(), ids=UNDATED)
-def test_what_has_no_date_among_what_has_is_found(tmp_path, name, file, change):
-    shutil.copytree(SAMPLES / name, tmp_path / "set")
-    rows = rows_in(tmp_path / "set" / file)
-    change(rows)
-    write(tmp_path / "set" / file, rows)
-    done = alps_here("data", "audit", f"task={name}", f"data={tmp_path / 'set'}", "format=json")
-    assert "impossible-date" in {one["code"] for one in json.loads(done.out)["findings"]}
+def again(**other):
+    """Return what puts the first row behind all rows, too."""
+    return lambda rows: [*rows, {**rows[0], **other}]
+
+
+def give_away(question):
+    return {**question, "question": f"{question['question']} Is it {question['answer']}, no?"}
+
+
+def replaced(old, new):
+    def change(line):
+        assert old in line
+        return line.replace(old, new)
+
+    return change
+
+
+def doubled_in_longmemeval(row):
+    for key in ("haystack_session_ids", "haystack_dates", "haystack_sessions"):
+        row[key].append(row[key][0])
+    return row
+
+
+def without_evidence_in_longmemeval(row):
+    for said in row["haystack_sessions"]:
+        for message in said:
+            message.pop("has_answer", None)
+    return {**row, "answer_session_ids": ["answer_of_nobody"]}
+
+
+FEBRUARY = "Feb 31, 2030, 14:00:00"
+DEFECTS = {
+    "locomo duplicate-question": ("0.0.qa", again()),
+    "locomo doubled-session": ("0.0.conversation", lambda a: {**a, "session_2": a["session_1"]}),
+    "locomo impossible-date": ("0.0.conversation.session_1_date_time", "2:05 pm on 31 June, 2030"),
+    "locomo impossible-date: none among others": (
+        "0.0.conversation.session_1_date_time",
+        DROPPED,
+    ),
+    "locomo answer-in-question": ("0.0.qa.0", give_away),
+    "locomo missing-evidence": ("0.0.qa.0.evidence", ["D99:1"]),
+    # Each of its histories has one question.
+    "longmemeval doubled-session": ("0.0", doubled_in_longmemeval),
+    "longmemeval impossible-date": ("0.0.haystack_dates.0", "2030/02/31 (Sun) 10:00"),
+    "longmemeval impossible-date: of a question": ("0.0.question_date", "2030/02/31 (Sun) 10:00"),
+    "longmemeval answer-in-question": ("0.0", give_away),
+    "longmemeval missing-evidence": ("0.0", without_evidence_in_longmemeval),
+    "longmemeval asked-too-early": ("0.0.question_date", "2001/01/01 (Mon) 10:00"),
+    "halumem duplicate-question": ("0.0.sessions.0.questions", again()),
+    "halumem doubled-session": (
+        "0.0.sessions",
+        lambda rows: [rows[0], {**rows[1], "dialogue": rows[0]["dialogue"]}, *rows[2:]],
+    ),
+    "halumem impossible-date": ("0.0.sessions.0.start_time", FEBRUARY),
+    "halumem impossible-date: of an end": ("0.0.sessions.0.end_time", FEBRUARY),
+    "halumem answer-in-question": ("0.0.sessions.0.questions.0", give_away),
+    "halumem missing-evidence": (
+        "0.0.sessions.0.questions.0.evidence",
+        [{"memory_content": "Nobody said this."}],
+    ),
+    "beam duplicate-question": ("1.knowledge_update", again()),
+    "beam doubled-session": ("0", again()),
+    "beam impossible-date": ("0.0.turns.0.0.time_anchor", "February-31-2030"),
+    "beam answer-in-question": ("1.knowledge_update.0", give_away),
+    "beam missing-evidence": ("1.knowledge_update.0.source_chat_ids", [99_999]),
+    # Its questions are judged by points, and name no evidence.
+    "personamem_v3 duplicate-question": (
+        "1",
+        lambda rows: [*rows, rows[2].replace("7:0000:chat_1", "7:0009:chat_9")],
+    ),
+    # A day later, and behind another question.
+    "personamem_v3 doubled-session": ("0", again(source_timestamp=1893456000 + 190_000)),
+    "personamem_v3 impossible-date": ("1.2", replaced(",1893556000,", ",99999999999,")),
+    "personamem_v3 impossible-date: at the beginning of the clock": ("0.0.source_timestamp", 0),
+    "personamem_v3 no-answer": ("1.2", replaced(V3_POINTS, "")),
+    "personamem_v3 special-mark": ("0.0.content.text", lambda text: f"{text}<|endoftext|>"),
+    "histories duplicate-question": ("1", again(id="again")),
+    "histories doubled-session": ("0", again(session="9", at="2030-12-01T10:00")),
+    "histories impossible-date": ("0.0.at", "2030-02-31T10:00"),
+    "histories answer-in-question": ("1.0", give_away),
+    "histories missing-evidence": ("1.0.evidence", ["7:7"]),
+    "histories asked-too-early": ("1.0.at", "2029-01-01T10:00"),
+    "histories no-answer": ("1.0.answer", ""),
+}
+"""What stands at a place of the files, and what takes its place, by the set and the code."""
+
+
+@cache
+def codes_of_sample(name):
+    return {one["code"] for one in audited(name, SAMPLES / name)["findings"]}
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_planted_defect_is_found_and_none_is_in_the_sample(tmp_path, defect):
+    name, code = defect.partition(":")[0].split(" ")
+    folder = changed_sample(tmp_path, name, FILES[name], changed(*DEFECTS[defect]))
+    assert code in {one["code"] for one in audited(name, folder)["findings"]}
+    assert code not in codes_of_sample(name)
 
 
 def test_files_of_a_named_task_that_can_not_be_read_say_why(tmp_path):
@@ -229,8 +125,3 @@ def test_files_of_a_named_task_that_can_not_be_read_say_why(tmp_path):
     done = alps_here("data", "audit", "task=locomo", f"data={path}")
     assert done.code == 2
     assert "session_1: expected a list, got null" in " ".join(done.err.split())
-
-
-def test_five_defects_are_planted_in_each_set():
-    planted = [param.values[0] for param in cases()]
-    assert {name: planted.count(name) >= 5 for name in SETS} == dict.fromkeys(SETS, True)

@@ -1,12 +1,15 @@
-"""Readers of sets: what each makes of files of its shape, and what of them a system gets."""
+"""Readers of sets: what each makes of files of its shape, and what of them a system gets.
 
+An odd file is read right, or refused in one line that says where and what.
+"""
+
+import gzip
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
-from alps.errors import AlpsError
+from alps.errors import AlpsError, DataError
 from alps.ext.histories.book import known_defects, stories
 from alps.ext.histories.files import SetChoice, items
 from alps.ext.histories.sample import asked, evidence_of, for_class, history_of, place_of
@@ -16,12 +19,20 @@ from alps.ext.memory.store import sessions_after
 from alps.tasks import load_task
 from alps.tasks.base import TaskOptions
 from tests.conftest import ROOT
-from tests.ext.histories.sets import SETS, book, cited
+from tests.ext.histories.sets import SAMPLES, SETS, book, changed_sample, cited
+from tests.submissions import changed
 from tests.tracks import alps_here
 
+FILES = {
+    "locomo": "locomo10.json",
+    "longmemeval": "longmemeval_oracle.json",
+    "halumem": "HaluMem-Medium.jsonl",
+    "beam": "100K/1/chat.json",
+    "histories": "histories.jsonl",
+    "personamem_v3": "benchmark/7/queries.csv",
+}
 HERE = ROOT / "alps" / "ext" / "histories"
 READERS = sorted([*(HERE / "data").glob("*.py"), *(HERE / "levels").glob("*.py")])
-SAMPLES = ROOT / "alps" / "ext" / "histories" / "samples"
 
 
 @pytest.mark.parametrize("path", READERS, ids=lambda path: path.stem)
@@ -47,15 +58,8 @@ def test_samples_have_questions_whose_evidence_is_in_their_history(name):
 
 
 GIVEN_AWAY = (
-    "answer_",
-    "has_answer",
-    "dia_id",
-    "D1:",
-    "conv-",
-    "_abs",
-    "adversarial",
-    "u-1",
-    "0a1b",
+    *("answer_", "has_answer", "dia_id", "D1:", "conv-"),
+    *("_abs", "adversarial", "u-1", "0a1b"),
 )
 
 
@@ -109,12 +113,10 @@ def test_events_at_or_after_a_question_are_hidden_and_what_is_ranked_or_written_
 
 
 def test_a_table_of_questions_of_another_version_is_refused(tmp_path):
-    shutil.copytree(SAMPLES / "personamem_v3", tmp_path / "set")
-    path = tmp_path / "set" / "benchmark" / "7" / "queries.csv"
-    text = path.read_text(encoding="utf-8").replace("version=2", "version=3")
-    path.write_text(text, encoding="utf-8")
+    other = changed("0.0", lambda line: line.replace("version=2", "version=3"))
+    folder = changed_sample(tmp_path, "personamem_v3", [FILES["personamem_v3"]], other)
     with pytest.raises(AlpsError, match=r"expected # queries_csv_version=2, got .*=3"):
-        book("personamem_v3", tmp_path / "set")
+        book("personamem_v3", folder)
 
 
 HEAD = (
@@ -283,6 +285,89 @@ def test_the_table_of_sets_names_licence_and_language():
 
 
 def test_a_story_is_read_from_where_it_lies():
-    opened = cited("locomo").files(Path(SAMPLES / "locomo"), SetChoice())
+    opened = cited("locomo").files(SAMPLES / "locomo", SetChoice())
     names = [story.id for _, story in stories(cited("locomo"), opened.stories)]
     assert names == ["conv-1", "conv-2", "conv-3"]
+
+
+CHANGED = {
+    "empty": (lambda raw: b"", "the file is empty"),
+    "blank": (lambda raw: b" \r\n\n", "the file is empty"),
+    "packed": (gzip.compress, "compressed with gzip; unpack it first"),
+    "elsewhere": (lambda raw: b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
+    "a page": (lambda raw: b"<!DOCTYPE html>", "a web page, not data"),
+    "UTF-16": (lambda raw: raw.decode().encode("utf-16"), "is UTF-16: save it as UTF-8"),
+    "torn": (lambda raw: raw[: len(raw) // 2], ""),
+    "no UTF-8": (lambda raw: raw.replace(b"a", b"\xe9", 1), ""),
+    "with more behind it": (lambda raw: raw + b"\n[7]\n", ""),
+    "twice in one file": (lambda raw: raw + b"\n" + raw, ""),
+}
+
+
+def rewritten(tmp_path, name, change):
+    folder = tmp_path / "set"
+    shutil.copytree(SAMPLES / name, folder)
+    path = folder / FILES[name]
+    path.write_bytes(change(path.read_bytes()))
+    return folder
+
+
+def cases():
+    for name in FILES:
+        for case, (change, why) in CHANGED.items():
+            # The sessions of a history may lie apart, and twice.
+            if (name, case) != ("histories", "twice in one file"):
+                yield pytest.param(name, change, why, id=f"{name} {case}")
+
+
+@pytest.mark.parametrize(("name", "change", "why"), list(cases()))
+def test_a_file_that_is_no_such_file_is_refused_in_a_line(tmp_path, name, change, why):
+    folder = rewritten(tmp_path, name, change)
+    with pytest.raises(DataError) as raised:
+        book(name, folder)
+    told = str(raised.value)
+    assert "\n" not in told
+    assert FILES[name].rpartition("/")[2] in told
+    assert why in told
+    assert "codec" not in told or "not JSON" in told or "not a CSV table" in told
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_mark_and_the_line_ends_of_windows_change_nothing(tmp_path, name):
+    def change(raw):
+        return b"\xef\xbb\xbf" + raw.replace(b"\n", b"\r\n")
+
+    found = book(name, rewritten(tmp_path, name, change))
+    assert [one.question for one in found.entries] == [one.question for one in book(name).entries]
+
+
+FIRST = "0.conversation.session_1"
+FIELDS = {
+    "a null session": ("locomo", FIRST, None, "session_1: expected a"),
+    "a session that is a text": ("locomo", FIRST, "x", "expected a list"),
+    "a message that is a number": ("locomo", f"{FIRST}.0", 7, "an object"),
+    "a null text": ("locomo", f"{FIRST}.0.text", None, "text: expected"),
+    "an id that is an object": ("locomo", f"{FIRST}.0.dia_id", {}, "dia_id"),
+    "a question that is an object": ("locomo", "0.qa.0.question", {}, "question: expected"),
+    "a null gold": ("locomo", "0.qa.0.answer", None, "answer: expected a string, got null"),
+    "no name": ("locomo", "0.sample_id", None, "sample_id: expected a string"),
+    "no sessions": ("locomo", "0.conversation", {}, "conv-1 has questions but no sessions"),
+    "a null message": ("longmemeval", "0.haystack_sessions.0.0.content", None, "content: "),
+    "an unknown role": ("longmemeval", "0.haystack_sessions.0.0.role", "bot", "role: "),
+    "a null gold of a number": ("longmemeval", "0.answer", None, "answer: expected a string"),
+    "dates that are fewer": ("longmemeval", "0.haystack_dates", [], "zip()"),
+    "a null point": ("halumem", "0.sessions.0.memory_points.0", None, "memory_content"),
+    "a null session of a user": ("halumem", "0.sessions.0", None, "line 1"),
+    "turns that are an object": ("beam", "0.turns", {}, "turns: expected a list, got {}"),
+    "a null content": ("beam", "0.turns.0.0.content", None, "content: expected a string"),
+}
+
+
+@pytest.mark.parametrize(("name", "place", "value", "why"), FIELDS.values(), ids=FIELDS)
+def test_a_field_of_another_type_is_named(tmp_path, name, place, value, why):
+    folder = changed_sample(tmp_path, name, [FILES[name]], changed(f"0.{place}", value))
+    with pytest.raises(DataError) as raised:
+        book(name, folder)
+    assert why in str(raised.value)
+    assert str(folder / FILES[name]) in str(raised.value)
+    assert "\n" not in str(raised.value)

@@ -17,11 +17,8 @@ from tests.loopback import Answer, serve
 from tests.tracks import alps_here
 from tests.visitors import good, is_judging, write_visitors
 
-OPENAI, ANTHROPIC, ARGUMENT = (
-    "zebra-canary-openai-01",
-    "zebra-canary-anthropic-02",
-    "sk-canary-argument-0003",
-)
+OPENAI, ANTHROPIC = "zebra-canary-openai-01", "zebra-canary-anthropic-02"
+ARGUMENT = "sk-canary-argument-0003"
 KEYS = {"OPENAI_API_KEY": OPENAI, "ANTHROPIC_API_KEY": ANTHROPIC}
 PROGRAM = """
 import json, os, sys
@@ -48,15 +45,10 @@ class Gossip:
             self.asked[kind] = self.asked.get(kind, 0) + 1
             status = {1: 500, 3: 400}.get(self.asked[kind], 200)
         if status != 200:
-            key = next(
-                value
-                for name, value in self.server.headers[-1].items()
-                if name.lower() == "authorization"
-            )
-            headers = {"authorization": key, "x-api-key": ANTHROPIC}
-            said = json.dumps(
-                {"error": {"message": f"who is {headers}?", "type": "gossip"}, "headers": headers}
-            )
+            sent = {name.lower(): value for name, value in self.server.headers[-1].items()}
+            headers = {"authorization": sent["authorization"], "x-api-key": ANTHROPIC}
+            error = {"message": f"who is {headers}?", "type": "gossip"}
+            said = json.dumps({"error": error, "headers": headers})
             return Answer(status=status, body=said, headers={"X-Echo": str(headers)})
         if any('"kind": "rubric"' in message["content"] for message in body["messages"]):
             return Answer('{"reason": "It fits.", "verdict": "met"}')
@@ -70,11 +62,10 @@ def told(tmp_path_factory):
     write_visitors(folder / "data", 4)
     (folder / "silly.py").write_text(PROGRAM)
     payload = {"query": "Where?", "memory": "Lives in Lyon", "dialogue": []}
-    said = ("In Lyon.", "In Graz.", "In Cork.", "In Porto.")
-    labelled = [
-        label_folders.binary(int("Lyon" in text), 1, payload={**payload, "response": text})
-        for text in said
-    ]
+    labelled = []
+    for town in ("Lyon", "Graz", "Cork", "Porto"):
+        answered = {**payload, "response": f"In {town}."}
+        labelled.append(label_folders.binary(int(town == "Lyon"), 1, payload=answered))
     label_folders.write(folder / "labels", {"pa": label_folders.BINARY}, labelled)
     scripts = Gossip(), Gossip()
     with serve(scripts[0]) as erring, serve(scripts[1]) as calibrating:
@@ -85,17 +76,12 @@ def told(tmp_path_factory):
         judge = ("judge=openai/scripted-judge", f"judge_api_base={calibrating.url}")
         model = f"model=program:{sys.executable} silly.py --key {ARGUMENT}"
         program = ("run", "task=extraction", "data=data", model, "out=p", "env=OPENAI_API_KEY")
-        started = {
-            "run": start(folder, *run, **KEYS),
-            "calibrate": start(
-                folder, "calibrate", *judge, "labels=labels", "out=calibrated", one, **KEYS
-            ),
-            "program": start(folder, *program, **KEYS),
-        }
+        calibrate = ("calibrate", *judge, "labels=labels", "out=calibrated", one)
+        commands = {"run": run, "calibrate": calibrate, "program": program}
+        started = {name: start(folder, *words, **KEYS) for name, words in commands.items()}
         done = {name: finish(process) for name, process in started.items()}
-        done["resumed"] = finish(
-            start(folder, *run, **KEYS)
-        )  # so that every answer has a score, and can be submitted
+        # So that every answer has a score, and can be submitted.
+        done["resumed"] = finish(start(folder, *run, **KEYS))
     return folder, done
 
 
@@ -107,72 +93,48 @@ def shown(told):
     with pytest.MonkeyPatch.context() as patch, chdir(told[0]):
         for name, value in environment(told[0], **KEYS).items():
             patch.setenv(name, value)
+        submit = ("leaderboard", "submit", "erring", "name=Gossip")
         return {
             "report": alps_here("report", "erring", "out=page.html"),
             "show": alps_here("show", "erring", "1", "--full"),
-            "submit": alps_here(
-                "leaderboard",
-                "submit",
-                "erring",
-                "name=Gossip",
-                "calls=yes",
-                "out=gossip",
-                "date=2026-01-31",
-            ),
-            "refused": alps_here(
-                "leaderboard",
-                "submit",
-                "erring",
-                "name=Gossip",
-                f"notes=My key is {OPENAI}.",
-                "out=never",
-            ),
+            "submit": alps_here(*submit, "calls=yes", "out=gossip", "date=2026-01-31"),
+            "refused": alps_here(*submit, f"notes=My key is {OPENAI}.", "out=never"),
             "doctor": alps_here("doctor"),
         }
 
 
 @pytest.mark.release
 def test_the_servers_were_told_the_keys_and_repeated_them(told):
-    folder = told[0]
-    assert {row["status"] for row in rows(folder / "erring" / "calls.jsonl")} == {200, 400, 500}
-    assert {row["status"] for row in rows(folder / "calibrated" / "calls.jsonl")} == {200, 400, 500}
-    errors = [
-        row["error"] for row in rows(folder / "erring" / "calls.jsonl") if row["status"] == 500
-    ]
+    erring, calibrated = (rows(told[0] / name / "calls.jsonl") for name in ("erring", "calibrated"))
+    for calls in (erring, calibrated):
+        assert {row["status"] for row in calls} == {200, 400, 500}
+    errors = [row["error"] for row in erring if row["status"] == 500]
     assert errors
     assert all("who is" in error and error.count("[secret]") >= 2 for error in errors)
+
+
+def has_key(text):
+    return any(key in text for key in (OPENAI, ANTHROPIC, ARGUMENT))
 
 
 def test_no_key_is_in_any_file_that_a_command_leaves(told, shown):
     folder = told[0]
     found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-    expected = {
-        "erring/calls.jsonl",
-        "calibrated/calibration.json",
-        "p/predictions.jsonl",
-        "page.html",
-    }
-    assert (
-        expected | {"gossip/submission.json", "gossip/task1/calls.jsonl", "p/program.stderr.log"}
-        <= found.keys()
-    )
+    expected = {"erring/calls.jsonl", "calibrated/calibration.json", "page.html"}
+    expected |= {"p/predictions.jsonl", "p/program.stderr.log"}
+    expected |= {"gossip/submission.json", "gossip/task1/calls.jsonl"}
+    assert expected <= found.keys()
     assert any(os.sep in name and name.startswith("cache") for name in found)
-    keys = [key.encode() for key in (OPENAI, ANTHROPIC, ARGUMENT)]
-    assert [
-        name for name, path in found.items() if any(key in path.read_bytes() for key in keys)
-    ] == []
-    assert [name for name in found if any(key in name.encode() for key in keys)] == []
+    for name, path in found.items():
+        assert not has_key(name), name
+        assert not has_key(path.read_bytes().decode(errors="replace")), name
 
 
 def test_no_key_is_on_any_screen(told, shown):
     said = {name: done.stdout + done.stderr for name, done in told[1].items()}
     said |= {name: ran.out + ran.err for name, ran in shown.items()}
     assert all(said.values()), said
-    assert [
-        name
-        for name, text in said.items()
-        if any(key in text for key in (OPENAI, ANTHROPIC, ARGUMENT))
-    ] == []
+    assert [name for name, text in said.items() if has_key(text)] == []
 
 
 def test_a_key_in_the_words_of_a_submission_is_refused_with_what_mends_it(told, shown):

@@ -1,7 +1,6 @@
 """Rows beside a run with a memory: another user's memories, and the order by what a memory adds."""
 
 import asyncio
-import json
 import sys
 
 import pytest
@@ -10,27 +9,19 @@ from alps import evaluate
 from alps.errors import UsageError
 from alps.ext.memory.comparison import beside, print_beside, run_beside
 from alps.ext.memory.resolve import MemoryOptions, open_memory
-from alps.parsing import parse_settings
-from alps.run.source import open_data
 from alps.schema import Prediction
-from alps.settings import RunSettings
 from alps.show.table import as_html
 from tests.conftest import ROOT
+from tests.endtoend import summary
+from tests.ext.memory.stores import MADE_UP, pairs_of
 
 ROWS = ["none", "last:10", "bm25", "oracle", "placebo"]
-
-
-def pairs_of(task, **settings):
-    words = {"task": task, "model": "rules", **settings}
-    tracks = open_data(parse_settings(words, RunSettings)).tracks
-    return [(track.task, sample) for track in tracks for sample in track.samples()]
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("beside") / "run"
-    words = {"task": "personamem", "model": "rules", "memory": "bm25", "size": "32k"}
-    evaluate(**words, out=str(folder))
+    evaluate(**MADE_UP, model="rules", memory="bm25", out=str(folder))
     return folder, run_beside(folder, ROWS, {})
 
 
@@ -63,11 +54,11 @@ def test_a_constant_refusal_has_what_a_reader_gets_that_declines(ran, tmp_path, 
     folder, done = ran
     (track,) = beside(done.folders).tracks
     (row,) = (row for row in track.rows if row.memory == "refusal")
-    words = {"task": "personamem", "model": "python:tests.ext.memory.test_memory_beside:Declines"}
+    words = {**MADE_UP, "model": f"python:{__name__}:Declines", "memory": "none"}
     with pytest.warns(UserWarning, match="210 of 210 predictions failed"):
-        asked = evaluate(**words, memory="none", size="32k", out=str(tmp_path / "declines"))
-    summary = json.loads((asked.folder / "summary.json").read_text())
-    assert row.score.value == summary["tracks"]["personamem"]["scores"]["accuracy"]["value"]
+        asked = evaluate(**words, out=str(tmp_path / "declines"))
+    scores = summary(asked.folder)["tracks"]["personamem"]["scores"]
+    assert row.score.value == scores["accuracy"]["value"]
     (none,) = (row for row in track.rows if row.memory == "none")
     assert row.difference.value == pytest.approx(-none.score.value)
     assert row.difference.high < 0
@@ -101,7 +92,7 @@ def shown_by(name, pairs):
 
 @pytest.mark.parametrize("task", ["personamem", "utilization"])
 def test_a_placebo_shows_what_another_user_said_and_nothing_of_ones_own(task):
-    pairs = pairs_of(task, **({"size": "32k"} if task == "personamem" else {}))
+    pairs = pairs_of(**(MADE_UP if task == "personamem" else {"task": task}))
     said = {}
     for one, sample in pairs:
         texts = [turn.text for turn in one.by_memory.recall.history(sample).turns]
@@ -113,8 +104,7 @@ def test_a_placebo_shows_what_another_user_said_and_nothing_of_ones_own(task):
 
 
 def test_a_row_that_the_data_do_not_allow_is_left_out_with_its_reason(tmp_path):
-    words = {"task": "personamem", "model": "rules", "memory": "bm25", "size": "32k", "limit": 5}
-    evaluate(**words, out=str(tmp_path / "run"))
+    evaluate(**MADE_UP, model="rules", memory="bm25", limit=5, out=str(tmp_path / "run"))
     done = run_beside(tmp_path / "run", ["none", "placebo"], {})
     assert len(done.folders) == 2
     assert done.left_out == (

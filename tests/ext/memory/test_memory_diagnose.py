@@ -26,8 +26,7 @@ from alps.ext.personas.settings import PersonaSettings
 from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import Judgement, Pair
 from alps.parsing import parse_settings
-from alps.run.source import open_data
-from alps.settings import RunSettings
+from tests.ext.memory.stores import MADE_UP, pairs_of
 
 PERSONAS, K, BUDGET = 7, 5, 100
 STAGES_PLANTED = (
@@ -87,9 +86,8 @@ def fault_of(hit):
 
 
 def samples_of(data):
-    words = {"task": "personamem", "model": "floor/random", "size": "32k", "data": data}
-    (track,) = open_data(parse_settings(words, RunSettings)).tracks
-    return track.task, list(track.samples())
+    pairs = pairs_of(**MADE_UP, model="floor/random", data=data)
+    return pairs[0][0], [sample for _, sample in pairs]
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +111,8 @@ def planted(tmp_path_factory):
 
 def run_of(folder, monkeypatch, system, **settings):
     monkeypatch.setattr(resolve, "open_boxed", lambda name, options: system)
-    words = {"task": "personamem", "model": f"python:{__name__}:Reader", "memory": "bm25"}
-    fixed = {"k": K, "max_context_tokens": BUDGET, "max_failures": 1.0, "size": "32k"}
+    words = {**MADE_UP, "model": f"python:{__name__}:Reader", "memory": "bm25"}
+    fixed = {"k": K, "max_context_tokens": BUDGET, "max_failures": 1.0}
     where = {"data": str(folder / "data"), "out": str(folder / settings.pop("name"))}
     return evaluate(**words, **fixed, **where, **settings).folder
 
@@ -167,17 +165,20 @@ def test_a_run_goes_on_as_before_once_it_was_diagnosed(planted, monkeypatch):
     assert (ran / "summary.json").read_bytes() == before
 
 
-def test_a_run_without_a_memory_system_is_not_diagnosed(tmp_path):
-    words = {"task": "personamem", "model": "rules", "memory": "last:4", "size": "32k", "limit": 2}
-    evaluate(**words, out=str(tmp_path / "run"))
-    with pytest.raises(UsageError, match="memory=last:4 is not a memory system"):
-        diagnose(tmp_path / "run")
-
-
-def test_a_run_without_a_scored_answer_is_not_diagnosed(tmp_path):
-    words = {"task": "utilization", "model": "rules", "memory": "bm25", "ability": "pa"}
-    evaluate(**words, out=str(tmp_path / "run"))
-    with pytest.raises(UsageError, match="no scored answer depends on a memory"):
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({**MADE_UP, "memory": "last:4", "limit": 2}, "memory=last:4 is not a memory system"),
+        (
+            {"task": "utilization", "memory": "bm25", "ability": "pa"},
+            "no scored answer depends on a memory",
+        ),
+    ],
+    ids=["no memory system", "no scored answer"],
+)
+def test_a_run_that_tells_nothing_of_a_memory_system_is_not_diagnosed(tmp_path, words, said):
+    evaluate(**words, model="rules", out=str(tmp_path / "run"))
+    with pytest.raises(UsageError, match=said):
         diagnose(tmp_path / "run")
 
 

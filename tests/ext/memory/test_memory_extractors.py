@@ -12,8 +12,9 @@ from alps.ext.memory.admission import admit
 from alps.ext.memory.built_in import check_boxed, open_boxed, statements
 from alps.ext.memory.connection import ClassConnection
 from alps.ext.memory.extractor import PROMPT, LlmMemory
-from alps.ext.memory.protocol import MeteredEndpoint, Opening, Session, SpokenTurn
+from alps.ext.memory.protocol import MeteredEndpoint, Session, SpokenTurn
 from tests.endtoend import write_rows
+from tests.ext.memory.stores import faults_of, opened_in
 from tests.loopback import Answer, serve
 
 DIALOGUE = [
@@ -27,25 +28,19 @@ def session(turns, name="s1"):
     return Session(name, "2026-01-05T09:00:00", said)
 
 
-def written(path, *rows):
-    write_rows(path, rows)
-    return path
-
-
 @pytest.fixture
 def files(tmp_path):
     items = [{"value": "Lives in Bergen", "label": "Personal_Background/Location"}]
-    records = written(
-        tmp_path / "records.jsonl",
+    records = [
         {"benchmark_id": "a", "model_output": {"raw_output": "…", "memory_items": items}},
         {"benchmark_id": "b", "model_output": {"raw_output": None, "memory_items": None}},
-    )
-    dialogues = written(
-        tmp_path / "model_input.jsonl",
+    ]
+    dialogues = [
         {"benchmark_id": "a", "input": {"dialogue": DIALOGUE}},
         {"benchmark_id": "b", "input": {"dialogue": DIALOGUE[:1]}},
-    )
-    return records, dialogues
+    ]
+    named = {"records.jsonl": records, "model_input.jsonl": dialogues}
+    return tuple(write_rows(tmp_path / name, found) for name, found in named.items())
 
 
 def recorded(files, **options):
@@ -65,29 +60,22 @@ def test_a_recorded_session_yields_what_a_model_extracted_from_it(files, retriev
     assert system.search("u1", "Where in Bergen?", 3, "")[0].text == "Lives in Bergen"
 
 
-def test_a_session_that_nobody_recorded_is_kept_turn_by_turn(files):
-    system = recorded(files)
-    system.ingest("u1", session([{"role": "user", "text": "I have a dog."}]))
-    assert held(system) == ["user: I have a dog."]
-
-
-def test_an_output_that_was_not_recorded_fails_to_be_ingested(files):
-    with pytest.raises(ValueError, match="the model's reply could not be parsed"):
-        recorded(files).ingest("u1", session(DIALOGUE[:1]))
-
-
-def test_predictions_of_a_run_are_recorded_extractions_too(files, tmp_path):
+@pytest.mark.parametrize("of_run", [False, True], ids=["records", "predictions of a run"])
+def test_what_was_not_recorded_is_kept_turn_by_turn_or_fails_to_be_ingested(
+    files, tmp_path, of_run
+):
     items = [{"value": "Lives in Bergen"}]
-    path = written(
-        tmp_path / "predictions.jsonl",
+    predictions = [
         {"benchmark_id": "a", "outcome": "ok", "prediction": {"memory_items": items}},
         {"benchmark_id": "b", "outcome": "truncated", "prediction": None},
-    )
+    ]
+    path = write_rows(tmp_path / "predictions.jsonl", predictions) if of_run else files[0]
     system = recorded((path, files[1]))
     system.ingest("u1", session(DIALOGUE))
-    assert held(system) == ["Lives in Bergen"]
-    with pytest.raises(ValueError, match="could not be parsed"):
+    with pytest.raises(ValueError, match="the model's reply could not be parsed"):
         system.ingest("u1", session(DIALOGUE[:1], "s2"))
+    system.ingest("u1", session([{"role": "user", "text": "I have a dog."}], "s3"))
+    assert held(system) == ["Lives in Bergen", "user: I have a dog."]
 
 
 def test_rows_that_are_no_json_are_named(files, tmp_path):
@@ -121,7 +109,8 @@ def test_recorded_extractions_need_the_dialogues_that_they_are_of(files, tmp_pat
     records, _ = files
     with pytest.raises(UsageError, match=r"also set memory.dialogues=FILE"):
         check_boxed(f"recorded:{records}", {})
-    others = written(tmp_path / "others.jsonl", {"benchmark_id": "z", "input": {"dialogue": []}})
+    rows = [{"benchmark_id": "z", "input": {"dialogue": []}}]
+    others = write_rows(tmp_path / "others.jsonl", rows)
     with pytest.raises(UsageError, match="it has no dialogue of"):
         recorded((records, others))
 
@@ -156,7 +145,7 @@ def scripted(body):
 def endpoints(tmp_path):
     with serve(scripted) as server:
         endpoint = MeteredEndpoint(server.url, "key", "scripted")
-        yield server, Opening(tmp_path, endpoint, endpoint, 0, {})
+        yield server, opened_in(tmp_path, endpoint, endpoint)
 
 
 @pytest.fixture
@@ -183,17 +172,17 @@ def test_the_llm_memory_is_admitted(system, endpoints, tmp_path):
     _, opening = endpoints
     scratch = tmp_path / "scratch"
     checking = admit(ClassConnection(system), opening, scratch=scratch, timeout=10)
-    assert [check.fault for check in asyncio.run(checking) if not check.passed] == []
+    assert faults_of(asyncio.run(checking)) == []
 
 
 def test_a_reply_without_a_list_is_a_failure(system, tmp_path):
     with serve(lambda body: Answer("I can't help with that.")) as server:
         endpoint = MeteredEndpoint(server.url, "key", "scripted")
-        system.open(Opening(tmp_path, endpoint, endpoint, 0, {}))
+        system.open(opened_in(tmp_path, endpoint, endpoint))
         with pytest.raises(ValueError, match="the LLM did not return a list: \"I can't"):
             system.ingest("u1", session(DIALOGUE))
 
 
 def test_an_llm_memory_without_models_says_what_it_needs(tmp_path):
     with pytest.raises(ValueError, match="this memory system needs an LLM and an embedder"):
-        LlmMemory().open(Opening(tmp_path, None, None, 0, {}))
+        LlmMemory().open(opened_in(tmp_path))

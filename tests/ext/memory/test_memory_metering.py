@@ -1,13 +1,20 @@
-"""Metering of memory systems: what they ask of models goes through a proxy that counts it."""
+"""Metering of memory systems: what they ask of models goes through a proxy that counts it.
+
+Odd requests are refused as an API refuses them, and go no further.
+"""
 
 import asyncio
+import gzip
 import json
+from base64 import b64decode
+from typing import Any, NamedTuple
 
 import httpx
+import numpy as np
 import openai
 import pytest
 
-from alps.ext.memory.proxy import Behind, Proxy
+from alps.ext.memory.proxy import Behind, Metered, Proxy
 from alps.llm.budget import Budget
 from alps.llm.cache import Cache
 from alps.llm.client import Client
@@ -15,50 +22,58 @@ from alps.llm.ledger import Ledger, Totals
 from alps.llm.prices import price_of
 from tests.loopback import Answer, asked_over_http, serve
 
+CALL: dict[str, Any] = {
+    "id": "c",
+    "type": "function",
+    "function": {"name": "keep", "arguments": "{}"},
+}
 TOOLS = [{"type": "function", "function": {"name": "keep", "parameters": {"type": "object"}}}]
+TURN = {"role": "user", "content": "hello"}
+IMAGE = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/x.png"}}
 
 
 def reply(message, prompt, completion):
-    return {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "m",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-        "usage": {
-            "prompt_tokens": prompt,
-            "completion_tokens": completion,
-            "total_tokens": prompt + completion,
-        },
-    }
+    total = prompt + completion
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
+    choice = {"index": 0, "finish_reason": "stop", "message": message}
+    whole = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
+    return Answer(body=json.dumps({**whole, "choices": [choice], "usage": usage}))
 
 
 def embedding(texts):
     rows = [{"object": "embedding", "index": n, "embedding": [n, 0.5]} for n in range(len(texts))]
     usage = {"prompt_tokens": 3 * len(texts), "total_tokens": 3 * len(texts)}
-    return {"object": "list", "model": "e", "data": rows, "usage": usage}
+    whole = {"object": "list", "model": "e", "data": rows, "usage": usage}
+    return Answer(body=json.dumps(whole))
 
 
 def script(body):
     if "input" in body:
-        return Answer(body=json.dumps(embedding(body["input"])))
+        return embedding(body["input"])
     if "tools" in body:
-        call = {"id": "c", "type": "function", "function": {"name": "keep", "arguments": "{}"}}
-        message = {"role": "assistant", "content": None, "tool_calls": [call]}
-        return Answer(body=json.dumps(reply(message, 17, 4)))
+        return reply({"role": "assistant", "content": None, "tool_calls": [CALL]}, 17, 4)
     text = "You said: " + body["messages"][-1]["content"]
-    return Answer(body=json.dumps(reply({"role": "assistant", "content": text}, 11, 5)))
+    return reply({"role": "assistant", "content": text}, 11, 5)
 
 
-def asked_through(url, work, path, cache=None, budget=None):
-    """Ask through a proxy in front of a server; returns what it metered, and the ledger."""
+class Asked(NamedTuple):
+    """What asking through a proxy gave, what it metered, and what reached the server."""
+
+    answer: Any
+    metered: list[Metered]
+    totals: Totals
+    requests: list[dict[str, Any]]
+
+
+def asked_through(work, path, *, script=script, cache=None, budget=None):
+    """Have `work` ask through a proxy in front of a scripted server."""
     metered, ledger = [], Ledger(path / "calls.jsonl")
     options = {"ledger": ledger, "cache": cache, "budget": budget}
     client = Client(concurrency=2, timeout=120, patience=0, **options)
-    behind = [Behind(f"openai/{name}", client, url) for name in ("m", "e")]
-    proxy = Proxy(*behind, note=metered.append, about=lambda: "ingest")
 
-    async def all_of():
+    async def all_of(url):
+        behind = [Behind(f"openai/{name}", client, url) for name in ("m", "e")]
+        proxy = Proxy(*behind, note=metered.append, about=lambda: "ingest")
         await proxy.start()
         theirs = openai.OpenAI(base_url=proxy.api_base, api_key=proxy.key, max_retries=0)
         try:
@@ -68,9 +83,10 @@ def asked_through(url, work, path, cache=None, budget=None):
             await proxy.aclose()
             await client.aclose()
 
-    answer = asked_over_http(all_of())
+    with serve(script) as server:
+        answer = asked_over_http(all_of(server.url))
     ledger.close()
-    return answer, metered, ledger.totals
+    return Asked(answer, metered, ledger.totals, server.requests)
 
 
 def ask(theirs, text="hello", **options):
@@ -78,83 +94,43 @@ def ask(theirs, text="hello", **options):
     return theirs.chat.completions.create(model="any", messages=messages, **options)
 
 
-def test_a_chat_comes_back_as_the_server_said_it_and_is_counted(tmp_path):
-    with serve(script) as server:
-        answer, metered, totals = asked_through(
-            server.url, lambda theirs: ask(theirs, temperature=0.1), tmp_path
-        )
-    assert answer.choices[0].message.content == "You said: hello"
-    assert server.requests[0]["model"] == "m"
-    assert server.requests[0]["temperature"] == 0.1
-    assert [(one.prompt_tokens, one.completion_tokens) for one in metered] == [(11, 5)]
-    assert 0 < metered[0].seconds < 60
-    assert (totals.prompt_tokens, totals.completion_tokens) == (11, 5)
-    row = json.loads((tmp_path / "calls.jsonl").read_text())
-    assert (row["purpose"], row["about"]) == ("memory", "ingest")
-
-
-def test_tools_and_formats_are_passed_on(tmp_path):
+def test_what_a_system_asks_comes_back_as_the_server_said_it_and_is_counted(tmp_path):
     form = {"type": "json_object"}
-    with serve(script) as server:
-        answer, metered, _ = asked_through(
-            server.url, lambda theirs: ask(theirs, tools=TOOLS, response_format=form), tmp_path
-        )
-    assert answer.choices[0].message.tool_calls[0].function.name == "keep"
-    assert server.requests[0]["tools"] == TOOLS
-    assert server.requests[0]["response_format"] == form
-    assert metered[0].prompt_tokens == 17
 
+    def work(theirs):
+        chats = ask(theirs, temperature=0.1), ask(theirs, tools=TOOLS, response_format=form)
+        embeddings = []
+        for kind in ("float", "base64"):
+            words = {"model": "any", "input": [kind, "b"], "encoding_format": kind}
+            embeddings.append(theirs.embeddings.create(**words))
+        return *chats, *embeddings
 
-@pytest.mark.parametrize("form", ["float", "base64"])
-def test_embeddings_are_passed_on_in_either_form(tmp_path, form):
-    with serve(script) as server:
-        answer, metered, totals = asked_through(
-            server.url,
-            lambda theirs: theirs.embeddings.create(
-                model="any", input=["a", "b"], encoding_format=form
-            ),
-            tmp_path,
-        )
-    rows = [row.embedding for row in answer.data]
-    if form == "float":
-        assert rows == [[0, 0.5], [1, 0.5]]
-    assert len(rows) == 2
-    assert metered[0].prompt_tokens == totals.prompt_tokens == 6
+    done = asked_through(work, tmp_path)
+    said, called, plain, packed = done.answer
+    assert said.choices[0].message.content == "You said: hello"
+    assert (done.requests[0]["model"], done.requests[0]["temperature"]) == ("m", 0.1)
+    assert called.choices[0].message.tool_calls[0].function.name == "keep"
+    assert (done.requests[1]["tools"], done.requests[1]["response_format"]) == (TOOLS, form)
+    assert [row.embedding for row in plain.data] == [[0, 0.5], [1, 0.5]]
+    unpacked = [np.frombuffer(b64decode(row.embedding), "<f4") for row in packed.data]
+    assert [row.tolist() for row in unpacked] == [[0, 0.5], [1, 0.5]]
+    used = [(one.prompt_tokens, one.completion_tokens) for one in done.metered]
+    assert used == [(11, 5), (17, 4), (6, 0), (6, 0)]
+    assert all(0 < one.seconds < 60 for one in done.metered)
+    assert (done.totals.prompt_tokens, done.totals.completion_tokens) == (40, 9)
+    row = json.loads((tmp_path / "calls.jsonl").read_text().splitlines()[0])
+    assert (row["purpose"], row["about"]) == ("memory", "ingest")
 
 
 def test_a_kept_reply_is_told_apart_and_asks_nobody(tmp_path):
     cache = Cache(tmp_path / "replies.sqlite")
-    with serve(script) as server:
-        asked_through(server.url, ask, tmp_path, cache)
-        answer, metered, _ = asked_through(server.url, ask, tmp_path, cache)
+    done = asked_through(lambda theirs: [ask(theirs), ask(theirs)], tmp_path, cache=cache)
     cache.close()
-    assert answer.choices[0].message.content.endswith("hello")
-    assert [(one.cached, one.prompt_tokens) for one in metered] == [(True, 11)]
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize(
-    ("extra", "named"),
-    [({"api_base": "http://127.0.0.1:9"}, "api_base"), ({"api_key": "k"}, "api_key")],
-)
-def test_nothing_that_sends_a_request_elsewhere_is_passed_on(tmp_path, extra, named):
-    def work(theirs):
-        with pytest.raises(openai.BadRequestError, match=named):
-            ask(theirs, extra_body=extra)
-
-    with serve(script) as server:
-        asked_through(server.url, work, tmp_path)
-    assert server.requests == []
-
-
-def test_another_key_is_refused(tmp_path):
-    def work(theirs):
-        with pytest.raises(openai.AuthenticationError):
-            ask(theirs.with_options(api_key="another"))
-
-    with serve(script) as server:
-        asked_through(server.url, work, tmp_path)
-    assert server.requests == []
+    said = [answer.choices[0].message.content for answer in done.answer]
+    assert said == ["You said: hello"] * 2
+    used = [(one.cached, one.prompt_tokens) for one in done.metered]
+    assert used == [(False, 11), (True, 11)]
+    assert len(done.requests) == 1
 
 
 def test_a_failure_is_told_once_and_noted(tmp_path):
@@ -163,50 +139,8 @@ def test_a_failure_is_told_once_and_noted(tmp_path):
             ask(theirs)
         return caught.value.status_code
 
-    with serve(lambda body: Answer(status=500)) as server:
-        status, metered, _ = asked_through(server.url, work, tmp_path)
-    assert status == 424
-    assert metered[0].outcome == "transport"
-
-
-PLAIN = [{"role": "user", "content": "hello"}]
-IMAGE = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/x.png"}}
-
-
-@pytest.mark.few(4)
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ({"n": 64}, "n: one answer"),
-        ({"n": 0}, "n: one answer"),
-        ({"n": "5"}, "n: one answer"),
-        ({"n": [5]}, "n: one answer"),
-        ({"best_of": 20}, "best_of: not supported"),
-        ({"num_choices": 20}, "num_choices: not supported"),
-        ({"prompt": ["a", "b"]}, "prompt: not supported"),
-        ({"messages": "a"}, "messages: expected a list"),
-        ({"messages": [["a"], ["b"]]}, "messages[0]: expected an object"),
-        ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content: expected"),
-        ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content: only text"),
-        ({"max_tokens": "90"}, "max_tokens: expected a whole number"),
-        ({"max_completion_tokens": 1e300}, "max_completion_tokens: expected a whole number"),
-        ({"tools": [{"type": "web_search"}]}, "tools: only functions"),
-        ({"service_tier": "priority"}, "service_tier: not supported"),
-        ({"stream_options": {}}, "stream_options: not supported"),
-    ],
-)
-def test_what_multiplies_the_cost_of_a_request_is_refused_in_one_line(tmp_path, more, said):
-    body = json.dumps({"messages": PLAIN, **more})
-
-    def work(theirs):
-        headers = {"Authorization": f"Bearer {theirs.api_key}"}
-        address = f"{theirs.base_url}chat/completions"
-        return httpx.post(address, content=body, headers=headers)
-
-    with serve(script) as server:
-        answer, _, totals = asked_through(server.url, work, tmp_path)
-    assert (answer.status_code, len(server.requests), totals.calls) == (400, 0, 0)
-    assert answer.json()["error"]["message"].startswith(said)
+    done = asked_through(work, tmp_path, script=lambda body: Answer(status=500))
+    assert (done.answer, done.metered[0].outcome) == (424, "transport")
 
 
 @pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens"])
@@ -218,19 +152,173 @@ def test_the_longest_answer_that_a_system_asks_for_is_set_aside_in_full(tmp_path
             ask(theirs, **{field: 128_000})
         return refused.value.status_code, ask(theirs, **{field: 100}).choices[0].message.content
 
-    with serve(script) as server:
-        answer, metered, _ = asked_through(server.url, work, tmp_path, budget=budget)
-    assert answer == (402, "You said: hello")
-    assert [one.outcome for one in metered] == ["budget", "ok"]
-    assert len(server.requests) == 1
+    done = asked_through(work, tmp_path, budget=budget)
+    assert done.answer == (402, "You said: hello")
+    assert [one.outcome for one in done.metered] == ["budget", "ok"]
+    assert len(done.requests) == 1
 
 
-def test_a_body_that_is_nested_without_end_is_refused(tmp_path):
+def chat(**more: Any) -> str:
+    return json.dumps({"messages": [TURN], **more})
+
+
+def saying(content: Any) -> str:
+    return chat(messages=[{"role": "user", "content": content}])
+
+
+def called(calls: Any) -> str:
+    answered = {"role": "assistant", "content": None, "tool_calls": calls}
+    return chat(messages=[TURN, answered, TURN])
+
+
+def embedded(**body: Any) -> str:
+    return json.dumps(body)
+
+
+HALF = "the body contains half a character"
+WHOLE = "expected a whole number"
+OF_CALL = "messages[1].tool_calls[0]"
+CHATS = {
+    "no JSON": ("{", "not JSON"),
+    "nothing": ("", "not JSON"),
+    "nested without end": ('{"messages": ' + "[" * 100_000, "not JSON"),
+    "latin": ('{"messages": [], "user": "é"}'.encode("latin-1"), "not JSON"),
+    "NaN": (chat(temperature=float("nan")), "not JSON (NaN is not a number"),
+    "beyond numbers": ('{"messages": [], "temperature": 1e999}', "not JSON (the number 1e999"),
+    "5,000 digits": (f'{{"messages": [], "seed": {"9" * 5_000}}}', "not JSON"),
+    "a key twice": ('{"messages": [], "max_tokens": 1, "max_tokens": 9}', "not JSON (the key"),
+    "half a character": (chat(stop="\ud83d"), HALF),
+    "half a character in a name": (chat(**{"\ud83d": 1}), HALF),
+    "half a character said": (saying("\ud83d"), HALF),
+    "another address": (chat(api_base="http://127.0.0.1:9"), "api_base: not supported"),
+    "another key": (chat(api_key="k"), "api_key: not supported"),
+    "64 answers": (chat(n=64), "n: one answer"),
+    "no answer": (chat(n=0), "n: one answer"),
+    "answers in words": (chat(n="5"), "n: one answer"),
+    "answers in a list": (chat(n=[5]), "n: one answer"),
+    "the best of 20": (chat(best_of=20), "best_of: not supported"),
+    "20 choices": (chat(num_choices=20), "num_choices: not supported"),
+    "prompts": (chat(prompt=["a", "b"]), "prompt: not supported"),
+    "a dearer tier": (chat(service_tier="priority"), "service_tier: not supported"),
+    "options of a stream": (chat(stream_options={}), "stream_options: not supported"),
+    "messages that are a text": (chat(messages="a"), "messages: expected a list"),
+    "messages of texts": (chat(messages=[["a"], ["b"]]), "messages[0]: expected an object"),
+    "no messages": (chat(messages=[]), "messages: "),
+    "a number said": (saying(7), "messages[0].content: expected"),
+    "an image": (saying([IMAGE]), "messages[0].content: only text"),
+    "a text that is a number": (saying([{"type": "text", "text": 5}]), "messages[0].content"),
+    "max_tokens in words": (chat(max_tokens="90"), f"max_tokens: {WHOLE}"),
+    "max_tokens of 400 digits": (chat(max_tokens=10**400), f"max_tokens: {WHOLE}"),
+    "max_completion_tokens of 300 digits": (
+        chat(max_completion_tokens=1e300),
+        f"max_completion_tokens: {WHOLE}",
+    ),
+    "max_completion_tokens of 400 digits": (
+        chat(max_completion_tokens=10**400),
+        f"max_completion_tokens: {WHOLE}",
+    ),
+    "a seed of 400 digits": (chat(seed=10**400), "seed: "),
+    "a temperature in words": (chat(temperature="hot"), "temperature: "),
+    "a temperature of 400 digits": (chat(temperature=10**400), "temperature: "),
+    "a stop of numbers": (chat(stop=[1]), "stop"),
+    "a choice of a tool that is a number": (chat(tool_choice=5), "tool_choice"),
+    "a form that is a text": (chat(response_format="json"), "response_format: expected an object"),
+    "a bias that is a list": (chat(logit_bias=[1]), "logit_bias: expected an object"),
+    "a role that is none": (chat(messages=[{**TURN, "role": 7}]), "messages[0].role: "),
+    "calls that are a number": (called(5), "messages[1].tool_calls: expected a list"),
+    "calls of numbers": (called([5]), f"{OF_CALL}: expected an object"),
+    "a call of no function": (called([{}]), f"{OF_CALL}.function: missing"),
+    "a call whose function is a text": (
+        called([{**CALL, "function": "keep"}]),
+        f"{OF_CALL}.function: expected an object",
+    ),
+    "arguments that are an object": (
+        called([{**CALL, "function": {"name": "keep", "arguments": {}}}]),
+        f"{OF_CALL}.function.arguments: expected a string",
+    ),
+    "a call of another type": (called([{**CALL, "type": "web"}]), f"{OF_CALL}.type"),
+    "a tool that is no function": (chat(tools=[{"type": "web_search"}]), "tools: only functions"),
+    "a tool without a name": (
+        chat(tools=[{"type": "function", "function": {}}]),
+        "tools[0].function.name: missing",
+    ),
+}
+EMBEDDINGS = {
+    "nothing to embed": (embedded(input=[]), "input"),
+    "numbers that are no tokens": (embedded(input=[1.5]), "input"),
+    "a token below 0": (embedded(input=[-1]), "input"),
+    "nothing among texts": (embedded(input=["a", None]), "input"),
+    "dimensions in words": (embedded(input=["a"], dimensions="8"), "dimensions: "),
+    "dimensions of 400 digits": (embedded(input=["a"], dimensions=10**400), "dimensions: "),
+}
+BOMB = gzip.compress(b" " * (80 << 20), 9)
+UNREADABLE = "the body can't be read: "
+# Bodies by the encoding that they are said to have; the last is gzip that unpacks without end.
+PACKED = {
+    **dict.fromkeys(("gzip", "deflate", "br", "zstd", "gzip, gzip, gzip"), chat()),
+    "bomb": BOMB,
+}
+KEYS = {
+    "another key of the run": "Bearer another",
+    "a key in latin": b"Bearer \xe9\xff",
+    "a key in Cyrillic": "Bearer ключ".encode(),
+    "a key of one byte": b"\xff",
+}
+REFUSED = {
+    **{name: (400, said) for name, (_, said) in (CHATS | EMBEDDINGS).items()},
+    **dict.fromkeys(PACKED, (400, UNREADABLE)),
+    **dict.fromkeys(KEYS, (401, "the API key is not the key of this run")),
+    "another path": (404, ""),
+}
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory):
+    """The answers to every odd request, all through one proxy; nothing reached the model."""
+    found: dict[str, httpx.Response] = {}
+
     def work(theirs):
-        headers = {"Authorization": f"Bearer {theirs.api_key}"}
-        content = '{"messages": ' + "[" * 100_000
-        return httpx.post(f"{theirs.base_url}chat/completions", content=content, headers=headers)
+        right = {"Authorization": f"Bearer {theirs.api_key}"}
+        with httpx.Client(base_url=theirs.base_url, timeout=120) as client:
 
-    with serve(script) as server:
-        answer, _, _ = asked_through(server.url, work, tmp_path)
-    assert answer.status_code == 400
+            def ask(name, path, body, **headers):
+                found[name] = client.post(path, content=body, headers={**right, **headers})
+
+            for name, (body, _) in CHATS.items():
+                ask(name, "chat/completions", body)
+            for name, (body, _) in EMBEDDINGS.items():
+                ask(name, "embeddings", body)
+            for name, body in PACKED.items():
+                encoding = "gzip" if name == "bomb" else name
+                ask(name, "chat/completions", body, **{"Content-Encoding": encoding})
+            for name, key in KEYS.items():
+                ask(name, "chat/completions", chat(), Authorization=key)
+            ask("another path", "nowhere", chat())
+
+    done = asked_through(work, tmp_path_factory.mktemp("proxy"))
+    assert (done.metered, done.totals.calls, done.requests) == ([], 0, [])
+    return found
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_odd_request_is_refused_with_what_is_wrong_and_reaches_no_model(refused, name):
+    status, said = REFUSED[name]
+    error = refused[name].json()["error"]
+    assert (refused[name].status_code, error["code"]) == (status, str(status))
+    assert error["message"]
+    assert error["message"].startswith(said)
+
+
+def test_what_is_packed_well_is_passed_on(tmp_path):
+    answered = {"role": "assistant", "content": None, "tool_calls": [CALL], "refusal": None}
+    result = {"role": "tool", "tool_call_id": "c", "content": "kept"}
+
+    def work(theirs):
+        headers = {"Authorization": f"Bearer {theirs.api_key}", "Content-Encoding": "gzip"}
+        whole = gzip.compress(chat(messages=[TURN, answered, result, TURN], seed=3).encode())
+        address = f"{theirs.base_url}chat/completions"
+        return httpx.post(address, content=whole, timeout=120, headers=headers).status_code
+
+    done = asked_through(work, tmp_path)
+    assert (done.answer, len(done.metered)) == (200, 1)
+    assert done.requests[0]["messages"][1]["tool_calls"] == [CALL]

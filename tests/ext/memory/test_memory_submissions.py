@@ -10,16 +10,21 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.memory.board_setup import band_of
-from alps.leaderboard.cards import SubmitterDetails
-from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import build_boards
 from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import REVIEW
 from alps.leaderboard.verify import Options, verify
-from tests.endtoend import rows
-from tests.packed_memories import RUNS, TRACK, pack_memory, run_memory, write_questions
+from tests.endtoend import edit_json, rows
+from tests.packed_memories import (
+    RUNS,
+    TRACK,
+    pack_memory,
+    run_memory,
+    submit_memory,
+    write_questions,
+)
 from tests.submissions import DROPPED, card_of, changed, forge, forge_rows, make_run, refused
 
 DIARY, LEDGER = "memory-0/memory", "memory-0/memory_calls"
@@ -45,10 +50,7 @@ def packed(made, tmp_path_factory):
     """Return a folder of submissions."""
     folder = tmp_path_factory.mktemp("packed")
     for name in RUNS:
-        packed = pack_memory(made / name, folder, name)
-        # These are no samples of the package: a maintainer says that the scores were recomputed.
-        review = {"status": "format-checked", "date": "2026-02-01", "tracks": {}, "note": None}
-        (packed / REVIEW).write_text(json.dumps({**review, "recomputed": [TRACK]}))
+        submit_memory(made / name, folder, name)
     return folder
 
 
@@ -85,7 +87,7 @@ def test_what_is_packed_of_a_memory_system_is_recomputed(packed, data, name):
     assert found.recomputed == (TRACK,)
 
 
-def test_hits_ledger_admission_versions_and_rows_are_in_the_bundle(packed, made):
+def test_hits_ledger_admission_versions_and_rows_are_in_the_bundle_and_no_secret(packed, made):
     card = card_of(packed / "embedding")
     memory, summary = card["memory"][0], json.loads((made / "embedding/summary.json").read_text())
     assert card["system"]["kind"] == "memory"
@@ -102,9 +104,7 @@ def test_hits_ledger_admission_versions_and_rows_are_in_the_bundle(packed, made)
     hits = [row for row in rows(packed / f"embedding/{DIARY}.jsonl") if row["phase"] == "search"]
     assert len(hits) == card["tracks"][TRACK]["n"]
     assert rows(packed / f"embedding/{LEDGER}.jsonl") == rows(made / "embedding/memory_calls.jsonl")
-
-
-def test_the_secret_that_users_are_called_after_stays_here(packed, made):
+    # Users are called after it, so anybody could look for a known one.
     secret = rows(made / "embedding/memory.jsonl")[0]["secret"]
     files = [path.read_text() for path in (packed / "embedding").rglob("*.json*")]
     assert files
@@ -129,11 +129,7 @@ def test_a_run_that_is_not_finished_for_another_reason_is_not_packed(made, tmp_p
     half = Path(shutil.copytree(made / "embedding", tmp_path / "half"))
     (half / "summary.json").unlink()
     with pytest.raises(UsageError, match="not finished"):
-        pack(
-            [half],
-            SubmitterDetails(name="Half", submitted="2026-01-31"),
-            out=tmp_path / "x" / "half",
-        )
+        pack_memory(half, tmp_path / "x", "half")
 
 
 def of_phase(found: list[dict[str, Any]], phase: str) -> dict[str, Any]:
@@ -147,62 +143,59 @@ def first_hits(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return hits
 
 
+NONE_BESIDE = "memory-0/beside/none: personamem"
 SCORES = "memory-0/beside/none/personamem/scores"
-TOO_FEW = "memory.0.phases.admission.requests: the card has"
+BEFORE = "memory.0.admission.before"
 
 
 def halved(found: list[dict[str, Any]]) -> None:
     of_phase(found, "ingest")["seconds"] /= 2
 
 
+ROWS = {
+    "another text of a hit": (
+        *(DIARY, lambda found: first_hits(found)[0].update(text="?"), "hits"),
+        "1 answer does not agree with the hits in the memory diary: ",
+    ),
+    "a hit is gone": (
+        *(DIARY, lambda found: first_hits(found).pop(), "hits"),
+        "shown something else",
+    ),
+    "a search is gone": (
+        *(DIARY, lambda found: found.remove(of_phase(found, "search")), "hits"),
+        "(no hits)",
+    ),
+    "half the seconds": (DIARY, halved, "phases", "memory.0.phases.ingest"),
+    "other tokens": (
+        *(LEDGER, lambda found: of_phase(found, "ingest").update(completion_tokens=500), "phases"),
+        "memory.0.phases.ingest.used.completion_tokens: the card has",
+    ),
+    "a request is gone": (
+        *(LEDGER, lambda found: found.remove(of_phase(found, "admission")), "phases"),
+        "memory.0.phases.admission.requests: the card has",
+    ),
+    "a check is gone": (DIARY, lambda found: found[0]["checks"].pop(), "admission", BEFORE),
+    "a score beside it": (SCORES, changed("0.scores.accuracy", 0.5), "row_score", NONE_BESIDE),
+    "a phase that is none": (DIARY, changed("1.phase", "dream"), "row", "line 2: phase: "),
+    "a field that is none": (DIARY, changed("1.extra", 1), "row", "line 2: extra: no such field"),
+    "a long user": (DIARY, changed("1.user", "u" * 600), "row", "line 2: user: "),
+    "no search": (DIARY, changed("1.phase", "search"), "row", "lacks sample and hits"),
+    "a long line": (DIARY, changed("1.session", "x" * (1 << 20)), "row", "line 2: longer than"),
+}
+
+
 @pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("name", "change", "code", "words"),
-    [
-        (
-            DIARY,
-            lambda found: first_hits(found)[0].update(text="?"),
-            "hits",
-            "1 answer does not agree with the hits in the memory diary: ",
-        ),
-        (DIARY, lambda found: first_hits(found).pop(), "hits", "shown something else"),
-        (DIARY, lambda found: found.remove(of_phase(found, "search")), "hits", "(no hits)"),
-        (DIARY, halved, "phases", "memory.0.phases.ingest"),
-        (
-            LEDGER,
-            lambda found: of_phase(found, "ingest").update(completion_tokens=500),
-            "phases",
-            "memory.0.phases.ingest.used.completion_tokens: the card has",
-        ),
-        (LEDGER, lambda found: found.remove(of_phase(found, "admission")), "phases", TOO_FEW),
-        (DIARY, lambda found: found[0]["checks"].pop(), "admission", "memory.0.admission.before"),
-        (
-            SCORES,
-            changed("0.scores.accuracy", 0.5),
-            "row_score",
-            "memory-0/beside/none: personamem",
-        ),
-        (DIARY, changed("1.phase", "dream"), "row", "line 2: phase: "),
-        (DIARY, changed("1.extra", 1), "row", "line 2: extra: no such field"),
-        (DIARY, changed("1.user", "u" * 600), "row", "line 2: user: "),
-        (DIARY, lambda found: found[1].update(phase="search"), "row", "lacks sample and hits"),
-        (DIARY, changed("1.session", "x" * (1 << 20)), "row", "line 2: longer than"),
-    ],
-)
+@pytest.mark.parametrize(("name", "change", "code", "words"), ROWS.values(), ids=ROWS)
 def test_a_changed_row_is_refused_though_all_hashes_fit(copy, data, name, change, code, words):
     forge_rows(copy, name, change)
     refused(verify(copy, Options(data=str(data))), code, words)
 
 
 AHEAD, NONE = f"memory.0.ahead.{TRACK}", "memory.0.beside.none.run.settings"
+ACCURACY = f"tracks.{TRACK}.scores.accuracy"
 CARDS = [
     ("memory.0.phases.search.p95", 0.0, "phases", "memory.0.phases.search.p95: the card has"),
-    (
-        f"tracks.{TRACK}.scores.accuracy.value",
-        0.9,
-        "score",
-        "scores.accuracy.value: the card has 0.9",
-    ),
+    (f"{ACCURACY}.value", 0.9, "score", "scores.accuracy.value: the card has 0.9"),
     (f"{AHEAD}.value", 0.9, "score", f"{AHEAD}.value: the card has 0.9"),
     ("memory.0.admission.after.2.name", "another check", "admission", "memory.0.admission.after"),
     ("memory", DROPPED, "memory", "is a memory system, but the submission lacks its hits"),
@@ -215,7 +208,9 @@ CARDS = [
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize(("path", "value", "code", "words"), CARDS)
+@pytest.mark.parametrize(
+    ("path", "value", "code", "words"), CARDS, ids=[path for path, *_ in CARDS]
+)
 def test_a_changed_card_is_refused_though_its_checksum_fits(copy, data, path, value, code, words):
     forge(copy, changed(path, value))
     refused(verify(copy, Options(data=str(data))), code, words)
@@ -250,34 +245,34 @@ def test_a_failed_check_can_neither_be_taken_out_nor_be_scored(packed, data, tmp
 
 
 @pytest.mark.release
-def test_answers_that_are_the_memory_itself_follow_from_the_hits(tmp_path):
+def test_answers_that_are_the_memory_itself_follow_from_the_hits_and_pages_show_those(tmp_path):
     run = make_run(tmp_path / "run", "task=extraction", "model=memory:rules")
-    folder = pack(
-        [run], SubmitterDetails(name="Direct", submitted="2026-01-31"), out=tmp_path / "direct"
-    )
-    assert verify(folder.folder).consistent
+    folder = pack_memory(run, tmp_path / "all", "direct")
+    assert verify(folder).consistent
+    made = build(tmp_path / "all", tmp_path / "site").out
+    pages = [page.read_text() for page in (made / "records").rglob("*.html")]
+    assert any("Found by its memory system" in page for page in pages)
 
     def other(found):
         row = next(row for row in found if row["phase"] == "memories" and row["hits"])
         row["hits"][0]["text"] = "Owns a lighthouse"
 
-    forge_rows(folder.folder, DIARY, other)
-    refused(verify(folder.folder), "hits", "(the reader gives another answer)")
+    forge_rows(folder, DIARY, other)
+    refused(verify(folder), "hits", "(the reader gives another answer)")
 
 
 def test_a_system_of_a_host_is_published_without_its_address(made, tmp_path):
     run = Path(shutil.copytree(made / "embedding", tmp_path / "run"))
     shutil.rmtree(run / "beside")
-    manifest = json.loads((run / "manifest.json").read_text())
-    manifest["settings"]["memory"] = "http://memory.internal:8080/v1"
-    manifest["system"]["memory"]["address"] = "memory.internal:8080"
-    (run / "manifest.json").write_text(json.dumps(manifest))
-    done = pack(
-        [run], SubmitterDetails(name="Hosted", submitted="2026-01-31"), out=tmp_path / "hosted"
-    )
-    text = (done.folder / "submission.json").read_text()
-    assert "memory.internal" not in text
-    assert done.card.system.model == "memory:http"
+
+    def hosted(manifest):
+        manifest["settings"]["memory"] = "http://memory.internal:8080/v1"
+        manifest["system"]["memory"]["address"] = "memory.internal:8080"
+
+    edit_json(run / "manifest.json", hosted)
+    folder = pack_memory(run, tmp_path, "hosted")
+    assert "memory.internal" not in (folder / "submission.json").read_text()
+    assert card_of(folder)["system"]["model"] == "memory:http"
 
 
 def test_systems_that_were_run_otherwise_are_never_ranked_together(boards):
@@ -358,16 +353,3 @@ def test_downloads_have_the_difference_and_how_systems_were_run(site):
     assert [row["section"] for row in rows_of][:2] == ["ranked", "beside"]
     assert rows_of[0]["memory"] == "bm25"
     assert rows_of[0]["ahead_n"] == about["n"]
-
-
-@pytest.mark.release
-def test_hits_stand_on_the_pages_of_records(tmp_path):
-    run = make_run(tmp_path / "run", "task=extraction", "model=memory:rules")
-    pack(
-        [run],
-        SubmitterDetails(name="Direct", submitted="2026-01-31"),
-        out=tmp_path / "all" / "direct",
-    )
-    made = build(tmp_path / "all", tmp_path / "site").out
-    pages = [page.read_text() for page in (made / "records").rglob("*.html")]
-    assert any("Found by its memory system" in page for page in pages)

@@ -1,35 +1,17 @@
 """Extraction, update and retrieval by a memory system: what it is told, and what is read of it."""
 
-import asyncio
 import json
-from dataclasses import asdict
 
 import pytest
 
 from alps.errors import UsageError
-from alps.ext.memory.built_in import Turns
-from alps.ext.memory.connection import ClassConnection
-from alps.ext.memory.journal import Diary
-from alps.ext.memory.part import admitted, check_estimable
-from alps.ext.memory.protocol import Opening
-from alps.ext.memory.reader import Direct
-from alps.ext.memory.store import Store
-from alps.parsing import parse_settings
-from alps.run.source import open_data
-from alps.run.start import run
 from alps.schema import Memory, RetrievalSample
-from alps.settings import RunSettings
-from alps.systems.embedded import Unheard
 from alps.tasks import load_task
 from alps.tasks.base import TaskOptions
 from alps.tasks.by_memory import Remembered, changes, places_of, ranking_of
 from alps.tasks.record_parts import AnsweredRecord
 from tests.endtoend import rows
-
-
-def carried_out(out, **words):
-    settings = {"model": "rules", "out": str(out), "data": "samples", **words}
-    return run(parse_settings(settings, RunSettings))
+from tests.ext.memory.stores import carried_out
 
 
 def value(done, track, metric):
@@ -106,40 +88,29 @@ def old(*values):
     return found
 
 
-def said(made):
-    return [(memory.action, memory.value, memory.replaces) for memory in made]
-
-
-def test_what_changed_is_told_by_the_systems_ids_where_it_keeps_them():
+def test_what_changed_is_told_by_the_systems_ids_else_by_the_texts():
     before = held("Lives in Oslo", "Has a dog", "Plays chess")
     after = [before[1], Remembered("m1", "Moved to Bergen"), Remembered("m9", "Works as a nurse")]
-    known = old("Has a dog", "Lives in Oslo, Norway")
-    assert said(changes(known, before, after)) == [
+    made = changes(old("Has a dog", "Lives in Oslo, Norway"), before, after)
+    assert [(memory.action, memory.value, memory.replaces) for memory in made] == [
         ("retain", "Has a dog", None),
         ("modify", "Moved to Bergen", "old2"),
         ("add", "Works as a nurse", None),
         ("delete", "Plays chess", None),
     ]
-
-
-def test_what_changed_is_told_by_the_texts_where_a_system_gives_new_ids():
+    # A system that gives new ids.
     before = held("Lives in a flat in Oslo", "Has a dog")
     after = held("has a dog", "Lives in a house in Oslo", "Works as a nurse", first=11)
     assert [memory.action for memory in changes((), before, after)] == ["retain", "modify", "add"]
+    # A memory under an id of the data is not taken for theirs.
+    (added,) = changes(old("Likes tea"), [], [Remembered("old1", "Likes tea")])
+    assert added.memory_id != "old1"
 
 
-def test_a_memory_under_an_id_of_the_data_is_not_taken_for_theirs():
-    made = changes(old("Likes tea"), [], [Remembered("old1", "Likes tea")])
-    assert made[0].memory_id != "old1"
-
-
-def test_a_hit_is_the_candidate_that_it_repeats_contains_or_is_like():
+def test_a_hit_is_the_candidate_that_it_repeats_contains_or_is_like_and_keeps_its_rank():
     values = ["Likes tea", "Likes green tea", "Works as a nurse in a hospital in Oslo"]
     hits = held("user: likes green tea", "Nurse, works in a hospital in Oslo", "Nothing of these")
     assert places_of(hits, values) == [1, 2, None]
-
-
-def test_a_hit_that_is_no_candidate_keeps_its_rank():
     pool = {"c1": "Likes tea", "c2": "Has a dog"}
     found = held("Something else", "Has a dog", "Has a dog", "Likes tea")
     assert ranking_of(found, pool, 5) == ["-1", "c2", "-3", "c1", "-5"]
@@ -178,126 +149,6 @@ def rows_of_summary(done):
 def test_a_run_without_a_memory_system_has_no_phases(tmp_path):
     done = carried_out(tmp_path, task="utilization", memory="last:3", limit=2)
     assert "phases" not in rows_of_summary(done)
-
-
-class Unlisted(Turns):
-    """Finds turns, and can't list them."""
-
-    memories = None
-
-    def __init__(self):
-        super().__init__("bm25")
-
-
-def store_of(system, folder, task, **words):
-    settings = parse_settings({"task": task, "model": "rules", **words}, RunSettings)
-    tracks = open_data(settings).tracks
-
-    def samples():
-        for track in tracks:
-            for sample in track.samples():
-                yield track.task, sample
-
-    opening = Opening(folder / "memory", None, None, 0, {})
-    diary, connection = Diary(folder / "memory.jsonl"), ClassConnection(system)
-    options = {"k": 5, "timeout": 10.0}
-    return Store("own", connection, opening, diary, samples, **options), list(samples())
-
-
-def answers(store, asked):
-    async def each():
-        direct = Direct(Unheard("rules"), store)
-        try:
-            return [await direct.answer(task, sample) for task, sample in asked]
-        finally:
-            await store.aclose()
-
-    return asyncio.run(each())
-
-
-def test_a_system_that_lists_nothing_is_refused_where_the_list_is_the_answer(tmp_path):
-    store, asked = store_of(Unlisted(), tmp_path, "extraction,retrieval", memory="bm25", limit=1)
-    assert all(check.passed for check in asyncio.run(admitted(store, "before")))
-    with pytest.raises(UsageError) as refused:
-        check_estimable(store, [task for task, _ in asked])
-    assert str(refused.value) == (
-        "memory=own has no method `memories`, so extraction can't be estimated; set task=retrieval"
-    )
-    extracted, found = answers(store, asked)
-    # Not estimable is not 0: such a record is unscored.
-    assert extracted.outcome == "transport"
-    assert found.outcome == "ok"
-
-
-class Watched(Turns):
-    """Keeps what it is told."""
-
-    def __init__(self):
-        super().__init__("bm25")
-        self.told = []
-
-    def ingest(self, user, session):
-        self.told.append(json.dumps([user, asdict(session)]))
-        super().ingest(user, session)
-
-
-def test_a_run_that_goes_on_tells_and_asks_nothing_again(tmp_path):
-    tasks = "extraction,update,retrieval"
-    first = answers(*store_of(Watched(), tmp_path, tasks, memory="bm25", limit=3))
-    system = Watched()
-    assert answers(*store_of(system, tmp_path, tasks, memory="bm25", limit=3)) == first
-    assert system.told == []
-
-
-def test_a_system_is_told_dialogues_and_nothing_of_the_data(tmp_path):
-    system = Watched()
-    store, asked = store_of(system, tmp_path, "extraction,update", memory="bm25", limit=4)
-    answers(store, asked)
-    told = "\n".join(system.told)
-    for task, sample in asked:
-        said = [turn.text for turn in task.by_memory.answers.history(sample).turns]
-        assert all(json.dumps(text)[1:-1] in told for text in said)
-        assert sample.benchmark_id not in told
-        assert sample.session_id not in told
-        for memory in sample.gold:
-            assert memory.value in "".join(said) or memory.value not in told
-
-
-def test_a_system_is_told_candidates_without_their_ids(tmp_path):
-    system = Watched()
-    store, asked = store_of(system, tmp_path, "retrieval", memory="bm25", limit=2)
-    answers(store, asked)
-    for told, (_, sample) in zip(system.told, asked, strict=True):
-        assert sample.benchmark_id not in told
-        for candidate in sample.candidates:
-            assert json.dumps(candidate.value)[1:-1] in told
-            assert f'"{candidate.id}"' not in told
-
-
-class Empty(Turns):
-    def __init__(self):
-        super().__init__("bm25", lambda session: ())
-
-
-class Broken(Turns):
-    def __init__(self):
-        super().__init__("bm25")
-
-    def memories(self, user):
-        raise OSError("the index is gone")
-
-
-@pytest.mark.parametrize(
-    ("system", "task", "outcome", "error"),
-    [
-        (Empty(), "extraction", "ok", None),
-        (Empty(), "retrieval", "empty", "memory, search: no hits"),
-        (Broken(), "update", "invalid", "memory, memories: raised OSError: the index is gone"),
-    ],
-)
-def test_nothing_found_and_a_failure_are_two_things(tmp_path, system, task, outcome, error):
-    (made,) = answers(*store_of(system, tmp_path, task, memory="bm25", limit=1))
-    assert (made.outcome, made.error) == (outcome, error)
 
 
 def test_the_right_candidate_stays_out_of_the_bank_where_its_dialogue_is_told():

@@ -15,7 +15,7 @@ from alps.ext.doctor.settings import DoctorSettings
 from alps.ext.memory.connection import ClassConnection, MemoryFailed
 from alps.ext.memory.line_protocol import JsonLines, McpTools, SpokenConnection
 from alps.ext.memory.part import checks_of, memory_options
-from alps.ext.memory.protocol import Opening, session_of
+from alps.ext.memory.protocol import session_of
 from alps.ext.memory.resolve import check_memory
 from alps.ext.memory.settings import MemoryKeys
 from alps.parsing import parse_words
@@ -25,11 +25,11 @@ from alps.schema import Turn
 from alps.settings import RunSettings
 from tests import memory_served
 from tests.conftest import ROOT
-from tests.endtoend import finish, run, start, wait_until
+from tests.endtoend import finish, rows, run, start, wait_until
+from tests.ext.memory.stores import opened_in
 from tests.few import few
-from tests.memory_data import write_data
 from tests.memory_served import Kept
-from tests.memory_ways import WAYS, Told, served
+from tests.memory_ways import WAYS, Told, served, write_data
 
 TASKS = ["extraction", "update", "retrieval", "utilization", "personamem", "forgetting"]
 WORDS = ("task=all", "model=rules", "size=32k", "baseline_records=0")
@@ -46,10 +46,6 @@ def data(tmp_path_factory):
     return f"data={folder}"
 
 
-def carried_out(folder, *words):
-    return carry_out(parse_words([*words, f"out={folder / 'out'}"], RunSettings))
-
-
 @pytest.fixture(scope="module")
 def ran(data, tmp_path_factory):
     """Return what runs once over a transport, and gives the folder."""
@@ -58,7 +54,8 @@ def ran(data, tmp_path_factory):
     def over(way):
         folder = tmp_path_factory.mktemp(way)
         with served(way, folder) as named:
-            done = carried_out(folder, *WORDS, data, *named)
+            out = f"out={folder / 'out'}"
+            done = carry_out(parse_words([*WORDS, data, *named, out], RunSettings))
         assert [check.fault for check in done.summary.admission] == [""] * 24
         assert list(dict.fromkeys(task.name for task in done.tasks)) == TASKS
         return folder
@@ -121,11 +118,11 @@ def test_a_run_killed_again_and_again_ends_the_same_and_tells_nothing_settled_tw
         for _ in range(2):
             enough = len(told.diary()) + draw.randrange(3, 20)
             process = start(ROOT, *words, *named, ALPS_CACHE=str(tmp_path / "cache"))
-            wait_until(
-                lambda process=process, enough=enough: (
-                    process.poll() is not None or len(told.diary()) >= enough
-                )
-            )
+
+            def is_far(process=process, enough=enough):
+                return process.poll() is not None or len(told.diary()) >= enough
+
+            wait_until(is_far)
             process.kill()
             process.communicate()
             told.note_kill()
@@ -155,7 +152,7 @@ async def answers(connection, folder):
     folder.mkdir()
     given = []
     try:
-        await connection.call("open", Opening(folder, None, None, 0, {}), timeout=60)
+        await connection.call("open", opened_in(folder), timeout=60)
         for method, *arguments in CALLS:
             value = (await connection.call(method, *arguments, timeout=60)).value
             given.append(value)
@@ -239,7 +236,7 @@ def test_a_call_that_fails_names_its_stage_and_the_next_one_is_answered(
     async def ask():
         connection = SpokenConnection(command, JsonLines(), key="memory", env=(), folder=tmp_path)
         try:
-            await connection.call("open", Opening(tmp_path, None, None, 0, {}), timeout=60)
+            await connection.call("open", opened_in(tmp_path), timeout=60)
             with pytest.raises(MemoryFailed) as caught:
                 await connection.call("search", "u1", query, 5, "now", timeout=3)
             await connection.call(*CALLS[0], timeout=60)
@@ -314,9 +311,6 @@ def test_options_are_texts_as_they_were_typed():
 
 
 def test_the_path_that_a_system_is_given_tells_nothing(ran):
-    opened = next(
-        json.loads(line)
-        for line in (ran("class") / "log").read_text().splitlines()[::-1]
-        if json.loads(line)[0] == "open"
-    )
-    assert Path(opened[1]["folder"]).name in ("kept", "first", "second")
+    calls = rows(ran("class") / "log")
+    opened = [arguments for method, arguments in calls if method == "open"]
+    assert Path(opened[-1]["folder"]).name in ("kept", "first", "second")

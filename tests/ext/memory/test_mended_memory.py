@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from alps.ext.memory.admission import CHECKS, DECLARATIONS
-from tests import memory_served
 from tests.conftest import ROOT
 from tests.core.test_edited_code import MEMORY, RECALL
 from tests.endtoend import Finished, one_line, rows, run
 from tests.few import few
 from tests.loopback import running
+from tests.memory_ways import KeptServer
 
 BOTH = "both roles are ingested"
 DECLARED = f'{{"declares": ["{BOTH}"]}}'
@@ -54,29 +54,16 @@ for line in sys.stdin:
 """
 
 
-class Server(memory_served.Server):
-    """The system over HTTP; `keeps` are the roles that it keeps, `declares` what it answers."""
+class Server(KeptServer):
+    """The system over HTTP; `declares` is what it answers where it is asked for that."""
 
-    keeps = ("user", "assistant", "system")
     declares = None
 
-    def __init__(self, folder):
-        super().__init__(folder, folder / "log")
-        self.RequestHandlerClass = _Handler
-
-
-class _Handler(memory_served._Handler):
-    def do_POST(self):
-        if self.path == "/declares" and self.server.declares is not None:
-            length = int(self.headers["Content-Length"])
-            self.rfile.read(length)
-            text = json.dumps({"data": self.server.declares}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-            return
-        super().do_POST()
+    def answered(self, path, row):
+        """Answer /declares, too."""
+        if path == "/declares" and self.declares is not None:
+            return 200, json.dumps({"data": self.declares})
+        return super().answered(path, row)
 
 
 @contextmanager
@@ -84,16 +71,10 @@ def kept_of_users_alone(way: str, folder: Path):
     """Yield the word that names the system, what mends it, and what declares it."""
     if way == "http":
         with running(Server(folder)) as server:
-            whole = memory_served.Kept.ingest
-
-            def ingest(user, session):
-                kept = [turn for turn in session.turns if turn.role in server.keeps]
-                whole(server.kept, user, type(session)(**{**vars(session), "turns": kept}))
-
-            server.kept.ingest, server.keeps = ingest, ("user",)
+            every, server.keeps = server.keeps, ("user",)
             yield (
                 server.url,
-                lambda: setattr(server, "keeps", Server.keeps),
+                lambda: setattr(server, "keeps", every),
                 lambda: setattr(server, "declares", [BOTH]),
             )
         return
@@ -101,12 +82,12 @@ def kept_of_users_alone(way: str, folder: Path):
     file.write_text(AS_CLASS.replace(EVERY_TURN, USERS_ALONE))
     (folder / "spoken.py").write_text(SPOKEN)
     kind = "program" if way == "program" else "tools"
-    prefix = "python:memory:M" if way == "python" else f"{way}:{sys.executable} spoken.py {kind}"
-    old, new = ("settings = {}", f"settings = {DECLARED}")
-    if way != "python":
-        old, new = "SAYS = None", f"SAYS = {DECLARED}"
+    name = f"{way}:{sys.executable} spoken.py {kind}"
+    old, new = "SAYS = None", f"SAYS = {DECLARED}"
+    if way == "python":
+        name, old, new = "python:memory:M", "settings = {}", f"settings = {DECLARED}"
     yield (
-        prefix,
+        name,
         lambda: file.write_text(AS_CLASS),
         lambda: file.write_text(file.read_text().replace(old, new)),
     )

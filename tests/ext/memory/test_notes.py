@@ -8,52 +8,40 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.memory.connection import ClassConnection, MemoryFailed
-from alps.ext.memory.notes.files import MOST_REPLIES, Files, Notes
-from alps.ext.memory.notes.tool import COMMANDS
-from alps.ext.memory.protocol import MeteredEndpoint, Opening, Session, SpokenTurn
-from alps.parsing import parse_settings
-from alps.run.start import run
-from alps.settings import RunSettings
+from alps.ext.memory.notes import MOST_REPLIES, Files, Notes
+from alps.ext.memory.notes_tool import COMMANDS
+from alps.ext.memory.protocol import MeteredEndpoint, Session, SpokenTurn
 from tests.endtoend import rows
+from tests.ext.memory.stores import carried_out, check_tokens, faults_of, opened_in
 from tests.few import few
 from tests.loopback import Answer, serve
-from tests.note_keeper import NoteKeeper, calling
+from tests.scripted_models import NoteKeeper, calling
 
-TASKS = {
-    "extraction": "task1",
-    "update": "task2",
-    "retrieval": "task3_d100",
-    "forgetting": "forgetting",
-    "utilization": "task4_ability1",
-    "personamem": "personamem_32k",
-    "locomo": "locomo",
-}
-TASKS_FIRST = ["update", "locomo", *(task for task in TASKS if task not in ("update", "locomo"))]
+TASKS = (
+    *("update", "locomo", "extraction", "retrieval"),
+    *("forgetting", "utilization", "personamem"),
+)
 AT = "2026-01-05T09:00:00+00:00"
 
 
-def carried_out(out, **words):
-    given = {"model": "rules", "data": "samples", "limit": 2, "out": str(out), **words}
-    return run(parse_settings(given, RunSettings))
+def few_of(task):
+    more = {"ability": "pa"} if task == "utilization" else {}
+    return {"task": task, "limit": 2, **more}
 
 
 @pytest.mark.release
-@pytest.mark.parametrize("task", few(TASKS_FIRST))
+@pytest.mark.parametrize("task", few(TASKS))
 def test_a_model_keeps_notes_in_every_task_and_its_tokens_are_counted(task, tmp_path):
     keeper = NoteKeeper()
-    more = {"ability": "pa"} if task == "utilization" else {}
     with serve(keeper) as server:
         asked = {"memory_llm": "openai/keeper", "memory_llm_api_base": server.url}
-        done = carried_out(tmp_path, task=task, memory="files", **asked, **more)
-    assert [check.fault for check in done.summary.admission if not check.passed] == []
+        done = carried_out(tmp_path, **few_of(task), memory="files", **asked)
+    assert faults_of(done.summary.admission) == []
     assert len(done.summary.admission) == 24
-    track = next(name for name in done.summary.tracks if name.startswith(TASKS[task][:8]))
-    assert done.summary.tracks[track].failed_predictions == {}
+    assert not any(track.failed_predictions for track in done.summary.tracks.values())
     assert keeper.commands == set(COMMANDS)
     metered = rows(tmp_path / "memory_calls.jsonl")
-    for kind in ("prompt_tokens", "completion_tokens"):
-        used = sum(row[kind] for row in metered if not row["cached"])
-        assert used == getattr(keeper, kind) == getattr(done.summary.calls, kind) > 0
+    check_tokens(metered, keeper, done)
     assert {row["phase"] for row in metered} >= {"admission", "ingest"}
     assert done.summary.bytes_per_1000_turns > 100
     notes = list((tmp_path / "memory").glob("*/*/talks/*.md"))
@@ -61,11 +49,10 @@ def test_a_model_keeps_notes_in_every_task_and_its_tokens_are_counted(task, tmp_
     assert all(path.read_text().startswith("# Notes\n- ") for path in notes)
 
 
-@pytest.mark.parametrize("task", few(TASKS_FIRST, 2))
+@pytest.mark.parametrize("task", few(TASKS, 2))
 def test_notes_are_kept_in_every_task_without_a_model(task, tmp_path):
-    more = {"ability": "pa"} if task == "utilization" else {}
-    done = carried_out(tmp_path, task=task, memory="notes", **more)
-    assert [check.fault for check in done.summary.admission if not check.passed] == []
+    done = carried_out(tmp_path, **few_of(task), memory="notes")
+    assert faults_of(done.summary.admission) == []
     assert not (tmp_path / "memory_calls.jsonl").exists()
     assert list((tmp_path / "memory").glob("*/s1.md"))
 
@@ -122,7 +109,7 @@ def talking(folder, script, *calls):
 
     async def talk(url):
         connection = ClassConnection(Files())
-        opening = Opening(folder, MeteredEndpoint(url, "key", "m"), None, 0, {})
+        opening = opened_in(folder, MeteredEndpoint(url, "key", "m"))
         await connection.call("open", opening, timeout=20)
         answers = []
         for method, *arguments in calls:
@@ -244,7 +231,7 @@ def test_calls_of_odd_servers_are_carried_out(tmp_path):
 @pytest.fixture
 def notes(tmp_path):
     notes = Notes()
-    notes.open(Opening(tmp_path, None, None, 0, {}))
+    notes.open(opened_in(tmp_path))
     notes.ingest("u1", session("I have a dog.\nIt is called Rex.", "I like tea."))
     later = replace(session("The dog likes tea, too.", name="s2"), started_at="2026-01-06")
     notes.ingest("u1", later)

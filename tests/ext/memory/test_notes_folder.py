@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from alps.ext.memory.notes.tool import (
+from alps.ext.memory.notes_tool import (
     COMMANDS,
     DEEPEST,
     LARGEST,

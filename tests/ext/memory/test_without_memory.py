@@ -1,6 +1,5 @@
 """Runs without memory that make a memory look better: other answers, failed answers."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,12 +15,11 @@ from alps.leaderboard.ranking import Board, build_boards
 from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
-from alps.leaderboard.submission import REVIEW
 from alps.leaderboard.verify import Options, verify
 from alps.show.compare import compare_runs
 from tests.endtoend import rows, run, write_rows
 from tests.few import few
-from tests.packed_memories import TRACK, pack_memory, write_questions
+from tests.packed_memories import TRACK, pack_memory, submit_memory, write_questions
 from tests.submissions import card_of, forge, make_run
 
 QUESTIONS = 60
@@ -64,6 +62,11 @@ def nothing(row: dict[str, Any], gold: str) -> None:
     row.update(outcome="empty", prediction=None, raw="", error="no text")
 
 
+def copy_of(run: Path, folder: Path) -> Path:
+    """Return a copy of a run that may be spoiled."""
+    return Path(shutil.copytree(run, folder / "run"))
+
+
 def altered(run: Path, count: int, change: Callable[[dict[str, Any], str], None]) -> Path:
     """Change `count` right answers of the run without memory, and have it scored again."""
     none = run / "beside" / "none"
@@ -80,18 +83,25 @@ def altered(run: Path, count: int, change: Callable[[dict[str, Any], str], None]
     return run
 
 
-def submitted(run: Path, shelf: Path, name: str) -> Path:
-    """Pack a run, with a maintainer's word that its scores were recomputed."""
-    folder = pack_memory(run, shelf, name)
-    review = {"status": "format-checked", "date": "2026-02-01", "tracks": {}, "note": None}
-    (folder / REVIEW).write_text(json.dumps({**review, "recomputed": [TRACK]}))
-    return folder
+def shelf_of(made: Path, folder: Path, *, changed: int, others: int) -> tuple[Path, Path]:
+    """Return a shelf with honest submissions and one with changed answers, and the latter."""
+    shelf = folder / "shelf"
+    spoiled = submit_memory(
+        altered(copy_of(made / "own", folder), changed, wrong), shelf, "spoiled"
+    )
+    for number in range(1, others + 1):
+        submit_memory(made / "own", shelf, f"honest-{number}")
+    return shelf, spoiled
 
 
-def board_of(shelf: Path) -> Board:
-    """Return the board that sorts by the difference from no memory."""
-    (board,) = (one for one in build_boards(load(shelf), read_references()) if one.by_difference)
-    return board
+def boards_of(shelf: Path) -> list[Board]:
+    """Return the boards that sort by the difference from no memory."""
+    return [one for one in build_boards(load(shelf), read_references()) if one.by_difference]
+
+
+def page_of(shelf: Path, folder: Path) -> str:
+    """Return the page of the track on a site."""
+    return (build(shelf, folder / "site").out / f"{TRACK}.html").read_text()
 
 
 def named(verification: Verification, code: str) -> list[str]:
@@ -103,11 +113,10 @@ def named(verification: Verification, code: str) -> list[str]:
 def test_a_run_without_memory_of_an_embedded_reader_is_made_again(made, data, tmp_path):
     honest = pack_memory(made / "rules", tmp_path, "honest")
     assert verify(honest, Options(data=str(data))).consistent
-    run = altered(Path(shutil.copytree(made / "rules", tmp_path / "run")), 5, wrong)
+    run = altered(copy_of(made / "rules", tmp_path), 5, wrong)
     # Packing verifies what it wrote, as a maintainer does.
-    with pytest.raises(
-        UsageError, match="5 answers differ from what rules with memory=none answers"
-    ):
+    differ = "5 answers differ from what rules with memory=none answers"
+    with pytest.raises(UsageError, match=differ):
         pack_memory(run, tmp_path / "other", "spoiled")
 
 
@@ -130,21 +139,15 @@ def test_warnings_of_rows_beside_a_run_are_kept(made, data, tmp_path):
 def test_runs_without_memory_of_one_reader_are_held_against_each_other(
     made, data, tmp_path, *, others, changed, unranked
 ):
-    run = altered(Path(shutil.copytree(made / "own", tmp_path / "run")), changed, wrong)
-    shelf = tmp_path / "shelf"
-    spoiled = submitted(run, shelf, "spoiled")
-    for number in range(1, others + 1):
-        submitted(made / "own", shelf, f"honest-{number}")
+    shelf, spoiled = shelf_of(made, tmp_path, changed=changed, others=others)
     options = Options(data=str(data), reviewed=True)
     said = named(verify(spoiled, options), "beside")
     assert bool(said) == bool(unranked)
     assert all("spoiled: without memory" in one and " in honest-1" in one for one in said)
-    board = board_of(shelf)
+    (board,) = boards_of(shelf)
     assert {row.system.slug for row in board.standings if row.ahead is None} == unranked
     assert all(row.rank is None for row in board.standings if row.ahead is None)
-    site = build(shelf, tmp_path / "site").out
-    pages = (site / "personamem.html").read_text()
-    assert ("difference is significant" in pages) == bool(unranked)
+    assert ("difference is significant" in page_of(shelf, tmp_path)) == bool(unranked)
 
 
 def set_reader(folder: Path, **settings: Any) -> None:
@@ -179,38 +182,32 @@ def set_reader(folder: Path, **settings: Any) -> None:
 def test_no_setting_of_its_own_keeps_a_reader_from_being_held_against_others(
     made, data, tmp_path, *, settings, ranked
 ):
-    run = altered(Path(shutil.copytree(made / "own", tmp_path / "run")), 12, wrong)
-    shelf = tmp_path / "shelf"
-    spoiled = submitted(run, shelf, "spoiled")
-    for number in range(1, 3):
-        submitted(made / "own", shelf, f"honest-{number}")
+    shelf, spoiled = shelf_of(made, tmp_path, changed=12, others=2)
     set_reader(spoiled, **settings)
     verification = verify(spoiled, Options(data=str(data), reviewed=True))
     (said,) = [one for one in verification.findings if one.code == "beside"]
     assert said.severity == "warning"
     assert "difference is significant" in said.what
     assert ("the same model with other settings" in said.what) == ranked
-    boards = [one for one in build_boards(load(shelf), read_references()) if one.by_difference]
-    found = {row.system.slug: row for board in boards for row in board.standings}
+    found = {row.system.slug: row for board in boards_of(shelf) for row in board.standings}
     assert bool(found["spoiled"].difference.reason) == (not ranked)
     assert (found["spoiled"].ahead is not None) == ranked
     assert all(found[name].ahead is not None for name in ("honest-1", "honest-2"))
-    pages = (build(shelf, tmp_path / "site").out / "personamem.html").read_text()
-    assert "difference is significant" in pages
+    assert "difference is significant" in page_of(shelf, tmp_path)
 
 
 @pytest.mark.release
 def test_the_first_with_a_reader_is_said_to_be_held_against_nobody(made, data, tmp_path):
     shelf, options = tmp_path / "shelf", Options(data=str(data), reviewed=True)
-    first = submitted(made / "own", shelf, "first")
+    first = submit_memory(made / "own", shelf, "first")
     (said,) = [one for one in verify(first, options).findings if one.code == "beside"]
     assert (said.severity, said.what) == ("note", ALONE)
-    assert ALONE in (build(shelf, tmp_path / "site").out / "personamem.html").read_text()
-    second = submitted(made / "own", shelf, "second")
+    assert ALONE in page_of(shelf, tmp_path)
+    second = submit_memory(made / "own", shelf, "second")
     # What is made again here needs nobody else's.
-    submitted(made / "rules", shelf, "rules")
+    submit_memory(made / "rules", shelf, "rules")
     assert named(verify(second, options), "beside") == []
-    assert ALONE not in (build(shelf, tmp_path / "site").out / "personamem.html").read_text()
+    assert ALONE not in page_of(shelf, tmp_path)
 
 
 def no_card(folder: Path) -> None:
@@ -230,11 +227,7 @@ def no_rows(folder: Path) -> None:
 def test_a_neighbour_that_cannot_be_read_is_named_and_the_others_are_held_against(
     made, data, tmp_path, spoil
 ):
-    run = altered(Path(shutil.copytree(made / "own", tmp_path / "run")), 12, wrong)
-    shelf = tmp_path / "shelf"
-    spoiled = submitted(run, shelf, "spoiled")
-    for number in range(1, 4):
-        submitted(made / "own", shelf, f"honest-{number}")
+    shelf, spoiled = shelf_of(made, tmp_path, changed=12, others=3)
     spoil(shelf / "honest-1")
     verification = verify(spoiled, Options(data=str(data), reviewed=True))
     assert any("difference is significant" in one for one in named(verification, "beside"))
@@ -245,7 +238,7 @@ def test_a_neighbour_that_cannot_be_read_is_named_and_the_others_are_held_agains
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("failed", "has"), [(3, True), (4, False)])
 def test_a_run_with_many_failures_has_no_difference_from_no_memory(made, tmp_path, *, failed, has):
-    path = altered(Path(shutil.copytree(made / "own", tmp_path / "run")), failed, nothing)
+    path = altered(copy_of(made / "own", tmp_path), failed, nothing)
     folders = [path, path / "beside" / "none"]
     (track,) = beside(folders).tracks
     (own,) = (row for row in track.rows if row.memory == "bm25")
@@ -257,10 +250,10 @@ def test_a_run_with_many_failures_has_no_difference_from_no_memory(made, tmp_pat
     assert (contrast.difference.estimate.value is not None) == has
     assert (contrast.p is not None) == has
     shelf = tmp_path / "shelf"
-    submitted(path, shelf, "failing")
+    submit_memory(path, shelf, "failing")
     card = card_of(shelf / "failing")
     assert (card["memory"][0]["ahead"][TRACK]["value"] is not None) == has
-    (row,) = board_of(shelf).standings
+    ((row,),) = (board.standings for board in boards_of(shelf))
     assert (row.ahead is not None) == has
     if not has:
         reason = "0.0 % of answers with memory and 6.7 % without memory failed (limit: 5 %)"
@@ -269,7 +262,7 @@ def test_a_run_with_many_failures_has_no_difference_from_no_memory(made, tmp_pat
 
 
 def test_the_table_and_the_comparison_say_why_there_is_no_difference(made, tmp_path):
-    path = altered(Path(shutil.copytree(made / "rules", tmp_path / "run")), 6, nothing)
+    path = altered(copy_of(made / "rules", tmp_path), 6, nothing)
     for words in (
         ("memory", "compare", "run", "rows=none"),
         ("compare", str(path), "run/beside/none"),

@@ -10,7 +10,7 @@ import pytest
 from alps.show.formatting import plain_cell
 from alps.tasks.personamem.persona_timeline import EVIDENCE, LENGTHS, TRACK
 from alps.tasks.personamem.release import open_personamem
-from tests.endtoend import finish, one_line, start, summary, wait_until
+from tests.endtoend import one_line, run, start, summary, wait_until
 from tests.loopback import Answer, serve
 
 PERSONAS = 16
@@ -79,9 +79,9 @@ def words(url, *more, n=2):
     )
 
 
-def generate(folder, author, *more, n=2, **variables):
+def generate(folder, author, *, n=2):
     with serve(author) as server:
-        done = finish(start(folder, *words(server.url, *more, n=n), **ENVIRONMENT, **variables))
+        done = run(folder, *words(server.url, n=n), **ENVIRONMENT)
         return done, server.requests
 
 
@@ -103,13 +103,10 @@ def written(tmp_path_factory):
     return folder
 
 
-def test_a_written_set_is_read_and_its_oracle_is_right(alps, written, tmp_path):
+def test_a_written_set_is_read_and_passes_the_audit(alps, written, tmp_path):
     done = alps("run", "task=personamem", f"data={written / 'made'}", "model=oracle", "out=run")
     assert done.returncode == 0, done.stderr
     assert summary(tmp_path / "run")["tracks"]["personamem"]["n"] == 35 * PERSONAS
-
-
-def test_a_written_set_passes_the_audit(alps, written):
     done = alps("data", "audit", f"data={written / 'made'}")
     assert done.returncode == 0, done.stdout
     assert "\nNothing serious (1 note).\n" in done.stdout
@@ -162,9 +159,9 @@ def test_what_is_right_stands_in_the_history_before_the_question(written):
 def test_the_same_command_again_asks_nothing_and_writes_the_same_bytes(tmp_path):
     author = Author()
     with serve(author) as server:
-        first = finish(start(tmp_path, *words(server.url), **ENVIRONMENT))
+        first = run(tmp_path, *words(server.url), **ENVIRONMENT)
         bytes_before, asked = data_of(tmp_path), len(server.requests)
-        again = finish(start(tmp_path, *words(server.url), **ENVIRONMENT))
+        again = run(tmp_path, *words(server.url), **ENVIRONMENT)
         assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr
         assert len(server.requests) == asked == 22
     assert data_of(tmp_path) == bytes_before
@@ -178,7 +175,7 @@ def test_a_killed_generation_goes_on_to_the_same_bytes(tmp_path):
         folder.mkdir()
     with serve(Author(delay=0.02)) as server:
         command = words(server.url, "concurrency=2")
-        calm = finish(start(folders["calm"], *command, **ENVIRONMENT))
+        calm = run(folders["calm"], *command, **ENVIRONMENT)
         assert calm.returncode == 0, calm.stderr
         for count in (3, 8):
             wanted = len(server.requests) + count
@@ -189,65 +186,65 @@ def test_a_killed_generation_goes_on_to_the_same_bytes(tmp_path):
             process.kill()
             process.communicate()
             assert not list((folders["killed"] / "made").glob("*.csv"))
-        last = finish(start(folders["killed"], *command, **ENVIRONMENT))
+        last = run(folders["killed"], *command, **ENVIRONMENT)
     assert last.returncode == 0, last.stderr
     assert data_of(folders["killed"]) == data_of(folders["calm"])
 
 
-def without_the_words(kind, reply, first):
-    if kind == "messages" and first:
-        reply["messages"][2]["text"] = "I like something else now."
-    return reply
+def spoiling(wanted, change):
+    """Return what changes the rows of the first reply of a kind."""
+
+    def spoil(kind, reply, first):
+        if kind == wanted and first:
+            change(reply["topics" if kind == "biography" else kind])
+        return reply
+
+    return spoil
 
 
-def unlike_items(kind, reply, first):
-    if kind == "biography" and first:
-        reply["topics"][1]["items"] = [
-            letter * 2**place for place, letter in enumerate("abcdefghijkl")
-        ]
-    return reply
-
-
-def telling_options(kind, reply, first):
-    if kind == "questions" and first:
-        reply["questions"][3]["question"] = "Was it {item}?"
-    return reply
-
-
-def the_same_question(kind, reply, first):
-    if kind == "questions" and first:
-        reply["questions"][4]["question"] = reply["questions"][1]["question"].upper()
-    return reply
-
-
-def a_formula(kind, reply, first):
-    if kind == "questions" and first:
-        sign = '\u200b ＝HYPERLINK("https://example.org")'
-        reply["questions"][1]["question"] = f"{sign} {reply['questions'][1]['question']}"
-    return reply
+UNLIKE = [letter * 2**place for place, letter in enumerate("abcdefghijkl")]
+FORMULA = '\u200b ＝HYPERLINK("https://example.org") What now?'
+SPOILT = {
+    "a question is asked twice": (
+        "questions",
+        lambda rows: rows[4].update(question=rows[1]["question"].upper()),
+        "questions 5 question: asked before, word for word",
+    ),
+    "a question is a formula": (
+        "questions",
+        lambda rows: rows[1].update(question=FORMULA),
+        "questions 2 question: begins with '='; expected a letter",
+    ),
+    "a message lacks what was to be said": (
+        "messages",
+        lambda rows: rows[2].update(text="I like something else now."),
+        "must be in it, word for word",
+    ),
+    "items are unlike in length": (
+        "biography",
+        lambda rows: rows[1].update(items=UNLIKE),
+        "make their lengths more similar",
+    ),
+    "a question names an option": (
+        "questions",
+        lambda rows: rows[3].update(question="Was it {item}?"),
+        "questions 4 question: expected these slots, each once: none",
+    ),
+}
 
 
 def test_no_cell_of_a_set_is_read_as_a_formula(tmp_path):
     done, _ = generate(tmp_path, Author(), n=2)
     assert done.returncode == 0, done.stderr
-    finish(start(tmp_path, "data", "personas", "out=whole", "n=4", **ENVIRONMENT))
+    run(tmp_path, "data", "personas", "out=whole", "n=4", **ENVIRONMENT)
     for row in (*read_rows(tmp_path / "made"), *read_rows(tmp_path / "whole")):
         assert [cell for cell in row.values() if plain_cell(cell).startswith("'")] == []
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (the_same_question, "questions 5 question: asked before, word for word"),
-        (a_formula, "questions 2 question: begins with '='; expected a letter"),
-        (without_the_words, "must be in it, word for word"),
-        (unlike_items, "make their lengths more similar"),
-        (telling_options, "questions 4 question: expected these slots, each once: none"),
-    ],
-)
-def test_a_text_that_fails_its_checks_is_asked_for_again(tmp_path, spoil, said):
-    done, requests = generate(tmp_path, Author(spoil), n=1)
+@pytest.mark.parametrize(("kind", "change", "said"), SPOILT.values(), ids=SPOILT)
+def test_a_text_that_fails_its_checks_is_asked_for_again(tmp_path, kind, change, said):
+    done, requests = generate(tmp_path, Author(spoiling(kind, change)), n=1)
     assert done.returncode == 0, done.stderr
     assert len(requests) == 12
     assert sum(said in str(request["messages"][-1]["content"]) for request in requests) == 1
@@ -265,22 +262,15 @@ def test_a_persona_whose_texts_never_pass_is_left_out_and_named(tmp_path):
 @pytest.mark.release
 def test_a_filter_drops_what_a_model_answers_without_the_history(tmp_path):
     with serve(Author()) as server:
-        done = finish(
-            start(
-                tmp_path,
-                *("data", "personas", "out=made", "n=4", "filter=openai/blind"),
-                f"filter_api_base={server.url}",
-                **ENVIRONMENT,
-            )
-        )
-    finish(start(tmp_path, "data", "personas", "out=whole", "n=4", **ENVIRONMENT))
+        filtered = ("filter=openai/blind", f"filter_api_base={server.url}")
+        done = run(tmp_path, "data", "personas", "out=made", "n=4", *filtered, **ENVIRONMENT)
+    run(tmp_path, "data", "personas", "out=whole", "n=4", **ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     kept, whole = (read_rows(tmp_path / name) for name in ("made", "whole"))
     guessed = [row["question_id"] for row in whole if is_first_by_alphabet(row)]
     assert 15 < len(guessed) < 60
-    assert [row["question_id"] for row in kept] == [
-        row["question_id"] for row in whole if row["question_id"] not in guessed
-    ]
+    whole_ids = [row["question_id"] for row in whole]
+    assert [row["question_id"] for row in kept] == [one for one in whole_ids if one not in guessed]
     dropped = f"Dropped {len(guessed)} questions that openai/blind answers without history"
     assert done.stdout.splitlines()[-1] == dropped
 
@@ -298,10 +288,10 @@ def is_first_by_alphabet(row):
 @pytest.mark.release
 def test_a_budget_stops_a_generation_and_a_larger_one_goes_on(tmp_path):
     with serve(Author()) as server:
-        small = finish(start(tmp_path, *words(server.url, "max_total_tokens=4000"), **ENVIRONMENT))
+        small = run(tmp_path, *words(server.url, "max_total_tokens=4000"), **ENVIRONMENT)
         assert small.returncode == 3
         assert "the budget is spent" in small.stderr
-        whole = finish(start(tmp_path, *words(server.url), **ENVIRONMENT))
+        whole = run(tmp_path, *words(server.url), **ENVIRONMENT)
     assert whole.returncode == 0, whole.stderr
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from alps.ext.memory.built_in import whole_turns
-from alps.ext.memory.notes.tool import (
+from alps.ext.memory.notes_tool import (
     COMMANDS,
     READING,
     ROOT,

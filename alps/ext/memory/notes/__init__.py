@@ -1,1 +1,0 @@
-"""Notes in a folder of files: `memory=files`, which a model keeps, and `memory=notes`, without."""
