@@ -5,8 +5,7 @@ import json
 import pytest
 
 from alps.errors import AlpsError
-from alps.ext.importers.files import import_files
-from alps.ext.importers.settings import ImportSettings
+from tests.ext.importers.foreign import answers_of, import_here, write
 
 ASKED = ("Who feeds the hens?", "When did Ida row?", "What may Bo like?", "Where is Ida?")
 
@@ -15,13 +14,11 @@ def row(number, **fields):
     return {"question": ASKED[number], **fields}
 
 
-def imported(folder, form, *contents, **more):
+def imported(folder, form, *contents, name="part_{}.json", **more):
     paths = []
     for number, content in enumerate(contents, start=1):
-        path = folder / more.pop("name", f"part_{number}.json")
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
-        paths.append(path)
-    return import_files(form, paths, ImportSettings(out=str(folder / "out"), **more))
+        paths.append(write(folder / name.format(number), content))
+    return import_here(folder, form, *paths, **more)
 
 
 def scores(found):
@@ -158,9 +155,7 @@ def test_outcomes_of_halumem_are_kept_and_bare_marks_of_ids_are_read(tmp_path):
         content.append(row(number, hypothesis="a", gold="b", judge_label=word, user_id="u"))
     found = imported(tmp_path, "rows", content)
     assert scores(found)[""] == (0.5, 4, 0)
-    lines = (found.folder / "answers.jsonl").read_text().splitlines()
-    assert [json.loads(line)["outcome"] for line in lines] == [word.lower() for word in words]
-    (tmp_path / "again").mkdir()
+    assert [answer["outcome"] for answer in answers_of(found)] == [word.lower() for word in words]
     bare = {"tests": [{"id": f"t{n}", "passed": n != 1, "cost_usd": 0.5} for n in range(4)]}
     assert scores(imported(tmp_path / "again", "rows", bare))[""] == (0.75, 4, 0)
 
@@ -283,6 +278,5 @@ def test_halumems_own_file_gives_every_published_rate_and_is_held_against_them(t
     ):
         assert rate in told
     assert "says" not in told
-    (tmp_path / "again").mkdir()
     told = " ".join(imported(tmp_path / "again", "halumem", halumem(0.9)).flags)
     assert "memory_accuracy, memory_extraction_f1: stated 90.00%" in told
