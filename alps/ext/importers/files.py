@@ -21,9 +21,10 @@ from alps.ext.importers.figures import (
     Ties,
     baselines_of,
     figures_of,
+    flags_of,
+    parse_share,
     ties_of,
 )
-from alps.ext.importers.flags import flags_of, parse_share
 from alps.ext.importers.plain import (
     as_systems,
     contradicted,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from alps.ext.people.agreement.gold import publishers_pairs, rouge_l
+from alps.ext.people.gold import publishers_pairs, rouge_l
 from tests.annotated import PEOPLE, SESSIONS, session, write_annotations
 from tests.conftest import ROOT
 from tests.endtoend import write_rows

@@ -248,11 +248,9 @@ def _gold(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int
     for track, pairs in tracks.items():
         write_track(out / ANNOTATED / track, pairs)
     _write(out / CHANGES, [change.row() for change in changes])
-    counts = Counter(change.what for change in changes)
-    found: dict[str, int] = {"records": sum(map(len, tracks.values()))}
-    for what, count in counts.items():
-        found[what] = count
-    return found | ({"records that are not finished": unfinished} if unfinished else {})
+    counts = {"records": sum(map(len, tracks.values()))}
+    counts |= Counter(str(change.what) for change in changes)
+    return counts | ({"records that are not finished": unfinished} if unfinished else {})
 
 
 def _records(work: Work) -> list[Row]:
@@ -452,7 +450,9 @@ def verified(record: Row, labels: Mapping[str, Decided]) -> tuple[Row, list[Memo
     name, items = record["record"], record["gold"]["gold"]["memory_items"]
     last = labels.get(f"{name}/+")
     unseen = [item for item in items if f"{name}/{item['memory_id']}" not in labels]
-    if last is None or unseen or not any(map(_is_last, last.by.values())):
+    if last is None or unseen:
+        return None
+    if not any(answer["verdict"] == NOTHING for answer in last.by.values()):
         return None
     kept: list[Row] = []
     changes: list[MemoryChange] = []
@@ -470,10 +470,6 @@ def verified(record: Row, labels: Mapping[str, Decided]) -> tuple[Row, list[Memo
         changes.append(_addition(name, memory_id, added, ruling))
     gold = {**record["gold"], "gold": {**record["gold"]["gold"], "memory_items": kept}}
     return gold, changes
-
-
-def _is_last(answer: Answer) -> bool:
-    return bool(answer["verdict"] == NOTHING)
 
 
 def _new(item: Row, answer: Answer | None, record: Row) -> Row | None:

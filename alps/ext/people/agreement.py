@@ -25,7 +25,16 @@ from alps.ext.calibration.labels import (
     read_labels,
 )
 from alps.ext.calibration.matrix import LabelMatrix, label_matrix, mean_kappa, pair_figures
-from alps.ext.people.agreement.annotations import (
+from alps.ext.people.agreement_rows import (
+    AgreementFigure,
+    DraftRow,
+    GoldAgreement,
+    LabelAgreement,
+    LabelledRow,
+    PairOfPeople,
+    PartRow,
+)
+from alps.ext.people.annotations import (
     SAID,
     TITLES,
     TwoPeople,
@@ -34,21 +43,12 @@ from alps.ext.people.agreement.annotations import (
     read_two,
     release_beside,
 )
-from alps.ext.people.agreement.gold import (
+from alps.ext.people.gold import (
     PUBLISHERS,
     GoldDraft,
     JudgeRule,
     PublishersRule,
     gold_agreement,
-)
-from alps.ext.people.agreement.rows import (
-    AgreementFigure,
-    DraftRow,
-    GoldAgreement,
-    LabelAgreement,
-    LabelledRow,
-    PairOfPeople,
-    PartRow,
 )
 from alps.ext.people.settings import AgreementSettings
 from alps.judges.embedded import EMBEDDED_JUDGES
