@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from pydantic import Field
 
 from alps.errors import RunFolderError, UsageError
 from alps.ext.export.rows import score_rows, times_of, write_parquet
+from alps.extension import load
 from alps.folders import refuse_full
 from alps.keys import FrozenSettings, HomePath
 from alps.run.opened import RunFolder, open_run, refuse_same_names
@@ -79,9 +79,8 @@ def export_runs(folders: Sequence[Path], settings: ExportSettings) -> list[Path]
 
 
 def _writer(form: _Format, name: str) -> Writer:
-    module, _, function = form.writer.partition(":")
     try:
-        writer: Writer = getattr(import_module(module), function)
+        writer: Writer = load(form.writer)
     except ModuleNotFoundError as error:
         if not form.extra:
             raise

@@ -43,13 +43,7 @@ from alps.ext.people.annotations import (
     read_two,
     release_beside,
 )
-from alps.ext.people.gold import (
-    PUBLISHERS,
-    GoldDraft,
-    JudgeRule,
-    PublishersRule,
-    gold_agreement,
-)
+from alps.ext.people.gold import PUBLISHERS, GoldDraft, JudgeRule, PublishersRule, gold_agreement
 from alps.ext.people.settings import AgreementSettings
 from alps.judges.embedded import EMBEDDED_JUDGES
 from alps.llm.ledger import Ledger
@@ -207,10 +201,7 @@ def _on_gold(people: TwoPeople, draft: GoldDraft, settings: AgreementSettings) -
     settings = effective_judge(settings)
     check_judge(settings)
     # What a judge answered is in the cache of replies: the same command asks nothing again.
-    with (
-        TemporaryDirectory() as scratch,
-        closing(Ledger(Path(scratch) / "calls.jsonl")) as ledger,
-    ):
+    with TemporaryDirectory() as scratch, closing(Ledger(Path(scratch) / "calls.jsonl")) as ledger:
 
         async def ask() -> GoldAgreement:
             async with closing_services(open_judge(settings, ledger)) as services:

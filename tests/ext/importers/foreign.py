@@ -101,6 +101,20 @@ def amb(accuracy, dataset="orrin"):
     return {"run_name": "diary", "dataset": dataset, "accuracy": accuracy, "results": results}
 
 
+LEAK = "over_personalization_chatbot_text"
+
+
+def v3(*rows):
+    """Return the table of PersonaMem v3 with rows of a task, its metrics and a status."""
+    head = "query_id,seq,user_id,task_type,ts,metrics_json,status,duration_ms,error,agent_response"
+    lines = [head]
+    for number, (task, metrics, status, *name) in enumerate(rows):
+        cell = json.dumps(metrics).replace('"', '""')
+        about = name[0] if name else f"7:{number}:x"
+        lines.append(f'{about},{number},7,{task},1,"{cell}",{status},5,,Paddle')
+    return "\n".join(lines) + "\n"
+
+
 def write(path, content):
     """Write a text, or anything else as JSON; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,15 +11,18 @@ from alps.ext.importers.figures import token_f1
 from alps.ext.importers.settings import FileFormat
 from tests.endtoend import one_line, rows, run
 from tests.ext.importers.foreign import (
+    LEAK,
     amb,
     by_conversation,
     halumem,
     locomo,
     mem0_row,
     omnimemeval,
+    v3,
     write,
 )
 from tests.loopback import Answer, serve
+from tests.tracks import alps_here
 
 
 def imported(folder, form, *words, out="out"):
@@ -258,16 +261,19 @@ def test_the_command_lists_every_format():
     assert get_args(FileFormat) == FILE_FORMATS
 
 
+HALF_ROW = {"question": "Who?", "category": 1, "llm_judgments": {"judgment_1": "maybe"}}
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:ab12\nsize 12345\n"
+V3_LEAK = (LEAK, {"personalization_leak_rate": 7}, "ok")
 BROKEN = {
-    "a field": ("mem0", '{"0": [{"question": "Who?"}]}', "f.json, 0.0.answer: is missing"),
+    "a field": ("mem0", {"0": [{"question": "Who?"}]}, "f.json, 0.0.answer: is missing"),
     "a score": (
         "mem0",
-        json.dumps({"0": [mem0_row("Who?", "Bo", "Bo", 3, "1")]}),
+        {"0": [mem0_row("Who?", "Bo", "Bo", 3, "1")]},
         "f.json, 0.0.llm_score: not a score from 0 to 1",
     ),
     "no system": (
         "locomo",
-        '[{"sample_id": "a", "qa": [{"question": "Who?", "category": 1}]}]',
+        [{"sample_id": "a", "qa": [{"question": "Who?", "category": 1}]}],
         "f.json, 0.qa.0: no field NAME_prediction",
     ),
     "a line": (
@@ -276,23 +282,56 @@ BROKEN = {
         "f.json, line 2, hypothesis: is missing",
     ),
     "no JSON": ("amb", '{\n "run_name": }', "f.json, line 2: not JSON"),
-    "another list": ("beam", "[]", "f.json: is not an object; beam expects evaluation-NAME.json"),
-    "another object": ("halumem", "{}", "f.json, question_answering_records: is missing"),
-    "a verdict": (
-        "omnimemeval",
-        '{"0": [{"question": "Who?", "category": 1, "llm_judgments": {"judgment_1": "maybe"}}]}',
-        "judgment_1",
+    "another list": ("beam", [], "f.json: is not an object; beam expects evaluation-NAME.json"),
+    "another object": ("halumem", {}, "f.json, question_answering_records: is missing"),
+    "a verdict": ("omnimemeval", {"0": [HALF_ROW]}, "judgment_1"),
+    "nothing": ("omnimemeval", {}, "f.json: no answers in this file"),
+    "a pointer": ("mem0", POINTER, "a Git LFS pointer to a file of 12,345 bytes"),
+    "lines": ("mem0", '{"a": 1}\n{"a": 2}\n', "JSON Lines, one object per line"),
+    "an answer of nobody": ("rows", [{"question": "Who?", "answer": "Bo"}], "is ambiguous"),
+    "two answers": (
+        "rows",
+        [{"question": "Who?", "response": "a", "prediction": "b", "gold": "c", "score": 1}],
+        "response and prediction have the same role",
     ),
-    "nothing": ("omnimemeval", "{}", "f.json: no answers in this file"),
+    "no rows": ("rows", {"memory": [{"text": "Ida rows"}]}, "no rows with a question and an"),
+    "two verdicts that differ": (
+        "rows",
+        [
+            {"question": f"Who {n}?", "response": "a", "gold": "b", "is_correct": n, "grade": 1 - n}
+            for n in (0, 1)
+        ],
+        "is_correct, grade look like a verdict",
+    ),
+    "a torn line": ("rows", '{"question": "a", "response": "b"}\n{"question"\n', "line 2"),
+    "no column": ("personamem_v3", "query_id,task_type\nq,t\n", "line 1: no column user_id"),
+    "an unknown task": (
+        "personamem_v3",
+        v3(("poetry", {}, "ok")),
+        "line 2: unknown task 'poetry'",
+    ),
+    "off its scale": (
+        "personamem_v3",
+        v3(V3_LEAK),
+        "line 2, personalization_leak_rate: not a share from 0 to 1: 7",
+    ),
+    "torn metrics": (
+        "personamem_v3",
+        v3((LEAK, {}, "ok")).replace("{}", "{"),
+        "line 2, metrics_json: not JSON",
+    ),
+    "a short row": (
+        "personamem_v3",
+        v3((LEAK, {}, "ok")) + "q,1\n",
+        "line 3: too few columns",
+    ),
 }
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("broken", BROKEN)
-def test_a_broken_file_is_one_line_with_its_place(tmp_path, broken):
-    form, content, told = BROKEN[broken]
-    (tmp_path / "f.json").write_text(content, encoding="utf-8")
-    assert told in one_line(run(tmp_path, "import", form, "f.json", "out=out"))
+@pytest.mark.parametrize(("form", "content", "told"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_file_is_one_line_with_its_place(tmp_path, form, content, told):
+    path = write(tmp_path / "f.json", content)
+    assert told in alps_here("import", form, path, f"out={tmp_path / 'out'}").one_line
     assert not (tmp_path / "out").exists()
 
 
@@ -304,7 +343,6 @@ def test_a_file_that_is_no_log_of_inspect_is_one_line(tmp_path):
     assert "f.eval: not an Inspect log" in error
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -316,7 +354,8 @@ def test_a_file_that_is_no_log_of_inspect_is_one_line(tmp_path):
         (("mem0", "f.json", "g.json", "reported=1", "out=out"), "needs exactly one file"),
     ],
 )
-def test_what_cannot_be_imported_is_one_line(tmp_path, words, told):
+def test_what_cannot_be_imported_is_one_line(tmp_path, monkeypatch, words, told):
+    monkeypatch.chdir(tmp_path)
     for name in ("f.json", "g.json"):
         write(tmp_path / name, by_conversation(mem0_row))
-    assert told in one_line(run(tmp_path, "import", *words))
+    assert told in alps_here("import", *words).one_line

@@ -23,9 +23,7 @@ from tests.ext.importers.foreign import (
     omnimemeval,
     write,
 )
-from tests.ext.importers.foreign import (
-    import_here as imported,
-)
+from tests.ext.importers.foreign import import_here as imported
 from tests.few import few
 from tests.tracks import alps_here
 

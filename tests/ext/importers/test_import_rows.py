@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from alps.errors import AlpsError
-from tests.ext.importers.foreign import answers_of, import_here, write
+from tests.ext.importers.foreign import LEAK, answers_of, import_here, v3, write
 
 ASKED = ("Who feeds the hens?", "When did Ida row?", "What may Bo like?", "Where is Ida?")
 
@@ -160,39 +159,6 @@ def test_outcomes_of_halumem_are_kept_and_bare_marks_of_ids_are_read(tmp_path):
     assert scores(imported(tmp_path / "again", "rows", bare))[""] == (0.75, 4, 0)
 
 
-UNCLEAR = {
-    "an answer of nobody": ([row(0, answer="Bo")], "is ambiguous"),
-    "two answers": (
-        [row(0, response="a", prediction="b", gold="c", score=1)],
-        "response and prediction have the same role",
-    ),
-    "no rows": ({"memory": [{"text": "Ida rows"}]}, "no rows with a question and an answer"),
-    "two verdicts that differ": (
-        [row(n, response="a", gold="b", is_correct=n, grade=1 - n) for n in (0, 1)],
-        "is_correct, grade look like a verdict",
-    ),
-    "a torn line": ('{"question": "a", "response": "b"}\n{"question"\n', "line 2"),
-}
-
-
-@pytest.mark.parametrize(("content", "why"), UNCLEAR.values(), ids=UNCLEAR)
-def test_what_can_be_read_in_two_ways_is_refused_in_a_line(tmp_path, content, why):
-    with pytest.raises(AlpsError, match=why) as raised:
-        imported(tmp_path, "rows", content)
-    assert "\n" not in str(raised.value)
-
-
-def v3(*rows):
-    head = "query_id,seq,user_id,task_type,ts,metrics_json,status,duration_ms,error,agent_response"
-    lines = [head]
-    for number, (task, metrics, status, *name) in enumerate(rows):
-        cell = json.dumps(metrics).replace('"', '""')
-        about = name[0] if name else f"7:{number}:x"
-        lines.append(f'{about},{number},7,{task},1,"{cell}",{status},5,,Paddle')
-    return "\n".join(lines) + "\n"
-
-
-LEAK = "over_personalization_chatbot_text"
 WARN = "active_mistake_prevention"
 
 
@@ -217,26 +183,6 @@ def test_personamem_v3_takes_the_metric_of_each_task_and_the_mean_of_tasks(tmp_p
     assert f"mean of 4 tasks {(0.5 + 0.375 + 2 / 3) / 4:.2%}" in told
     assert "warned 100.00%, silent 50.00%, F1 66.67%" in told
     assert "1 failed row, counted as 0" in told
-
-
-V3_BROKEN = {
-    "no column": ("query_id,task_type\nq,t\n", "no column user_id"),
-    "an unknown task": (v3(("poetry", {}, "ok")), "unknown task 'poetry'"),
-    "off its scale": (
-        v3((LEAK, {"personalization_leak_rate": 7}, "ok")),
-        "not a share from 0 to 1: 7",
-    ),
-    "torn metrics": (v3((LEAK, {}, "ok")).replace("{}", "{"), "metrics_json: not JSON"),
-    "a short row": (v3((LEAK, {}, "ok")) + "q,1\n", "too few columns"),
-}
-
-
-@pytest.mark.parametrize(("content", "why"), V3_BROKEN.values(), ids=V3_BROKEN)
-def test_a_broken_table_of_v3_is_one_line_with_its_place(tmp_path, content, why):
-    with pytest.raises(AlpsError, match=why) as raised:
-        imported(tmp_path, "personamem_v3", content, name="results.csv")
-    assert "line " in str(raised.value)
-    assert "\n" not in str(raised.value)
 
 
 def halumem(f1):

@@ -203,41 +203,26 @@ def test_two_fields_are_both_named_and_one_of_them_or_none_is_taken(tmp_path):
     assert (done.code, scores(tmp_path)) == (0, [None] * 4)
 
 
-@pytest.mark.parametrize(
-    ("word", "named"),
-    [
-        (
-            "verdict=grades",
-            "has no such field, or alps already reads it; these fields look like verdicts: grade",
-        ),
-        ("verdict=note", 'answer 1: "fine by me" is not a verdict'),
-    ],
-)
-def test_a_field_that_is_no_verdict_is_refused(tmp_path, word, named):
-    written(tmp_path, "mem0", *each(lambda right: {"grade": right, "note": "fine by me"}))
-    assert named in imported(tmp_path, "mem0", word).one_line
+GRADED = of("grade", "A", "B", "A", "B")
+STARS = of("rating", 1, 5, 3, 2)
+SCHOOL = of("grade", "A", "D", "F", "A")
+TEXTS = of("judge", *(f"So it is, {n}" for n in range(4)))
 
 
 @pytest.mark.parametrize(
     ("fields", "word", "told"),
     [
-        (of("rating", 1, 5, 3, 2), "rating", "(3 such values: 5, 3, 2)"),
-        (of("rating", 1, 5, 3, 2), "rating", "write verdict=rating:1..5 (worst..best)"),
+        (STARS, "rating", "(3 such values: 5, 3, 2)"),
+        (STARS, "rating", "write verdict=rating:1..5 (worst..best)"),
+        (STARS, "rating:1..4", "answer 2: 5 is not a verdict"),
         (of("score", 90, 0, 5, 7), "score", "write verdict=score:0..90 (worst..best)"),
-        (of("grade", "A", "D", "F", "A"), "grade", "the values, write verdict=grade:A=1,D=0,…"),
-        (of("grade", "A", "D", "F", "A"), "grade:A=1,D=0", 'answer 3: "F" is not a verdict'),
-        (of("rating", 1, 5, 3, 2), "rating:1..4", "answer 2: 5 is not a verdict"),
-        (of("grade", "A", "B", "A", "B"), "grade:A=2,B=0", "'A=2' gives no score"),
-        (
-            of("grade", "A", "B", "A", "B"),
-            "grades:A=1,B=0",
-            "these fields look like verdicts: grade",
-        ),
-        (
-            of("judge", *(f"So it is, {n}" for n in range(4))),
-            "judge",
-            "is not a verdict (4 such values:",
-        ),
+        (SCHOOL, "grade", "the values, write verdict=grade:A=1,D=0,…"),
+        (SCHOOL, "grade:A=1,D=0", 'answer 3: "F" is not a verdict'),
+        (GRADED, "grade:A=2,B=0", "'A=2' gives no score"),
+        (GRADED, "grades:A=1,B=0", "has no such field, or alps already reads it"),
+        (GRADED, "grades", "these fields look like verdicts: grade"),
+        (TEXTS, "judge", "is not a verdict (4 such values:"),
+        (of("note", *["fine by me"] * 4), "note", 'answer 1: "fine by me" is not a verdict'),
     ],
 )
 def test_values_that_are_no_verdict_are_named_with_how_to_give_them_a_meaning(
@@ -445,18 +430,3 @@ def test_a_file_of_which_all_reasons_are_errors_is_not_asked_about(tmp_path):
     written(tmp_path, "mem0", *fields)
     assert imported(tmp_path, "mem0").code == 0
     assert scores(tmp_path) == [None] * 4
-
-
-POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:ab12\nsize 12345\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        pytest.param(POINTER, "a Git LFS pointer to a file of 12,345 bytes", id="pointer"),
-        pytest.param('{"a": 1}\n{"a": 2}\n', "JSON Lines, one object per line", id="lines"),
-    ],
-)
-def test_a_file_of_another_kind_is_called_what_it_is(tmp_path, text, named):
-    write(tmp_path / "mine.json", text)
-    assert named in imported(tmp_path, "mem0").one_line

@@ -43,90 +43,69 @@ def test_every_sample_can_be_shown(samples_run):
     assert "turns (--full" not in shown(samples_run, name, full=True)
 
 
-@pytest.mark.parametrize(
-    ("word", "name"), [("3", "steering"), ("mend", "mended"), ("long", "long"), ("17", "unheard")]
-)
-def test_a_record_is_named_by_number_or_by_its_beginning(hard_run, word, name):
-    assert shown(hard_run, word) == shown(hard_run, name)
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("refsued", "did you mean 'refused'"),
-        ("un", "begins 3 ids"),
-        ("18", "has 17 records; no record has number 18"),
-        ("", "no such record"),
-        ("perfect#2", "no such record"),
-        ("²", "no such record"),
-        ("perfect#²", "no such record"),
-        ("9" * 400, "no record has number 9"),
-        ("perfect#" + "9" * 5_000, "no such record"),
-    ],
-)
-def test_an_unknown_record_is_a_usage_error(hard_run, word, message):
-    with pytest.raises(UsageError, match=message):
-        shown(hard_run, word)
-
-
-def test_an_answer_is_named_by_its_number_where_there_are_several():
-    keys = [AnswerKey("task1", "a"), AnswerKey("task1", "b"), AnswerKey("task1", "c#1")]
-    assert pick("b#2", keys, repeats=3, where="run") == AnswerKey("task1", "b", 1)
-    assert pick("b", keys, repeats=3, where="run") == AnswerKey("task1", "b", 0)
-    assert pick("c#1", keys, repeats=3, where="run") == AnswerKey("task1", "c#1", 0)
-    assert pick("task1/c#1#3", keys, repeats=3, where="run") == AnswerKey("task1", "c#1", 2)
-    with pytest.raises(UsageError):
-        pick("b#4", keys, repeats=3, where="run")
-
-
+ONE_TRACK = [AnswerKey("task1", name) for name in RECORDS]
 TWO_TRACKS = [
-    AnswerKey("task1", "s1"),
-    AnswerKey("task1", "s2"),
-    AnswerKey("task2", "s2"),
-    AnswerKey("task2", "t/1"),
-    AnswerKey("task2", "7"),
+    *(AnswerKey("task1", name) for name in ("s1", "s2")),
+    *(AnswerKey("task2", name) for name in ("s2", "t/1", "7")),
 ]
+ANSWERS = [AnswerKey("task1", name) for name in ("a", "b", "c#1")]
 
 
 @pytest.mark.parametrize(
-    ("word", "key"),
+    ("keys", "word", "key"),
     [
-        ("s1", AnswerKey("task1", "s1")),
-        ("task2/s2", AnswerKey("task2", "s2")),
-        ("task2/1", AnswerKey("task2", "s2")),
-        ("task1/s2", AnswerKey("task1", "s2")),
-        ("t/1", AnswerKey("task2", "t/1")),
-        ("task2/t/1", AnswerKey("task2", "t/1")),
-        ("t", AnswerKey("task2", "t/1")),
-        ("7", AnswerKey("task2", "7")),
+        (ONE_TRACK, "3", AnswerKey("task1", "steering")),
+        (ONE_TRACK, "mend", AnswerKey("task1", "mended")),
+        (ONE_TRACK, "long", AnswerKey("task1", "long")),
+        (ONE_TRACK, "17", AnswerKey("task1", "unheard")),
+        (TWO_TRACKS, "s1", AnswerKey("task1", "s1")),
+        (TWO_TRACKS, "task2/s2", AnswerKey("task2", "s2")),
+        (TWO_TRACKS, "task2/1", AnswerKey("task2", "s2")),
+        (TWO_TRACKS, "task1/s2", AnswerKey("task1", "s2")),
+        (TWO_TRACKS, "t/1", AnswerKey("task2", "t/1")),
+        (TWO_TRACKS, "task2/t/1", AnswerKey("task2", "t/1")),
+        (TWO_TRACKS, "t", AnswerKey("task2", "t/1")),
+        (TWO_TRACKS, "7", AnswerKey("task2", "7")),
+        (ANSWERS, "b#2", AnswerKey("task1", "b", 1)),
+        (ANSWERS, "b", AnswerKey("task1", "b", 0)),
+        (ANSWERS, "c#1", AnswerKey("task1", "c#1", 0)),
+        (ANSWERS, "task1/c#1#3", AnswerKey("task1", "c#1", 2)),
     ],
 )
-def test_a_record_of_several_tracks_is_found(word, key):
-    assert pick(word, TWO_TRACKS, where="run") == key
+def test_a_record_is_named_by_its_number_its_beginning_its_track_and_its_answer(keys, word, key):
+    assert pick(word, keys, repeats=3 if keys is ANSWERS else 1, where="run") == key
 
 
 @pytest.mark.parametrize(
-    ("word", "message"),
+    ("keys", "word", "message"),
     [
-        ("s2", "'s2' is in 2 tasks of run; write extraction/s2 or update/s2"),
-        ("1", "run has 2 tasks; write extraction/1, or another task"),
-        ("update/s1", "'s1': no such record in update of run"),
-        ("task1/3", "extraction of run has 2 records; no record has number 3"),
-        ("s", "'s' begins 2 ids of run"),
+        (ONE_TRACK, "refsued", "did you mean 'refused'"),
+        (ONE_TRACK, "un", "begins 3 ids"),
+        (ONE_TRACK, "18", "has 17 records; no record has number 18"),
+        (ONE_TRACK, "", "no such record"),
+        (ONE_TRACK, "perfect#2", "no such record"),
+        (ONE_TRACK, "²", "no such record"),
+        (ONE_TRACK, "perfect#²", "no such record"),
+        (ONE_TRACK, "9" * 400, "no record has number 9"),
+        (ONE_TRACK, "perfect#" + "9" * 5_000, "no such record"),
+        (TWO_TRACKS, "s2", "'s2' is in 2 tasks of run; write extraction/s2 or update/s2"),
+        (TWO_TRACKS, "1", "run has 2 tasks; write extraction/1, or another task"),
+        (TWO_TRACKS, "update/s1", "'s1': no such record in update of run"),
+        (TWO_TRACKS, "task1/3", "extraction of run has 2 records; no record has number 3"),
+        (TWO_TRACKS, "s", "'s' begins 2 ids of run"),
+        (ANSWERS, "b#4", "no such"),
     ],
 )
-def test_what_means_several_records_asks_for_the_track(word, message):
+def test_a_word_that_names_no_record_or_several_is_a_usage_error(keys, word, message):
     with pytest.raises(UsageError, match=message):
-        pick(word, TWO_TRACKS, where="run")
+        pick(word, keys, repeats=3 if keys is ANSWERS else 1, where="run")
 
 
 def test_without_its_data_the_rest_is_shown(hard_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = shown(hard_run, "relations")
-    assert (
-        "data not readable, so dialogues and gold are not shown: data=data: no such folder"
-        in folded(text)
-    )
+    why = "data not readable, so dialogues and gold are not shown: data=data: no such folder"
+    assert why in folded(text)
     assert "g1 Runs 10 km" in text
     assert "g3 (its text is in the data)" in text
     assert "Dialogue" not in text
@@ -154,9 +133,12 @@ def test_a_failed_record_says_its_cause_before_its_dialogue(hard_run):
     assert "transport: it was transport; unscored" in first
 
 
-def test_a_folder_without_a_run_is_said(tmp_path):
+def test_a_folder_without_a_run_and_an_unknown_record_are_said(hard_run, tmp_path):
     with pytest.raises(UsageError, match=r"no run here \(manifest.json is missing\)"):
         shown(tmp_path, "1")
+    with pytest.raises(UsageError, match="did you mean 'refused'"):
+        shown(hard_run, "refsued")
+    assert shown(hard_run, "3") == shown(hard_run, "steering")
 
 
 @pytest.mark.parametrize(
@@ -189,12 +171,12 @@ def test_a_row_of_another_shape_is_named(copied_run, broken):
     path = copied_run / "predictions.jsonl"
     given = rows(path)
     first = next(row for row in given if row["prediction"])
-    write_rows(path, (row | (broken if row is first else {}) for row in given))
-    with pytest.raises(
-        RunFolderError,
-        match=rf"{first['benchmark_id']}.*predictions\.jsonl.*repeat the run with another out",
-    ):
-        shown(copied_run, first["benchmark_id"])
+    first |= broken
+    write_rows(path, given)
+    name = first["benchmark_id"]
+    said = rf"{name}.*predictions\.jsonl.*repeat the run with another out"
+    with pytest.raises(RunFolderError, match=said):
+        shown(copied_run, name)
 
 
 def test_a_run_is_found_by_path_or_by_name(place, tmp_path, monkeypatch):
