@@ -17,7 +17,7 @@ from alps.ext.people.annotate.seat import Seat, Step
 from alps.ext.people.settings import AnnotateSettings
 from alps.ext.view.loopback import HOST, listen, server_of
 from alps.parsing import parse_settings
-from tests.endtoend import Process, start
+from tests.endtoend import Process, start, write_rows
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, between, felt, met, payload_of
 
@@ -117,9 +117,8 @@ def plain_work(folder: Path, count: int, *, values: Sequence[int | str] = (0, 1)
         items.append({"item_id": name, "rubric": "pa", **about, "payload": payload})
         answer = {"label": values[number % len(values)]}
         shown.append({"item_id": name, "by": "openai/judge", "answer": answer})
-    for file, rows in (("items", items), ("shown", shown)):
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"{file}.jsonl").write_text(text)
+    write_rows(folder / "items.jsonl", items)
+    write_rows(folder / "shown.jsonl", shown)
     scale = {"kind": kind, "values": list(values), "positive": [values[-1]]}
     entry = {"track": "task4_ability1", "population": count, "drawn": count, "random": True}
     sample = {"run": "x", "seed": 0, "rubrics": {"pa": {**entry, "predictions": "f" * 64}}}

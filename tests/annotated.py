@@ -4,11 +4,11 @@ In each of eight sessions both keep the draft's first memory. The first person r
 the second person drops it; both add one of their own, which say the same in sessions 0 and 1 alone.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 from alps.data.release import write_track
+from tests.endtoend import write_rows
 
 SESSIONS = 8
 SOUP = "Which soup shall I cook tonight?"
@@ -35,9 +35,7 @@ def session(n: int, who: int) -> dict[str, Any]:
         memories.append(memory(f"Owns a boat called Tern {n}", type="indirect"))
     if n == 0:
         memories[0] |= {"type": "indirect"} if who else {}
-    query = (
-        "Which soup shall I cook tonight?" if n != 3 or not who else "Where do my donkeys sleep?"
-    )
+    query = "Where do my donkeys sleep?" if who and n == 3 else SOUP
     said = {"overallVerdict": "reasonable", "ability": "ability1", "memoryDependency": "strong"}
     return {
         "session_id": f"s{n}",
@@ -54,8 +52,7 @@ def write_annotations(root: Path, *, draft: bool = True) -> Path:
     folder = root / "annotations"
     folder.mkdir(parents=True)
     for who, name in enumerate(PEOPLE):
-        rows = [session(n, who) for n in range(SESSIONS)]
-        write_rows(folder / f"{name}.jsonl", rows)
+        write_rows(folder / f"{name}.jsonl", [session(n, who) for n in range(SESSIONS)])
     if draft:
         write_draft(root / "benchmark_data" / "dev")
     return folder
@@ -74,7 +71,3 @@ def write_draft(split: Path) -> None:
         pools.append((row | asked, row | {"gold": {"selected_memory": items[0]}}))
     write_track(split / "task1", extraction)
     write_track(split / "task3" / "d100", pools)
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

@@ -59,6 +59,13 @@ class Diary:
         return self.lines.count("start")
 
 
+def written(folder: Path, diary: Diary, body: str) -> str:
+    """Write a program, a prelude and the given body; return its command."""
+    script = folder / "script.py"
+    script.write_text(PRELUDE.format(diary=str(diary.path)) + body)
+    return f"{sys.executable} -S {shlex.quote(str(script))}"
+
+
 @pytest.fixture
 def diary(tmp_path: Path) -> Diary:
     return Diary(tmp_path / "diary")
@@ -72,9 +79,7 @@ def make(tmp_path: Path, diary: Diary, monkeypatch: pytest.MonkeyPatch) -> Make:
     def made(
         body: str, *, timeout: float = PATIENT, in_flight: int = 4, env: tuple[str, ...] = ()
     ) -> ProgramSystem:
-        script = tmp_path / "script.py"
-        script.write_text(PRELUDE.format(diary=str(diary.path)) + body)
-        command = f"{sys.executable} -S {shlex.quote(str(script))}"
+        command = written(tmp_path, diary, body)
         return system(command, tmp_path, timeout=timeout, in_flight=in_flight, env=env)
 
     return made
@@ -96,10 +101,8 @@ def system(
     in_flight: int = 4,
     env: tuple[str, ...] = (),
 ) -> ProgramSystem:
-    stderr_path = folder / "stderr.log"
-    return ProgramSystem(
-        command, timeout=timeout, stderr_path=stderr_path, in_flight=in_flight, env=env
-    )
+    log = folder / "stderr.log"
+    return ProgramSystem(command, timeout=timeout, stderr_path=log, in_flight=in_flight, env=env)
 
 
 def sample(name: str) -> ExtractionSample:

@@ -1,18 +1,23 @@
 """Runs to look at: the embedded extractor on the samples, one in which everything went wrong, and
-one of every task.
+one of every task; and what is shown of them.
 """
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from alps.data.release import write_track
 from alps.ext.looking.record import Highlights
+from alps.ext.looking.record_text import show_record
 from alps.run.opened import AnswerKey, state_of
 from alps.tasks.record_parts import Highlight, Row, ScoredAnswer
-from tests.endtoend import run
+from tests.endtoend import run, write_rows
 from tests.loopback import Answer, serve
+from tests.pages import Page
 from tests.tracks import felt, llm, met, payload_of, pool_row, target_row
 from tests.visitors import memory_items
 
@@ -115,11 +120,8 @@ def make_hard_run(folder: Path) -> Path:
     write_track(
         folder / "data" / "dev" / "task1", (_rows(name, record) for name, record in RECORDS.items())
     )
-    _write(
-        folder / "predictions.jsonl",
-        [_prediction(name, record) for name, record in RECORDS.items()],
-    )
-    _write(folder / "verdicts.jsonl", [_verdict(name, record) for name, record in RECORDS.items()])
+    for name, row in (("predictions", _prediction), ("verdicts", _verdict)):
+        write_rows(folder / f"{name}.jsonl", [row(*record) for record in RECORDS.items()])
     words = (
         "model=predictions:predictions.jsonl",
         "judge=recorded:verdicts.jsonl",
@@ -331,8 +333,29 @@ def _verdict(name: str, record: dict[str, Any]) -> dict[str, Any]:
     return {"benchmark_id": name, "model_output": output, "judge_output": {"pair_reviews": pairs}}
 
 
-def _write(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+def assert_is_no_markup(page: Page, script: str) -> None:
+    """Hold a page to its own script, whatever texts of runs are on it."""
+    assert page.scripts == script
+    assert page.all("img") == []
+    for _, attributes in page.elements:
+        assert not [name for name in attributes if name.startswith("on")]
+    assert "\x1b" not in page.text
+
+
+def folded(text: str) -> str:
+    """Return the words of a text, wherever its lines end."""
+    return " ".join(text.split())
+
+
+def shown(
+    run: Path, record: str, *, full: bool = False, width: int = 80, colour: bool = False
+) -> str:
+    """Return what `alps show` prints of a record."""
+    out = io.StringIO()
+    system = "truecolor" if colour else None
+    screen = Console(file=out, width=width, force_terminal=colour, color_system=system)
+    show_record(run, record, screen, full=full)
+    return out.getvalue()
 
 
 def choose(

@@ -267,7 +267,7 @@ WORDS_OF_TASKS = {
         {"extraction", "update"},
         "the tasks that have published figures",
     ),
-    "alps/ext/people/agreement/annotations.py": (
+    "alps/ext/people/annotations.py": (
         {"task1", "task2", "task3", "task4"},
         "the parts of an annotated session, as the release layout names them",
     ),

@@ -14,12 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.adapters.process import (
-    STDERR_KEPT,
-    LineProcess,
-    split_command,
-    tail,
-)
+from alps.ext.adapters.process import STDERR_KEPT, LineProcess, split_command, tail
 from alps.jsonl import parse_json
 from alps.llm.secrets import keep_secret, masked, program_environment, redact
 from alps.schema import Outcome, Prediction

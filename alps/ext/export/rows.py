@@ -226,31 +226,20 @@ def _track_scores(run: RunFolder, track: str, summary: TrackSummary) -> Iterator
                 row = _score_row(run, track, metric.name, score, note=note, system=system)
                 own = row.judge_check if judge == run.judge else share_of_known(judge, None)
                 yield replace(row, judge=judge, judge_check=own, **_bounds(score))
+    for metric_name, of_slice, group, figure in _sliced(summary):
+        about = {"slice_name": of_slice, "group": group}
+        yield _score_row(run, track, metric_name, figure, note=figure.reason, **about)
+
+
+def _sliced(summary: TrackSummary) -> Iterator[tuple[str, str, str, Interval]]:
+    """Yield the figures of groups: a metric, what the group is of, its name, and the figure."""
     if (curve := summary.curve) is not None:
-        by_size: list[tuple[str, Interval]] = [("area", curve.area)]
-        by_size += [(str(point.max_context_tokens), point.score) for point in curve.points]
-        for size, figure in by_size:
-            yield _score_row(
-                run,
-                track,
-                curve.metric,
-                figure,
-                note=figure.reason,
-                slice_name=SIZE,
-                group=size,
-            )
+        yield curve.metric, SIZE, "area", curve.area
+        for point in curve.points:
+            yield curve.metric, SIZE, str(point.max_context_tokens), point.score
     for name, breakdown in summary.breakdowns.items():
-        for group in breakdown.groups:
-            figure = group.figure
-            yield _score_row(
-                run,
-                track,
-                breakdown.metric,
-                figure,
-                note=figure.reason,
-                slice_name=name,
-                group=group.group,
-            )
+        for row in breakdown.groups:
+            yield breakdown.metric, name, row.group, row.figure
 
 
 def _bounds(score: Score) -> dict[str, Any]:

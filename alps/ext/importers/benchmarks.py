@@ -20,6 +20,7 @@ from pydantic import AliasChoices, AliasPath, BeforeValidator, Field
 
 from alps.errors import DataError
 from alps.ext.importers.reading import (
+    UNKNOWN,
     Foreign,
     ImportedAnswer,
     Listed,
@@ -42,6 +43,9 @@ CATEGORIES = {
     "5": "adversarial",
 }
 ADVERSARIAL = "adversarial"
+OF_MEM0 = {"single-hop": "multi-hop", "multi-hop": "open-domain", "open-domain": "single-hop"}
+"""Names of LoCoMo's authors by those of Mem0 and the Agent Memory Benchmark: by its numbers of
+questions (282, 321, 96, 841) the authors call them otherwise."""
 _PREDICTION, _F1 = "_prediction", "_f1"
 
 
@@ -167,7 +171,6 @@ def read_mem0(path: Path, system: str) -> list[ImportedAnswer]:
 
 ABSTENTION = "_abs"
 """What the ids of questions have whose right answer is that nothing is known."""
-UNKNOWN = "unknown type"
 
 
 class _LongMemEvalLabel(Foreign):

@@ -1,14 +1,28 @@
-"""Figures of imported answers: scores with intervals, trivial baselines, systems that tie."""
+"""Figures of imported answers, and checks of them.
 
+Figures are scores with intervals, trivial baselines, and systems that tie. Checks say what can't
+be, what is missing, and what wrong golds leave open.
+
+Sources of what is known: LoCoMo, the counts and errors of dial481/locomo-audit (`results-
+audit/RESULTS_AUDIT.md`): 99 of 1,540 golds are wrong, so that no system can deserve more than 93.57
+%; the adversarial questions, which that audit leaves out, are 446 (Maharana et al., ACL 2024).
+LongMemEval: Wu et al., ICLR 2025, 500 questions of six types, 30 of them abstentions.
+"""
+
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from alps.ext.importers.reading import ImportedAnswer
+from alps.errors import UsageError
+from alps.ext.importers.halumem import ANSWERS
+from alps.ext.importers.reading import UNKNOWN, ImportedAnswer
+from alps.ext.importers.settings import FileFormat
+from alps.show.formatting import counted
 from alps.stats.bootstrap import Estimate, clustered_mean
 from alps.stats.paired import Difference, holm, paired_difference, shared_letters
 from alps.text import fold
@@ -17,6 +31,9 @@ SIGNIFICANCE = 0.05
 REFUSAL = "I don't know."
 _WORD = re.compile(r"\w+")
 _ARTICLES = frozenset(("a", "an", "the"))
+_REPORTED = re.compile(r"(\d+(?:\.(\d+))?)(%?)\Z")
+_NAMED = 3
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -211,3 +228,236 @@ def _difference(
     ]
     conversations = [first[name].conversation for name in shared]
     return paired_difference(columns[0], columns[1], conversations, resampled=True)
+
+
+@dataclass(frozen=True)
+class Known:
+    """How many questions a category has.
+
+    Attributes:
+        wrong: How many of them have a wrong gold; None if not known.
+        optional: Whether most evaluations leave the category out.
+    """
+
+    n: int
+    wrong: int | None = None
+    optional: bool = False
+
+    @property
+    def ceiling(self) -> float | None:
+        """The best score that a system can deserve."""
+        return None if self.wrong is None else (self.n - self.wrong) / self.n
+
+
+LOCOMO: Mapping[str, Known] = {
+    "multi-hop": Known(282, 28),
+    "temporal": Known(321, 26),
+    "open-domain": Known(96, 9),
+    "single-hop": Known(841, 36),
+    "adversarial": Known(446, optional=True),
+}
+LOCOMO_REPEATED = {1_540: 11, 1_986: 12}
+"""How many questions stand in one conversation twice, by how many there are: without and with the
+adversarial ones."""
+LONGMEMEVAL: Mapping[str, Known] = {
+    "single-session-user": Known(70),
+    "single-session-assistant": Known(56),
+    "single-session-preference": Known(30),
+    "multi-session": Known(133),
+    "temporal-reasoning": Known(133),
+    "knowledge-update": Known(78),
+}
+LONGMEMEVAL_QUESTIONS = sum(known.n for known in LONGMEMEVAL.values())
+HALUMEM_QUESTIONS = 3_467
+"""Of either version, by the README of MemTensor/HaluMem."""
+BEAM_QUESTIONS = 20
+"""Of each conversation, whatever its length: 2,000 of 100 (Tavakoli et al., arXiv:2510.27246)."""
+
+
+def benchmark_of(categories: set[str]) -> Mapping[str, Known]:
+    """Return the known benchmark that has these categories; None if there is none."""
+    for known in (LOCOMO, LONGMEMEVAL):
+        if categories and categories <= set(known):
+            return known
+    return {}
+
+
+def audited(known: Mapping[str, Known]) -> Known | None:
+    """Return the sum of the categories whose gold was audited; None where none was."""
+    own = [part for part in known.values() if part.wrong is not None]
+    if not own:
+        return None
+    return Known(sum(part.n for part in own), sum(part.wrong or 0 for part in own))
+
+
+def flags_of(
+    form: FileFormat,
+    answers: Sequence[ImportedAnswer],
+    figures: Sequence[GroupScore],
+    reported: str | None,
+) -> list[str]:
+    """Return what is wrong, or in doubt, a line each."""
+    asked = [answer for answer in answers if not answer.of_system]
+    flags = [*_duplicates(asked), *_not_shared(asked)]
+    parts = list(dict.fromkeys(answer.part for answer in answers))
+    for system in dict.fromkeys(answer.system for answer in answers):
+        own = [answer for answer in answers if answer.system == system]
+        if all(answer.score is None for answer in own):
+            flags.append(f"{system}: no verdict on any of {counted(len(own), 'answer')}")
+        flags += _missing_in_all(form, system, own)
+        for part in parts:
+            known = benchmark_of({answer.category for answer in answers if answer.part == part})
+            if theirs := [answer for answer in own if answer.part == part]:
+                flags += _missing(system, theirs, known)
+                of_part = [figure for figure in figures if figure.part == part]
+                flags += _above_ceiling(system, theirs, of_part, known)
+                flags += _bounds(system, theirs, known)
+    if reported is not None:
+        flags += _reported(reported, answers, figures)
+    return flags
+
+
+def _duplicates(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
+    for system in dict.fromkeys(answer.system for answer in answers):
+        asked: Counter[tuple[str, str, str, int]] = Counter()
+        for answer in answers:
+            if answer.system == system:
+                question = answer.question or answer.id
+                asked[answer.part, answer.conversation, question, answer.repeat] += 1
+        twice = [question for _, _, question, _ in (key for key, n in asked.items() if n > 1)]
+        # A whole file of LoCoMo has its own: they say nothing of whoever answered them.
+        if twice and LOCOMO_REPEATED.get(asked.total()) != len(twice):
+            more = f", and {len(twice) - _NAMED:,} more" if len(twice) > _NAMED else ""
+            yield f"{system}: repeated questions: {'; '.join(twice[:_NAMED])}{more}"
+
+
+def _not_shared(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
+    """Say how many questions only some of several systems answered."""
+    ids: dict[str, set[str]] = {}
+    for answer in answers:
+        ids.setdefault(answer.system, set()).add(f"{answer.part}\0{answer.id}")
+    everything = set().union(*ids.values())
+    for system, own in ids.items():
+        if lacking := len(everything - own):
+            missing = counted(lacking, "missing question")
+            yield f"{system}: {missing} that other systems answered"
+
+
+def _missing(
+    system: str, answers: Sequence[ImportedAnswer], known: Mapping[str, Known]
+) -> Iterator[str]:
+    counts = Counter(answer.category for answer in answers)
+    for category, about in known.items():
+        if category in counts and counts[category] != about.n:
+            yield f"{system}: {counts[category]:,} of {about.n:,} questions on {category}"
+    absent = [name for name, about in known.items() if name not in counts and not about.optional]
+    if absent:
+        yield f"{system}: no question on {', '.join(absent)}"
+
+
+def _missing_in_all(
+    form: FileFormat, system: str, answers: Sequence[ImportedAnswer]
+) -> Iterator[str]:
+    """Say how many questions differ from a benchmark whose categories are not known by number."""
+    if form == "halumem":
+        count = sum(answer.part == ANSWERS for answer in answers)
+        if count != HALUMEM_QUESTIONS:
+            yield f"{system}: {count:,} questions, but HaluMem has {HALUMEM_QUESTIONS:,}"
+    if form == "longmemeval":
+        count = len({answer.id for answer in answers})
+        if count != LONGMEMEVAL_QUESTIONS and answers[0].category == UNKNOWN:
+            yield f"{system}: {count:,} questions, but LongMemEval has {LONGMEMEVAL_QUESTIONS:,}"
+    if form == "beam":
+        counts = Counter(answer.conversation for answer in answers)
+        others = [name for name, count in counts.items() if count != BEAM_QUESTIONS]
+        if others:
+            shown = ", ".join(others[:_NAMED])
+            chats = counted(len(others), "chat")
+            yield f"{system}: {chats} without exactly {BEAM_QUESTIONS} questions: {shown}"
+
+
+def _above_ceiling(
+    system: str,
+    answers: Sequence[ImportedAnswer],
+    figures: Sequence[GroupScore],
+    known: Mapping[str, Known],
+) -> Iterator[str]:
+    for figure in figures:
+        about = known.get(figure.category)
+        value = figure.score.value
+        if figure.system != system or about is None or about.ceiling is None or value is None:
+            continue
+        if figure.score.n == about.n and value > about.ceiling:
+            credited = math.ceil((value - about.ceiling) * about.n - 1e-6)
+            yield (
+                f"{system}: {value:.2%} on {figure.category} is above the ceiling of "
+                f"{about.ceiling:.2%}: at least {counted(credited, 'answer')} got credit for one "
+                f"of the {about.wrong} wrong golds"
+            )
+    own, total = _audited_answers(answers, known), audited(known)
+    if total is None or total.ceiling is None or len(own) != total.n:
+        return
+    right = sum(answer.score or 0.0 for answer in own)
+    if right / total.n > total.ceiling:
+        yield f"{system}: {right / total.n:.2%} is above the ceiling of {total.ceiling:.2%}"
+
+
+def _audited_answers(
+    answers: Sequence[ImportedAnswer], known: Mapping[str, Known]
+) -> list[ImportedAnswer]:
+    """Return the answers to questions whose gold was audited."""
+    audited_names = {name for name, about in known.items() if about.wrong is not None}
+    return [answer for answer in answers if answer.category in audited_names]
+
+
+def _bounds(
+    system: str, answers: Sequence[ImportedAnswer], known: Mapping[str, Known]
+) -> Iterator[str]:
+    """Say between what a score lies, whichever of its wrong golds it was given credit for."""
+    own, total = _audited_answers(answers, known), audited(known)
+    scored = [answer.score for answer in own if answer.score is not None]
+    if total is None or total.wrong is None or len(scored) != total.n:
+        return
+    right, wrong = math.fsum(scored), total.wrong
+    low, high = max(0.0, right - wrong) / total.n, min(float(total.n), right + wrong) / total.n
+    yield (
+        f"{system}: {right / total.n:.2%} of {total.n:,} answers are right, but {wrong} golds are "
+        f"wrong (dial481/locomo-audit), so the true share is between {low:.2%} and {high:.2%}"
+    )
+
+
+def _reported(
+    reported: str, answers: Sequence[ImportedAnswer], figures: Sequence[GroupScore]
+) -> Iterator[str]:
+    """Hold a published accuracy against what was recomputed, and against what n can give."""
+    value, decimals = parse_share(reported)
+    if len({figure.system for figure in figures}) > 1:
+        raise UsageError(f"reported={reported} needs exactly one file")
+    # Of a benchmark with several parts, its questions are the first.
+    overall = figures[0]
+    own, n = overall.score.value, overall.score.n
+    if own is None:
+        return
+    if abs(own - value) > 0.5 * 10**-decimals + _ROUNDING:
+        yield f"{overall.system}: reported {reported}, recomputed {own:.{max(1, decimals - 1)}%}"
+    # Marks between right and wrong add up to any share.
+    if any(answer.score not in (0, 1, None) for answer in answers if answer.part == overall.part):
+        return
+    if abs(round(value * n) / n - value) > 0.5 * 10**-decimals + _ROUNDING:
+        yield f"{overall.system}: no number of right answers out of {n:,} gives {reported}"
+
+
+def parse_share(reported: str) -> tuple[float, int]:
+    """Read `74.3%` or `0.743`; return the share, and how many decimals of it were written.
+
+    Raises:
+        UsageError: If it is no share.
+    """
+    match = _REPORTED.match(reported.strip())
+    if match is None:
+        raise UsageError(f"reported={reported}: must be a share, such as 74.3% or 0.743")
+    percent = bool(match[3])
+    value = float(match[1]) / (100 if percent else 1)
+    if value > 1:
+        raise UsageError(f"reported={reported}: more than 100 %; write 74.3% or 0.743")
+    return value, len(match[2] or "") + (2 if percent else 0)

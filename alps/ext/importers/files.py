@@ -21,9 +21,10 @@ from alps.ext.importers.figures import (
     Ties,
     baselines_of,
     figures_of,
+    flags_of,
+    parse_share,
     ties_of,
 )
-from alps.ext.importers.flags import flags_of, parse_share
 from alps.ext.importers.plain import (
     as_systems,
     contradicted,
@@ -104,9 +105,8 @@ def import_files(form: FileFormat, paths: Sequence[Path], settings: ImportSettin
     flags += flags_of(form, answers, figures, settings.reported)
     try:
         predictions = _write(out, answers)
-        found = Imported(
-            out, form, figures, baselines_of(answers), ties_of(answers), flags, predictions
-        )
+        baselines, ties = baselines_of(answers), ties_of(answers)
+        found = Imported(out, form, figures, baselines, ties, flags, predictions)
         content = json.dumps(as_json(found), ensure_ascii=False, indent=2)
         # Texts may hold halves of characters, as files cut by bytes do.
         (out / SUMMARY).write_text(content + "\n", encoding="utf-8", errors="replace")
@@ -132,19 +132,8 @@ def _read(
     answers: list[ImportedAnswer] = []
     flags: list[str] = []
     known: set[tuple[str, str, str]] = set()
-    read = _readers(settings)[form]
     for path, name in _names_of(paths).items():
-        own, doubts = read(path, name)
-        if not own:
-            raise UsageError(f"{path}: no answers in this file; {form} expects {FORMS[form]}")
-        verdict = settings.verdict
-        if form == "rows" and verdict is None and (verdict := the_verdict(own)) is not None:
-            doubts = [*doubts, f"alps reads the verdict from the field {verdict}"]
-        own, unsure = with_verdicts(path, own, verdict)
-        if form == "rows" and verdict is not None:
-            own = with_outcomes(own, verdict)
-            unsure = [*unsure, *contradicted(path, own)]
-        doubts = [*doubts, *unsure]
+        own, doubts = _read_one(form, path, name, settings)
         if known & {_place(answer) for answer in own}:
             # Two runs of one system: as one, every question would have been asked twice.
             own = [one.model_copy(update={"system": f"{one.system} ({name})"}) for one in own]
@@ -161,6 +150,27 @@ def _read(
         # One data set alone needs no name; figures of several are never averaged.
         answers = [answer.model_copy(update={"part": ""}) for answer in answers]
     return answers, flags
+
+
+def _read_one(
+    form: FileFormat, path: Path, name: str, settings: ImportSettings
+) -> tuple[list[ImportedAnswer], list[str]]:
+    """Return the answers of a file with their verdicts, and what is in doubt about them."""
+    own, doubts = _readers(settings)[form](path, name)
+    if not own:
+        raise UsageError(f"{path}: no answers in this file; {form} expects {FORMS[form]}")
+    if form != "rows":
+        own, unsure = with_verdicts(path, own, settings.verdict)
+        return own, [*doubts, *unsure]
+    verdict = settings.verdict
+    if verdict is None and (verdict := the_verdict(own)) is not None:
+        doubts = [*doubts, f"alps reads the verdict from the field {verdict}"]
+    own, unsure = with_verdicts(path, own, verdict)
+    doubts = [*doubts, *unsure]
+    if verdict is not None:
+        own = with_outcomes(own, verdict)
+        doubts += contradicted(path, own)
+    return own, doubts
 
 
 def _place(answer: ImportedAnswer) -> tuple[str, str, str]:
@@ -298,11 +308,8 @@ def _rows(found: Imported, part: str) -> Iterator[Row]:
         system = figure.system if figure.system != shown else ""
         shown = figure.system
         counts = thousands(figure.score.n), thousands(figure.unscored)
-        cells = (
-            *with_interval(figure.score),
-            *counts,
-            _f1(None if figure.f1 is None else figure.f1.value),
-        )
+        f1 = _f1(None if figure.f1 is None else figure.f1.value)
+        cells = *with_interval(figure.score), *counts, f1
         yield row_of(system, figure.category or "all", *cells)
     for baseline in found.baselines:
         if baseline.part == part:

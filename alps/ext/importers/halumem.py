@@ -13,13 +13,22 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from alps.ext.importers.reading import Foreign, ImportedAnswer, Listed, Numbered, Text, read_file
+from alps.ext.importers.reading import (
+    UNKNOWN,
+    Foreign,
+    ImportedAnswer,
+    Listed,
+    Numbered,
+    Text,
+    read_file,
+)
 
 ANSWERS, UPDATES, RECALL = "question answering", "memory updating", "memory extraction (recall)"
 PRECISION = "memory extraction (precision)"
-_CORRECT = "Correct"
-_OF_ANSWERS = (_CORRECT, "Hallucination", "Omission")
-_OF_UPDATES = (*_OF_ANSWERS, "Other")
+_CORRECT = "correct"
+_OF_ANSWERS = (_CORRECT, "hallucination", "omission")
+_OF_UPDATES = (*_OF_ANSWERS, "other")
+"""Verdicts in small letters; files begin them with a capital."""
 _INTERFERENCE, _WHOLE = "interference", 2
 # Asks for what no session says: the right answer is that nothing is known.
 _BOUNDARY = "Memory Boundary"
@@ -102,7 +111,7 @@ def read_halumem(path: Path, system: str) -> tuple[list[ImportedAnswer], list[st
                 part=ANSWERS,
                 id=numbered.of(row.uuid, row.question),
                 conversation=row.uuid,
-                category=row.question_type or "unknown type",
+                category=row.question_type or UNKNOWN,
                 question=row.question,
                 gold=row.answer,
                 answer=row.system_response,
@@ -151,12 +160,12 @@ def _checked(path: Path, system: str, results: _Results) -> list[str]:
 
 def _outcome(result: str | None, verdicts: Sequence[str]) -> str | None:
     known = (result or "").strip().casefold()
-    return known if known in map(str.casefold, verdicts) else None
+    return known if known in verdicts else None
 
 
 def _is_correct(result: str | None, verdicts: Sequence[str]) -> float | None:
     known = _outcome(result, verdicts)
-    return None if known is None else float(known == _CORRECT.casefold())
+    return None if known is None else float(known == _CORRECT)
 
 
 def _unknown(field: str, result: str | None, verdicts: Sequence[str]) -> dict[str, Any]:
@@ -172,7 +181,7 @@ def _memory(
         part=part,
         id=numbered.of(f"{part} {row.uuid}", row.memory_content),
         conversation=row.uuid,
-        category=row.memory_type or "unknown type",
+        category=row.memory_type or UNKNOWN,
         gold=row.memory_content,
         score=score,
         unread=row.unread,
@@ -211,23 +220,18 @@ def _rates_of(
             "weighted_accuracy(valid)": (sum(marks) / 2, len(marks)),
             "interference_accuracy(valid)": (sum(mark == 0 for mark in left), len(left)),
         },
-        "memory_update": _shares(updates, "{}_update_memory_ratio(valid)", _UPDATES),
-        "question_answering": _shares(answers, "{}_qa_ratio(valid)", _UPDATES[:3]),
+        "memory_update": _shares(updates, "{}_update_memory_ratio(valid)", _OF_UPDATES),
+        "question_answering": _shares(answers, "{}_qa_ratio(valid)", _OF_ANSWERS),
     }
     rates: dict[str, dict[str, float]] = {}
     for task, own in found.items():
         rates[task] = {name: above / below for name, (above, below) in own.items() if below}
-    if (
-        real
-        and about
-        and (recall := whole / len(real)) + (precision := sum(rated) / 2 / len(about))
-    ):
-        f1 = 2 * precision * recall / (precision + recall)
-        rates["memory_accuracy"]["memory_extraction_f1"] = f1
+    if real and about:
+        recall, precision = whole / len(real), sum(rated) / 2 / len(about)
+        if recall + precision:
+            f1 = 2 * precision * recall / (precision + recall)
+            rates["memory_accuracy"]["memory_extraction_f1"] = f1
     return rates
-
-
-_UPDATES = ("correct", "hallucination", "omission", "other")
 
 
 def _shares(
@@ -241,10 +245,8 @@ def _lines_of(system: str, rates: Rates) -> Iterator[str]:
     """Yield a line a task with its rates."""
     for task, own in rates.items():
         if own:
-            shown = ", ".join(
-                f"{name.replace('(valid)', '')} {one:.2%}" for name, one in own.items()
-            )
-            yield f"{system}: {task}: {shown}"
+            shown = (f"{name.replace('(valid)', '')} {one:.2%}" for name, one in own.items())
+            yield f"{system}: {task}: {', '.join(shown)}"
 
 
 def _contradicted(name: str, said: Mapping[str, Any], rates: Rates) -> Iterator[str]:

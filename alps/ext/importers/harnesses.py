@@ -13,13 +13,15 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from alps.ext.importers.benchmarks import ABSTENTION, ADVERSARIAL, CATEGORIES
+from alps.ext.importers.benchmarks import ABSTENTION, ADVERSARIAL, CATEGORIES, OF_MEM0
 from alps.ext.importers.reading import (
+    UNKNOWN,
     Foreign,
     ImportedAnswer,
     Listed,
     Numbered,
     Text,
+    first_of,
     read_file,
     refuse_off_scale,
 )
@@ -27,12 +29,6 @@ from alps.ext.importers.reading import (
 _CONVERSATIONS = ("sample_id", "conversation_id", "user_id")
 _TYPES = ("question_type", "question_category", "category")
 _LOCOMO = "locomo"
-# By its numbers of questions (282, 321, 96, 841) LoCoMo's authors call them otherwise.
-_IN_LOCOMO = {
-    "single-hop": "multi-hop",
-    "multi-hop": "open-domain",
-    "open-domain": "single-hop",
-}
 _ABSTENTION = "abstention"
 _LONGMEMEVAL = "longmemeval"
 _SLACK = 5e-5
@@ -76,15 +72,15 @@ def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
     continuous = any(row.score is not None for row in run.results)
     for number, row in enumerate(run.results):
         refuse_off_scale(row.score, path, f"results.{number}.score")
-        category = _first(row, _TYPES) or "unknown type"
+        category = first_of(row.meta, _TYPES) or UNKNOWN
         if run.dataset == _LOCOMO:
-            category = _IN_LOCOMO.get(category, category)
+            category = OF_MEM0.get(category, category)
         answers.append(
             ImportedAnswer(
                 system=run.run_name or run.memory_provider or system,
                 part=run.dataset,
                 id=row.query_id,
-                conversation=_first(row, _CONVERSATIONS) or row.query_id,
+                conversation=first_of(row.meta, _CONVERSATIONS) or row.query_id,
                 category=category,
                 question=row.query,
                 gold="\n".join(row.gold_answers) or None,
@@ -108,14 +104,6 @@ def _own_accuracy(path: Path, answers: Sequence[ImportedAnswer], said: float) ->
     share = fmean(scores) if scores else 0.0
     if abs(share - said) > _SLACK:
         yield f"{path.name}: the stated accuracy is {said:.2%}, but the rows give {share:.2%}"
-
-
-def _first(row: _AmbResult, names: tuple[str, ...]) -> str | None:
-    """Return the first of these facts that is known of the question."""
-    for name in names:
-        if row.meta.get(name):
-            return str(row.meta[name])
-    return None
 
 
 class _Graded(Foreign):

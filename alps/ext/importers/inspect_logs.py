@@ -9,7 +9,7 @@ from zipfile import ZipFile, is_zipfile
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 
 from alps.errors import DataError, UsageError
-from alps.ext.importers.reading import ImportedAnswer
+from alps.ext.importers.reading import UNKNOWN, ImportedAnswer, first_of
 from alps.sizes import LARGEST_FILE, LARGEST_PACKED, TooLarge, check_size, too_large
 
 # What Inspect's scorers write for correct, incorrect, partial and no answer, and what its metrics
@@ -97,8 +97,8 @@ def _answer(model: str, sample: EvalSample, scored: _Place | None) -> ImportedAn
     return ImportedAnswer(
         system=model,
         id=f"{sample.id}{again}",
-        conversation=_first(sample, _CONVERSATIONS) or str(sample.id),
-        category=_first(sample, _CATEGORIES) or "unknown type",
+        conversation=first_of(sample.metadata, _CONVERSATIONS) or str(sample.id),
+        category=first_of(sample.metadata, _CATEGORIES) or UNKNOWN,
         question=_question(sample),
         gold=target or None,
         answer=sample.output.completion,
@@ -117,13 +117,6 @@ def _question(sample: EvalSample) -> str | None:
     if isinstance(sample.input, str):
         return sample.input
     return sample.input[-1].text if sample.input else None
-
-
-def _first(sample: EvalSample, names: tuple[str, ...]) -> str | None:
-    for name in names:
-        if sample.metadata.get(name):
-            return str(sample.metadata[name])
-    return None
 
 
 def _scored_by(samples: Sequence[EvalSample]) -> _Place | None:

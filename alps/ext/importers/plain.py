@@ -13,9 +13,9 @@ from statistics import fmean
 from typing import Any
 
 from alps.errors import DataError
-from alps.ext.importers.benchmarks import ABSTENTION, ADVERSARIAL, CATEGORIES, UNKNOWN
+from alps.ext.importers.benchmarks import ABSTENTION, ADVERSARIAL, CATEGORIES, OF_MEM0
 from alps.ext.importers.marks import score_of
-from alps.ext.importers.reading import ImportedAnswer, Numbered, read_tree
+from alps.ext.importers.reading import UNKNOWN, ImportedAnswer, Numbered, read_tree
 from alps.ext.importers.verdicts import folded, leaves, looking_like_verdicts
 
 _QUESTIONS = ("question", "query", "question_input", "question_text", "user_query", "q")
@@ -41,7 +41,6 @@ _SLACK = 6e-4
 _NUMBER = re.compile(r"[\W_]*\d+\Z")
 _HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 _LOCOMO = {"single-hop", "multi-hop", "open-domain", "temporal", ADVERSARIAL}
-_OF_MEM0 = {"single-hop": "multi-hop", "multi-hop": "open-domain", "open-domain": "single-hop"}
 _DEEPEST = 8
 
 
@@ -152,7 +151,7 @@ def _with_authors_names(
     counts = Counter(plain[one.category] for one in answers)
     # The most questions are about one message: those that Mem0 calls open-domain.
     if counts["open-domain"] > max(counts["single-hop"], counts["multi-hop"]):
-        plain = {given: _OF_MEM0.get(name, name) for given, name in plain.items()}
+        plain = {given: OF_MEM0.get(name, name) for given, name in plain.items()}
         doubts.append(
             "the file uses Mem0's category names; the table uses the LoCoMo authors' names"
         )

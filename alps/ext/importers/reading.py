@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -34,6 +34,8 @@ _MESSAGES = {
     "finite_number": "is not a finite number",
 }
 _MOST_FAULTS = 1_000
+UNKNOWN = "unknown type"
+"""The category of questions whose file names none."""
 
 T = TypeVar("T")
 
@@ -134,6 +136,11 @@ def unless_empty(value: object) -> object:
 
 Score = Annotated[float | None, BeforeValidator(unless_empty)]
 """A verdict as a number; the empty text and null stand where a judge failed."""
+
+
+def first_of(facts: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    """Return the first of these facts that is known."""
+    return next((str(facts[name]) for name in names if facts.get(name)), None)
 
 
 def refuse_off_scale(score: object, path: Path, field: str) -> None:

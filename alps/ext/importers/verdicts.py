@@ -344,9 +344,7 @@ def _read_verdicts(
     return judged, [f"{path.name}: {how}"] if how else []
 
 
-def _without_errors(
-    answers: Sequence[ImportedAnswer],
-) -> tuple[list[ImportedAnswer], list[str]]:
+def _without_errors(answers: Sequence[ImportedAnswer]) -> tuple[list[ImportedAnswer], list[str]]:
     """Take away the scores that an error of the judge left; return why, a line a system."""
     kept: list[ImportedAnswer] = []
     errors: dict[str, list[str]] = {}

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from markupsafe import Markup
 
 from alps.errors import UsageError
-from alps.ext.looking.record import RecordCard, cards_of
-from alps.ext.looking.report_sections import Head, TrackSection
+from alps.ext.looking.record import RecordCard
+from alps.ext.looking.report_sections import Head, TrackSection, cards_in
 from alps.run.opened import AnswerKey
 from alps.show import charts
 from alps.show.charts import axis_of, colour_of
@@ -244,21 +244,13 @@ def _apart(
     # Python's sort keeps the order of the data among equal differences.
     ranked.sort(key=lambda one: one[0], reverse=True)
     chosen = ranked[:_MOST_APART]
-    more: dict[str, list[RecordCard]] = {}
-    shown: dict[tuple[str, str], RecordCard] = {}
-    together: dict[str, tuple[TrackSection, list[AnswerKey]]] = {}
+    wanted: list[tuple[TrackSection, AnswerKey]] = []
     for _, one, two, name, _ in chosen:
-        for section in (one, two):
-            keys = together.setdefault(section.anchor, (section, []))[1]
-            keys.append(AnswerKey(section.track, name))
-    for section, keys in together.values():
-        if missing := [key for key in keys if key not in section.cards]:
-            more[section.anchor] = cards_of(section.run, section.track, missing)
-        for card in (*section.cards.values(), *more.get(section.anchor, ())):
-            shown[section.anchor, str(card.view.key)] = card
+        wanted += [(section, AnswerKey(section.track, name)) for section in (one, two)]
+    shown, more = cards_in(wanted)
     apart = []
     for n, (_, one, two, name, both) in enumerate(chosen, start=1):
-        card = shown[one.anchor, name]
+        card = shown[one.anchor, AnswerKey(one.track, name)]
         anchors = f"{one.anchor}-apart-{n}", f"{two.anchor}-apart-{n}"
         task = task_title(one.track, one.found)
         apart.append(DifferingRecord(card.view.key, task, card.view.opening, both, anchors))

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from alps.ext.looking.record import RecordCard, cards_of
-from alps.ext.looking.report_sections import Head, TrackSection
+from alps.ext.looking.record import RecordCard
+from alps.ext.looking.report_sections import Head, TrackSection, cards_in
 from alps.llm.ledger import Spent, spent_on
 from alps.run.opened import AnswerKey
 from alps.show import charts
@@ -178,18 +178,7 @@ def _notable(
 ) -> tuple[list[Notable], dict[str, list[RecordCard]]]:
     """Return the worst, the best and the most costly record, and cards that no section has."""
     found = [*_extremes(rows), *_most_costly(head)]
-    missing: dict[str, list[AnswerKey]] = {}
-    for one in found:
-        keys = missing.setdefault(one.section.anchor, [])
-        if one.key not in one.section.cards and one.key not in keys:
-            keys.append(one.key)
-    more: dict[str, list[RecordCard]] = {}
-    own: dict[tuple[str, AnswerKey], RecordCard] = {}
-    for section in head.sections:
-        if wanted := missing.get(section.anchor):
-            more[section.anchor] = cards_of(head.run, section.track, wanted)
-        for card in (*more.get(section.anchor, ()), *section.cards.values()):
-            own[section.anchor, card.view.key] = card
+    own, more = cards_in((one.section, one.key) for one in found)
     notable: dict[tuple[str, AnswerKey], Notable] = {}
     for one in found:
         section, at = one.section, (one.section.anchor, one.key)

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from alps.errors import RunFolderError
 from alps.ext.looking.distributions import Bin, curve_of_bins, histogram
-from alps.ext.looking.record import Highlights, RecordCard, cards, rule
+from alps.ext.looking.record import Highlights, RecordCard, cards, cards_of, rule
 from alps.jsonl import Row
 from alps.rows import BreakdownRow, Floor, GroupRow, Interval, Score, Summary, TrackSummary
 from alps.run.opened import AnswerKey, RunFolder, Samples, state_of, stored_rows
@@ -208,6 +208,29 @@ class TrackSection(ChartedTrack):
     def baselines_title(self) -> str:
         """What its table of trivial baselines is called."""
         return baselines_title(floor.score for floor in self.floors)
+
+
+Cards = dict[tuple[str, AnswerKey], RecordCard]
+"""Cards by the fragment of their section and the key of their record."""
+
+
+def cards_in(
+    wanted: Iterable[tuple[TrackSection, AnswerKey]],
+) -> tuple[Cards, dict[str, list[RecordCard]]]:
+    """Return the cards of records, and by the fragments of sections those that no section has."""
+    together: dict[str, tuple[TrackSection, list[AnswerKey]]] = {}
+    for section, key in wanted:
+        keys = together.setdefault(section.anchor, (section, []))[1]
+        if key not in keys:
+            keys.append(key)
+    found: Cards = {}
+    more: dict[str, list[RecordCard]] = {}
+    for section, keys in together.values():
+        if missing := [key for key in keys if key not in section.cards]:
+            more[section.anchor] = cards_of(section.run, section.track, missing)
+        for card in (*section.cards.values(), *more.get(section.anchor, ())):
+            found[section.anchor, card.view.key] = card
+    return found, more
 
 
 def anchor(run: RunFolder, letter: str, track: str) -> str:

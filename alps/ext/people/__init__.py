@@ -129,7 +129,7 @@ def annotate_agreement(folders: list[str], settings: "AgreementSettings") -> Non
       alps annotate agreement annotations rule=lexical out=agreement.json
       alps annotate agreement labels
     """
-    from alps.ext.people.agreement.measure import measure, print_agreement
+    from alps.ext.people.agreement import measure, print_agreement
 
     measured = measure(folders, settings)
     print_as(measured, settings.format, print_agreement)
@@ -150,6 +150,6 @@ EXTENSION = Extension(
         "annotate serve": "annotate",
         "labels draw": "annotate draw",
     },
-    board="alps.ext.people.board:BOARD",
+    board="alps.ext.people.agreement_rows:BOARD",
     on_card="people",
 )

@@ -1,8 +1,6 @@
 """Programs that leave rows unanswered for as long as they may: all are waited for at once."""
 
 import asyncio
-import shlex
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,6 @@ from tests.programs import (
     HOLDING,
     NAMES,
     PATIENT,
-    PRELUDE,
     QUICK,
     TASK,
     Diary,
@@ -25,6 +22,7 @@ from tests.programs import (
     is_let_go,
     sample,
     system,
+    written,
 )
 
 IGNORED = "ignored output that is not an answer: 'sorry, not b'"
@@ -136,10 +134,8 @@ class Waited:
 
 
 async def carry_out(folder: Path, case: Case) -> Waited:
-    diary, script = Diary(folder / "diary"), folder / "script.py"
-    body = case.body.replace("@lock@", str(folder / "lock"))
-    script.write_text(PRELUDE.format(diary=str(diary.path)) + body)
-    command = f"{sys.executable} -S {shlex.quote(str(script))}"
+    diary = Diary(folder / "diary")
+    command = written(folder, diary, case.body.replace("@lock@", str(folder / "lock")))
     options: Any = {"timeout": case.timeout, "in_flight": case.in_flight, "env": case.env}
     asked = system(command, folder, **options)
     try:

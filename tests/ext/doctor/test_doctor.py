@@ -72,27 +72,32 @@ def test_a_bad_release_and_a_missing_library_make_the_exit_code(monkeypatch):
     assert "2 bad" in text
 
 
-def test_keys_are_named_and_their_values_never_shown(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value")
+KEY = "sk-very-secret-value"
+SURROUNDINGS = {
+    "no key": ({}, "note the environment has no provider key"),
+    "a key": ({"OPENAI_API_KEY": KEY}, "keys in the environment: OPENAI_API_KEY"),
+    "a key with white space around it": (
+        {"OPENAI_API_KEY": f"{KEY}\n"},
+        "OPENAI_API_KEY begins or ends with white space or quotes",
+    ),
+    "no cache": ({"ALPS_CACHE": "off"}, "note the reply cache is off"),
+}
+
+
+@pytest.mark.parametrize(("variables", "told"), SURROUNDINGS.values(), ids=SURROUNDINGS)
+def test_surroundings_are_told_and_no_key_is_shown(monkeypatch, variables, told):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    code, text = examined()
+    assert code == 0
+    assert told in text
+    assert "very-secret" not in text
+
+
+def test_a_blank_key_is_not_set(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("GEMINI_API_KEY", "   ")
-    code, text = examined()
-    assert code == 0
-    assert "keys in the environment: OPENAI_API_KEY" in text
-    assert "GEMINI_API_KEY" in text.partition("not set")[2]
-    assert "very-secret" not in text
-
-
-def test_a_key_with_white_space_around_it_is_noted(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value\n")
-    _, text = examined()
-    assert "OPENAI_API_KEY begins or ends with white space or quotes" in text
-    assert "very-secret" not in text
-
-
-def test_no_key_at_all_is_a_note():
-    code, text = examined()
-    assert code == 0
-    assert "note the environment has no provider key" in text
+    assert "GEMINI_API_KEY" in examined()[1].partition("not set")[2]
 
 
 def test_no_cache_yet_tells_where_it_will_be(monkeypatch, tmp_path):
@@ -101,13 +106,6 @@ def test_no_cache_yet_tells_where_it_will_be(monkeypatch, tmp_path):
     assert code == 0
     assert str(tmp_path / "deep" / "down" / "replies.sqlite") in text
     assert not (tmp_path / "deep").exists()
-
-
-def test_a_cache_that_is_switched_off_is_noted(monkeypatch):
-    monkeypatch.setenv("ALPS_CACHE", "off")
-    code, text = examined()
-    assert code == 0
-    assert "note the reply cache is off" in text
 
 
 def test_a_cache_that_cannot_be_written_is_bad(monkeypatch, tmp_path):
@@ -163,25 +161,17 @@ def test_the_samples_of_every_task_are_counted_and_a_missing_track_is_bad(tmp_pa
 
 
 def test_ways_to_look_stay_light():
-    names = ", ".join(
-        f"alps.{name}"
-        for name in (
-            "ext.looking.record_text",
-            "ext.looking.listing",
-            "ext.doctor.examination",
-            "ext.looking.report_page",
-            "show.charts",
-        )
-    )
+    looking = ("record_text", "listing", "report_page")
+    names = [*(f"ext.looking.{name}" for name in looking), "ext.doctor.examination", "show.charts"]
     probe = (
-        f"import sys, io, {names}; from rich.console import Console; "
+        f"import sys, io, {', '.join(f'alps.{name}' for name in names)}; "
+        "from rich.console import Console; "
         "before = set(sys.modules); "
         "alps.ext.doctor.examination.examine(Console(file=io.StringIO())); "
         "print([name for name in ('litellm', 'sklearn', 'scipy', 'instructor', 'datasets') if "
         "name in sys.modules], "
         "'jinja2' in before)"
     )
-    finished = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", probe]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
     assert finished.stdout.split() == ["[]", "False"]

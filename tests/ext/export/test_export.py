@@ -11,7 +11,7 @@ import pytest
 
 from alps.data.release import write_track
 from alps.ext.export.formats import ExportSettings, export_runs
-from tests.endtoend import extraction, one_line, rows, run, summary
+from tests.endtoend import edit_json, extraction, one_line, rows, run, summary, task1
 from tests.loopback import Answer, serve
 from tests.report_runs import make_hard_run
 from tests.visitors import good, is_judging, visitor, write_visitors
@@ -39,6 +39,16 @@ def exported(folder, form, *runs):
     with chdir(folder):
         export_runs([Path(name) for name in runs], ExportSettings(format=form, out=str(out)))
     return out
+
+
+def csv_tables(folder, *runs):
+    """Export runs by the command; return the data frames of their records and of their scores."""
+    import pandas as pd
+
+    done = run(folder, "export", *runs, "format=csv", "out=csv")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "wrote csv/records.csv\nwrote csv/scores.csv\n"
+    return [pd.read_csv(folder / "csv" / f"{name}.csv") for name in ("records", "scores")]
 
 
 def assert_is_whole(records, scores, folder):
@@ -72,12 +82,7 @@ def assert_is_whole(records, scores, folder):
 
 @pytest.mark.release
 def test_pandas_reads_csv(folder):
-    import pandas as pd
-
-    done = run(folder, "export", "model", "rules", "format=csv", "out=csv")
-    assert done.stdout == "wrote csv/records.csv\nwrote csv/scores.csv\n", done.stderr
-    out = folder / "csv"
-    assert_is_whole(pd.read_csv(out / "records.csv"), pd.read_csv(out / "scores.csv"), folder)
+    assert_is_whole(*csv_tables(folder, "model", "rules"), folder)
 
 
 def test_pandas_reads_parquet(folder):
@@ -165,38 +170,28 @@ def test_runs_that_tables_could_not_tell_apart_are_refused(folder):
 
 
 def test_figures_of_groups_have_rows_of_their_own(tmp_path):
-    import pandas as pd
-
     words = ("task=forgetting", "model=rules", "memory=bm25", "limit=12", "out=forgot")
     assert run(tmp_path, "run", *words).returncode == 0
-    assert run(tmp_path, "export", "forgot", "format=csv", "out=csv").returncode == 0
-    records = pd.read_csv(tmp_path / "csv" / "records.csv")
-    scores = pd.read_csv(tmp_path / "csv" / "scores.csv")
+    records, scores = csv_tables(tmp_path, "forgot")
     groups = scores[scores.slice == "kind"].set_index("group")
     assert dict(records.slice_kind.value_counts()) == dict(groups.n)
 
 
 def test_a_model_that_answered_twice_has_no_tokens_for_one_answer(tmp_path):
-    import pandas as pd
-
     write_visitors(tmp_path / "data", 1)
     with serve(good) as server:
         words = extraction(server.url, "repeats=2", "out=twice")
         assert run(tmp_path, *words, OPENAI_API_KEY="none").returncode == 0
-    assert run(tmp_path, "export", "twice", "format=csv", "out=csv").returncode == 0
-    records = pd.read_csv(tmp_path / "csv" / "records.csv")
+    records, _ = csv_tables(tmp_path, "twice")
     assert list(records.repeat) == [0, 1]
     assert records.prompt_tokens.isna().all()
 
 
 def test_data_that_went_away_leave_their_columns_empty(tmp_path):
-    import pandas as pd
-
     write_visitors(tmp_path / "data", 2)
     assert run(tmp_path, "run", "task=extraction", "model=rules", "data=data", "out=gone")
     write_track(tmp_path / "data" / "dev" / "task1", [])
-    assert run(tmp_path, "export", "gone", "format=csv", "out=csv").returncode == 0
-    records = pd.read_csv(tmp_path / "csv" / "records.csv")
+    records, _ = csv_tables(tmp_path, "gone")
     assert records.session.isna().all()
     assert records.score_f1.notna().all()
 
@@ -281,29 +276,26 @@ def test_inspect_has_an_error_where_nothing_was_heard_and_the_tokens_of_all(tmp_
 
 
 def test_scores_say_who_judged_the_baselines_and_what_is_uncertain_about_them(tmp_path):
-    import pandas as pd
-
-    card = make_hard_run(tmp_path) / "summary.json"
-    content = json.loads(card.read_text())
-    figure = content["tracks"]["task1"]["scores"]["f1"]
     ends = {"value": 0.4, "low": 0.3, "high": 0.5}
     counts = {"labelled": 9, "judged": 9, "n": 9, "outside": False, "calibration": {}}
-    figure["corrected"] = {"method": "ppi", "status": "corrected", **ends, **counts}
-    card.write_text(json.dumps(content))
-    assert run(tmp_path, "export", "hard-run", "format=csv", "out=csv").returncode == 0
-    scores = pd.read_csv(tmp_path / "csv" / "scores.csv")
+    corrected = {"method": "ppi", "status": "corrected", **ends, **counts}
+    card = make_hard_run(tmp_path)
+    edit_json(
+        card / "summary.json",
+        lambda content: content["tracks"]["task1"]["scores"]["f1"].update(corrected=corrected),
+    )
+    _, scores = csv_tables(tmp_path, "hard-run")
     # Recorded verdicts are of the system alone.
     assert set(scores[scores.baseline].judge) == {"lexical"}
-    assert set(scores[~scores.baseline].judge) == {content["judge"]}
+    assert set(scores[~scores.baseline].judge) == {summary(card)["judge"]}
     (f1,) = scores[(scores.metric == "f1") & ~scores.baseline & scores.slice.isna()].itertuples()
     assert (f1.corrected, f1.corrected_low, f1.corrected_high) == (0.4, 0.3, 0.5)
+    figure = task1(card)["scores"]["f1"]
     assert (f1.worst_case, f1.best_case) == (figure["worst_case"], figure["best_case"])
     assert f1.worst_case < f1.value
 
 
 def test_sizes_of_the_context_have_figures_and_no_calls_of_the_others(tmp_path):
-    import pandas as pd
-
     def choose(_):
         return Answer('{"reason": "It fits.", "choice": "a"}')
 
@@ -312,15 +304,13 @@ def test_sizes_of_the_context_have_figures_and_no_calls_of_the_others(tmp_path):
         words = ("task=personamem", *model, "limit=2", "max_context_tokens=100,1000", "out=sizes")
         done = run(tmp_path, "run", *words, OPENAI_API_KEY="none")
     assert done.returncode == 0, done.stderr
-    assert run(tmp_path, "export", "sizes", "format=csv", "out=csv").returncode == 0
-    scores = pd.read_csv(tmp_path / "csv" / "scores.csv")
+    records, scores = csv_tables(tmp_path, "sizes")
     curve = summary(tmp_path / "sizes")["tracks"]["personamem"]["curve"]
     shown = scores[scores.slice == "max_context_tokens"].set_index("group")
-    expected = {
-        str(point["max_context_tokens"]): point["score"]["value"] for point in curve["points"]
-    }
-    assert dict(shown.value) == {"area": curve["area"]["value"], **expected}
-    records = pd.read_csv(tmp_path / "csv" / "records.csv")
+    expected = {"area": curve["area"]["value"]}
+    for point in curve["points"]:
+        expected[str(point["max_context_tokens"])] = point["score"]["value"]
+    assert dict(shown.value) == expected
     assert len(records) == 2
     assert records.prompt_tokens.isna().all()
 

@@ -10,105 +10,19 @@ from alps.ext.importers import FILE_FORMATS
 from alps.ext.importers.figures import token_f1
 from alps.ext.importers.settings import FileFormat
 from tests.endtoend import one_line, rows, run
+from tests.ext.importers.foreign import (
+    LEAK,
+    amb,
+    by_conversation,
+    halumem,
+    locomo,
+    mem0_row,
+    omnimemeval,
+    v3,
+    write,
+)
 from tests.loopback import Answer, serve
-
-# Everything below is invented: no text is one of the benchmarks'.
-ASKED = {
-    "Which instrument does Ines practise?": ("A viola", "She plays the viola.", 1),
-    "Where did Bo leave the canoe?": ("At Lake Orrin", "In the garage", 0),
-    "When is the flower market?": ("7 May 2031", "7 May 2031", 1),
-    "What would Ines cook for guests?": ("Dumplings", "Perhaps dumplings", 1),
-}
-CATEGORIES = ("1", "4", "2", "3")
-
-
-def by_conversation(make):
-    """Return the rows of two conversations that hold the same questions."""
-    made = {}
-    for conversation in ("0", "1"):
-        made[conversation] = [
-            make(question, gold, said, score, category)
-            for (question, (gold, said, score)), category in zip(
-                ASKED.items(), CATEGORIES, strict=True
-            )
-        ]
-    return made
-
-
-def mem0_row(question, gold, said, score, category):
-    own = {"question": question, "answer": gold, "response": said, "category": category}
-    return {**own, "bleu_score": 0.1, "f1_score": 0.2, "llm_score": score}
-
-
-def locomo(name="gpt-9"):
-    """Return the file of LoCoMo's own evaluation, with one adversarial question."""
-    conversations = []
-    for place, listed in by_conversation(lambda *row: row).items():
-        asked = []
-        for question, gold, said, score, category in listed:
-            own = {"question": question, "answer": gold, "category": int(category)}
-            asked.append({**own, f"{name}_prediction": said, f"{name}_f1": float(score)})
-        trap = {"question": "What colour is Bo's submarine?", "category": 5}
-        asked.append({**trap, f"{name}_prediction": "Not mentioned", f"{name}_f1": 1})
-        conversations.append({"sample_id": f"talk-{place}", "qa": asked})
-    return conversations
-
-
-def omnimemeval():
-    def row(question, gold, said, score, category):
-        own = {"question": question, "answer": said, "golden_answer": gold}
-        draws = {"judgment_1": bool(score), "judgment_2": True}
-        return {**own, "category": int(category), "llm_judgments": draws, "status": "success"}
-
-    return by_conversation(row)
-
-
-def halumem():
-    asked = [
-        {"uuid": "u1", "question": "Where does Ida row?", "answer": "On the Drava"},
-        {"uuid": "u2", "question": "Who feeds the hens?", "answer": "Her nephew"},
-        {"uuid": "u2", "question": "Is the barn red?", "answer": "No"},
-    ]
-    said = ("On the Drava", "Her uncle", "It is red")
-    results = ("Correct", "Hallucination", None)
-    questions = []
-    for question, answer, result in zip(asked, said, results, strict=True):
-        questions.append({**question, "system_response": answer, "result_type": result})
-    memory = {"uuid": "u1", "memory_type": "Event Memory", "importance": 1}
-    return {
-        "overall_score": {},
-        "question_answering_records": questions,
-        "memory_update_records": [
-            {**memory, "memory_content": "Rows on the Mur now", "memory_update_type": "Correct"},
-            {**memory, "memory_content": "Sold the hens", "memory_update_type": "Omission"},
-        ],
-        "memory_integrity_records": [
-            {**memory, "memory_content": "Keeps hens", "memory_integrity_score": 2},
-            {**memory, "memory_content": "Rows", "memory_integrity_score": 1},
-            {**memory, "memory_content": "A lie", "memory_source": "interference"},
-        ],
-    }
-
-
-AMB_NAMES = {"1": "single-hop", "2": "temporal", "3": "multi-hop", "4": "open-domain"}
-
-
-def amb(accuracy, dataset="orrin"):
-    results = []
-    for conversation, listed in by_conversation(lambda *row: row).items():
-        for place, (question, gold, said, score, number) in enumerate(listed):
-            category = AMB_NAMES[number] if dataset == "locomo" else f"kind {number}"
-            about = {"sample_id": conversation, "category": category}
-            own = {"query_id": f"{conversation}-{place}", "query": question, "answer": said}
-            judged = {"gold_answers": [gold], "correct": bool(score), "judge_reason": "so"}
-            results.append({**own, **judged, "meta": about})
-    return {"run_name": "diary", "dataset": dataset, "accuracy": accuracy, "results": results}
-
-
-def write(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return path
+from tests.tracks import alps_here
 
 
 def imported(folder, form, *words, out="out"):
@@ -347,16 +261,19 @@ def test_the_command_lists_every_format():
     assert get_args(FileFormat) == FILE_FORMATS
 
 
+HALF_ROW = {"question": "Who?", "category": 1, "llm_judgments": {"judgment_1": "maybe"}}
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:ab12\nsize 12345\n"
+V3_LEAK = (LEAK, {"personalization_leak_rate": 7}, "ok")
 BROKEN = {
-    "a field": ("mem0", '{"0": [{"question": "Who?"}]}', "f.json, 0.0.answer: is missing"),
+    "a field": ("mem0", {"0": [{"question": "Who?"}]}, "f.json, 0.0.answer: is missing"),
     "a score": (
         "mem0",
-        json.dumps({"0": [mem0_row("Who?", "Bo", "Bo", 3, "1")]}),
+        {"0": [mem0_row("Who?", "Bo", "Bo", 3, "1")]},
         "f.json, 0.0.llm_score: not a score from 0 to 1",
     ),
     "no system": (
         "locomo",
-        '[{"sample_id": "a", "qa": [{"question": "Who?", "category": 1}]}]',
+        [{"sample_id": "a", "qa": [{"question": "Who?", "category": 1}]}],
         "f.json, 0.qa.0: no field NAME_prediction",
     ),
     "a line": (
@@ -365,23 +282,56 @@ BROKEN = {
         "f.json, line 2, hypothesis: is missing",
     ),
     "no JSON": ("amb", '{\n "run_name": }', "f.json, line 2: not JSON"),
-    "another list": ("beam", "[]", "f.json: is not an object; beam expects evaluation-NAME.json"),
-    "another object": ("halumem", "{}", "f.json, question_answering_records: is missing"),
-    "a verdict": (
-        "omnimemeval",
-        '{"0": [{"question": "Who?", "category": 1, "llm_judgments": {"judgment_1": "maybe"}}]}',
-        "judgment_1",
+    "another list": ("beam", [], "f.json: is not an object; beam expects evaluation-NAME.json"),
+    "another object": ("halumem", {}, "f.json, question_answering_records: is missing"),
+    "a verdict": ("omnimemeval", {"0": [HALF_ROW]}, "judgment_1"),
+    "nothing": ("omnimemeval", {}, "f.json: no answers in this file"),
+    "a pointer": ("mem0", POINTER, "a Git LFS pointer to a file of 12,345 bytes"),
+    "lines": ("mem0", '{"a": 1}\n{"a": 2}\n', "JSON Lines, one object per line"),
+    "an answer of nobody": ("rows", [{"question": "Who?", "answer": "Bo"}], "is ambiguous"),
+    "two answers": (
+        "rows",
+        [{"question": "Who?", "response": "a", "prediction": "b", "gold": "c", "score": 1}],
+        "response and prediction have the same role",
     ),
-    "nothing": ("omnimemeval", "{}", "f.json: no answers in this file"),
+    "no rows": ("rows", {"memory": [{"text": "Ida rows"}]}, "no rows with a question and an"),
+    "two verdicts that differ": (
+        "rows",
+        [
+            {"question": f"Who {n}?", "response": "a", "gold": "b", "is_correct": n, "grade": 1 - n}
+            for n in (0, 1)
+        ],
+        "is_correct, grade look like a verdict",
+    ),
+    "a torn line": ("rows", '{"question": "a", "response": "b"}\n{"question"\n', "line 2"),
+    "no column": ("personamem_v3", "query_id,task_type\nq,t\n", "line 1: no column user_id"),
+    "an unknown task": (
+        "personamem_v3",
+        v3(("poetry", {}, "ok")),
+        "line 2: unknown task 'poetry'",
+    ),
+    "off its scale": (
+        "personamem_v3",
+        v3(V3_LEAK),
+        "line 2, personalization_leak_rate: not a share from 0 to 1: 7",
+    ),
+    "torn metrics": (
+        "personamem_v3",
+        v3((LEAK, {}, "ok")).replace("{}", "{"),
+        "line 2, metrics_json: not JSON",
+    ),
+    "a short row": (
+        "personamem_v3",
+        v3((LEAK, {}, "ok")) + "q,1\n",
+        "line 3: too few columns",
+    ),
 }
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("broken", BROKEN)
-def test_a_broken_file_is_one_line_with_its_place(tmp_path, broken):
-    form, content, told = BROKEN[broken]
-    (tmp_path / "f.json").write_text(content, encoding="utf-8")
-    assert told in one_line(run(tmp_path, "import", form, "f.json", "out=out"))
+@pytest.mark.parametrize(("form", "content", "told"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_file_is_one_line_with_its_place(tmp_path, form, content, told):
+    path = write(tmp_path / "f.json", content)
+    assert told in alps_here("import", form, path, f"out={tmp_path / 'out'}").one_line
     assert not (tmp_path / "out").exists()
 
 
@@ -393,7 +343,6 @@ def test_a_file_that_is_no_log_of_inspect_is_one_line(tmp_path):
     assert "f.eval: not an Inspect log" in error
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -405,7 +354,8 @@ def test_a_file_that_is_no_log_of_inspect_is_one_line(tmp_path):
         (("mem0", "f.json", "g.json", "reported=1", "out=out"), "needs exactly one file"),
     ],
 )
-def test_what_cannot_be_imported_is_one_line(tmp_path, words, told):
+def test_what_cannot_be_imported_is_one_line(tmp_path, monkeypatch, words, told):
+    monkeypatch.chdir(tmp_path)
     for name in ("f.json", "g.json"):
         write(tmp_path / name, by_conversation(mem0_row))
-    assert told in one_line(run(tmp_path, "import", *words))
+    assert told in alps_here("import", *words).one_line

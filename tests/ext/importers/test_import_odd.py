@@ -9,19 +9,21 @@ import zipfile
 import pytest
 
 from alps.errors import AlpsError, DataError, UsageError
-from alps.ext.importers.files import import_files
-from alps.ext.importers.settings import FORMS, ImportSettings
+from alps.ext.importers.settings import FORMS
 from tests.conftest import ROOT
-from tests.endtoend import one_line, rows, run
-from tests.ext.importers.test_import import (
+from tests.endtoend import one_line, run
+from tests.ext.importers.foreign import (
     amb,
+    answers_of,
     by_conversation,
     halumem,
+    inspect_log,
     locomo,
     mem0_row,
     omnimemeval,
     write,
 )
+from tests.ext.importers.foreign import import_here as imported
 from tests.few import few
 from tests.tracks import alps_here
 
@@ -39,14 +41,6 @@ WHOLE = {
     "beam": {"abstention": [{"llm_judge_score": 1}]},
     "longmemeval": LONGMEMEVAL,
 }
-
-
-def imported(folder, form, *paths, **more):
-    return import_files(form, paths, ImportSettings(out=str(folder / "out"), **more))
-
-
-def answers_of(found):
-    return rows(found.folder / "answers.jsonl")
 
 
 def overall(found, part=""):
@@ -278,32 +272,6 @@ def test_half_marks_that_beams_script_cuts_are_told_once(tmp_path):
     odd = {"llm_judge_score": 0.5, "llm_judge_responses": [{"score": "0.5"}, None]}
     path = write(tmp_path / "3" / "evaluation-rag.json", {"summarization": [odd]})
     assert not any("scores" in flag for flag in imported(tmp_path / "o", "beam", path).flags)
-
-
-def inspect_log(path, samples, **more):
-    """Write a log of Inspect with samples of one question: their values, and their errors."""
-    log = pytest.importorskip("inspect_ai.log", reason="pip install 'alps-eval[inspect]'")
-    from inspect_ai.model import ModelOutput
-    from inspect_ai.scorer import Score
-
-    listed = []
-    for number, (value, error) in enumerate(samples):
-        told = log.EvalError(message=error, traceback="", traceback_ansi="") if error else None
-        scores = {} if value is None else {"judge": Score(value=value)}
-        own = {"input": more.get("input", f"Question {number}?"), "target": "So"}
-        output = ModelOutput.from_content("m", "So")
-        place = {"id": number // more.get("epochs", 1), "epoch": 1 + number % more.get("epochs", 1)}
-        listed.append(log.EvalSample(**place, **own, output=output, scores=scores, error=told))
-    spec = log.EvalSpec(
-        created="2031-05-07T10:00:00+00:00",
-        task="diary",
-        model="openai/gpt-9",
-        dataset=log.EvalDataset(samples=more.get("planned", len(samples))),
-        config=log.EvalConfig(epochs=more.get("epochs", 1)),
-    )
-    status = more.get("status", "success")
-    log.write_eval_log(log.EvalLog(status=status, eval=spec, samples=listed), path)
-    return path
 
 
 @pytest.mark.release

@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from alps.errors import AlpsError
-from alps.ext.importers.files import import_files
-from alps.ext.importers.settings import ImportSettings
+from tests.ext.importers.foreign import LEAK, answers_of, import_here, v3, write
 
 ASKED = ("Who feeds the hens?", "When did Ida row?", "What may Bo like?", "Where is Ida?")
 
@@ -15,13 +13,11 @@ def row(number, **fields):
     return {"question": ASKED[number], **fields}
 
 
-def imported(folder, form, *contents, **more):
+def imported(folder, form, *contents, name="part_{}.json", **more):
     paths = []
     for number, content in enumerate(contents, start=1):
-        path = folder / more.pop("name", f"part_{number}.json")
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
-        paths.append(path)
-    return import_files(form, paths, ImportSettings(out=str(folder / "out"), **more))
+        paths.append(write(folder / name.format(number), content))
+    return import_here(folder, form, *paths, **more)
 
 
 def scores(found):
@@ -158,46 +154,11 @@ def test_outcomes_of_halumem_are_kept_and_bare_marks_of_ids_are_read(tmp_path):
         content.append(row(number, hypothesis="a", gold="b", judge_label=word, user_id="u"))
     found = imported(tmp_path, "rows", content)
     assert scores(found)[""] == (0.5, 4, 0)
-    lines = (found.folder / "answers.jsonl").read_text().splitlines()
-    assert [json.loads(line)["outcome"] for line in lines] == [word.lower() for word in words]
-    (tmp_path / "again").mkdir()
+    assert [answer["outcome"] for answer in answers_of(found)] == [word.lower() for word in words]
     bare = {"tests": [{"id": f"t{n}", "passed": n != 1, "cost_usd": 0.5} for n in range(4)]}
     assert scores(imported(tmp_path / "again", "rows", bare))[""] == (0.75, 4, 0)
 
 
-UNCLEAR = {
-    "an answer of nobody": ([row(0, answer="Bo")], "is ambiguous"),
-    "two answers": (
-        [row(0, response="a", prediction="b", gold="c", score=1)],
-        "response and prediction have the same role",
-    ),
-    "no rows": ({"memory": [{"text": "Ida rows"}]}, "no rows with a question and an answer"),
-    "two verdicts that differ": (
-        [row(n, response="a", gold="b", is_correct=n, grade=1 - n) for n in (0, 1)],
-        "is_correct, grade look like a verdict",
-    ),
-    "a torn line": ('{"question": "a", "response": "b"}\n{"question"\n', "line 2"),
-}
-
-
-@pytest.mark.parametrize(("content", "why"), UNCLEAR.values(), ids=UNCLEAR)
-def test_what_can_be_read_in_two_ways_is_refused_in_a_line(tmp_path, content, why):
-    with pytest.raises(AlpsError, match=why) as raised:
-        imported(tmp_path, "rows", content)
-    assert "\n" not in str(raised.value)
-
-
-def v3(*rows):
-    head = "query_id,seq,user_id,task_type,ts,metrics_json,status,duration_ms,error,agent_response"
-    lines = [head]
-    for number, (task, metrics, status, *name) in enumerate(rows):
-        cell = json.dumps(metrics).replace('"', '""')
-        about = name[0] if name else f"7:{number}:x"
-        lines.append(f'{about},{number},7,{task},1,"{cell}",{status},5,,Paddle')
-    return "\n".join(lines) + "\n"
-
-
-LEAK = "over_personalization_chatbot_text"
 WARN = "active_mistake_prevention"
 
 
@@ -222,26 +183,6 @@ def test_personamem_v3_takes_the_metric_of_each_task_and_the_mean_of_tasks(tmp_p
     assert f"mean of 4 tasks {(0.5 + 0.375 + 2 / 3) / 4:.2%}" in told
     assert "warned 100.00%, silent 50.00%, F1 66.67%" in told
     assert "1 failed row, counted as 0" in told
-
-
-V3_BROKEN = {
-    "no column": ("query_id,task_type\nq,t\n", "no column user_id"),
-    "an unknown task": (v3(("poetry", {}, "ok")), "unknown task 'poetry'"),
-    "off its scale": (
-        v3((LEAK, {"personalization_leak_rate": 7}, "ok")),
-        "not a share from 0 to 1: 7",
-    ),
-    "torn metrics": (v3((LEAK, {}, "ok")).replace("{}", "{"), "metrics_json: not JSON"),
-    "a short row": (v3((LEAK, {}, "ok")) + "q,1\n", "too few columns"),
-}
-
-
-@pytest.mark.parametrize(("content", "why"), V3_BROKEN.values(), ids=V3_BROKEN)
-def test_a_broken_table_of_v3_is_one_line_with_its_place(tmp_path, content, why):
-    with pytest.raises(AlpsError, match=why) as raised:
-        imported(tmp_path, "personamem_v3", content, name="results.csv")
-    assert "line " in str(raised.value)
-    assert "\n" not in str(raised.value)
 
 
 def halumem(f1):
@@ -283,6 +224,5 @@ def test_halumems_own_file_gives_every_published_rate_and_is_held_against_them(t
     ):
         assert rate in told
     assert "says" not in told
-    (tmp_path / "again").mkdir()
     told = " ".join(imported(tmp_path / "again", "halumem", halumem(0.9)).flags)
     assert "memory_accuracy, memory_extraction_f1: stated 90.00%" in told

@@ -2,10 +2,13 @@
 
 import itertools
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pytest
 
+from tests.endtoend import rows, summary
+from tests.ext.importers.foreign import inspect_log, write
 from tests.few import few
 from tests.tracks import Ran, alps_here
 
@@ -57,7 +60,7 @@ ROWS = {
 def written(tmp_path, form: str, *rows: Row) -> None:
     row, whole = ROWS[form]
     content = whole([row(number, **fields) for number, fields in enumerate(rows)])
-    (tmp_path / "mine.json").write_text(json.dumps(content), encoding="utf-8")
+    write(tmp_path / "mine.json", content)
 
 
 def imported(tmp_path, form: str, *words: str) -> Ran:
@@ -65,68 +68,126 @@ def imported(tmp_path, form: str, *words: str) -> Ran:
 
 
 def scores(tmp_path) -> list[float | None]:
-    lines = (tmp_path / "out" / "answers.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line)["score"] for line in lines]
+    return [row["score"] for row in rows(tmp_path / "out" / "answers.jsonl")]
 
 
 def each(make) -> list[Row]:
     return [make(right) for right in RIGHT]
 
 
+def of(field: str, *values: Any) -> list[Row]:
+    return [{field: value} for value in values]
+
+
+class Case(NamedTuple):
+    """Fields of the four answers, the one that is named, the scores, and what `verdict=` takes."""
+
+    fields: list[Row]
+    name: str
+    scores: Sequence[float | None] = tuple(map(int, RIGHT))
+    verdict: str = ""
+
+
 VERDICTS = {
-    "true or false": ("grade", each(lambda right: {"grade": right})),
-    "0 or 1": ("score", each(lambda right: {"score": int(right)})),
-    "a half": ("mark", [{"mark": mark} for mark in (1, 0.5, 0, 1)]),
-    "a word": ("judge_label", each(lambda right: {"judge_label": "CORRECT" if right else "WRONG"})),
-    "numbers as text": ("correct", each(lambda right: {"correct": str(int(right))})),
-    "within an object": (
-        "evaluation.is_correct",
+    "true or false": Case(each(lambda right: {"grade": right}), "grade"),
+    "0 or 1": Case(each(lambda right: {"score": int(right)}), "score"),
+    "a half": Case(of("mark", 1, 0.5, 0, 1), "mark", [1, 0.5, 0, 1]),
+    "shares": Case(of("score", 0.35, 0.7, 0.9, 0.1), "score", [0.35, 0.7, 0.9, 0.1]),
+    "a word": Case(of("judge_label", "CORRECT", "WRONG", "CORRECT", "CORRECT"), "judge_label"),
+    "numbers as text": Case(each(lambda right: {"correct": str(int(right))}), "correct"),
+    "within an object": Case(
         each(lambda right: {"evaluation": {"is_correct": right, "reason": "It says so."}}),
+        "evaluation.is_correct",
     ),
-    "named draws": ("judgments", each(lambda right: {"judgments": {"a": right, "b": right}})),
-    "a list of draws": ("runs", each(lambda right: {"runs": [right, right, right]})),
-    "a name that says nothing": ("x", each(lambda right: {"x": right})),
-    "all of them right": ("passed", [{"passed": True}] * 4),
-    "one that the judge failed on": (
-        "label",
-        [{"label": "correct"}, {"label": ""}, {"label": None}, {"label": "wrong"}],
+    "named draws": Case(each(lambda right: {"judgments": {"a": right, "b": right}}), "judgments"),
+    "a list of draws": Case(each(lambda right: {"runs": [right, right, right]}), "runs"),
+    "a name that says nothing": Case(each(lambda right: {"x": right}), "x"),
+    "all of them right": Case([{"passed": True}] * 4, "passed", [1] * 4),
+    "one that the judge failed on": Case(
+        of("label", "correct", "", None, "wrong"), "label", [1, None, None, 0]
+    ),
+    "one that is an error": Case(
+        of("judge_label", "correct", "ERROR", "wrong", "Timed out"),
+        "judge_label",
+        [1, None, 0, None],
     ),
 }
-EXPECTED = {
-    "a half": [1, 0.5, 0, 1],
-    "all of them right": [1, 1, 1, 1],
-    "one that the judge failed on": [1, None, None, 0],
+JUDGED = ("Correct: the answer names it", "Incorrect: it names a sea", "Correct. So", "Wrong - no")
+SIMPLEQA = ("CORRECT", "INCORRECT", "NOT_ATTEMPTED", "CORRECT")
+LETTERS = of("grade", "A", "B", "C", "A")
+DRAWS = [[{"correct": n % 2 == 0, "reason": "So it says"}] for n in range(4)]
+FENCED = [f'```json\n{{"why": "So", "ok": {n % 2}}}\n```' for n in range(4)]
+DEEP = [{"b": {"c": {"verdict": word, "by": "gpt"}}} for word in ("met", "no", "met", "no")]
+ODD = {
+    "letters": Case(LETTERS, "grade", [1, 0, 0, 1]),
+    "letters by words": Case(LETTERS, "grade", [1, 0.5, 0, 1], "grade:A=1,B=.5,C=0"),
+    "words of SimpleQA": Case(of("x", *SIMPLEQA), "x", [1, 0, 0, 1]),
+    "stars": Case(of("rating", 1, 5, 3, 2), "rating", [0, 1, 0.5, 0.25], "rating:1..5"),
+    "stars, all equal": Case(of("stars", 5, 5, 5, 5), "stars", [1] * 4, "stars:1..5"),
+    "the best is low": Case(
+        of("Note_score", 1, 6, 1, 6), "Note_score", [1, 0, 1, 0], "Note_score:6..1"
+    ),
+    "points": Case(of("score", 90, 0, 50, 100), "score", [0.9, 0, 0.5, 1], "score:0..100"),
+    "percents": Case(of("accuracy", "85%", "0%", "100 %", "5%"), "accuracy", [0.85, 0, 1, 0.05]),
+    "fractions": Case(of("points", "4/5", "0/5", "5/5", "1/5"), "points", [0.8, 0, 1, 0.2]),
+    "Y and N": Case(of("ok", "Y", "N", "Y", "Y"), "ok"),
+    "ticks": Case(of("x", "✓", "✗", "✔️", "✅"), "x"),
+    "German": Case(of("x", "richtig", "falsch", "Ja", "nein"), "x", [1, 0, 1, 0]),
+    "Chinese": Case(of("x", "正确", "错误", "对", "错"), "x", [1, 0, 1, 0]),
+    "opinions": Case(of("x", "good", "bad", "bad", "good"), "x", [1, 0, 0, 1], "x:good=1,bad=0"),
+    "text that begins with it": Case(of("judge_output", *JUDGED), "judge_output", [1, 0, 1, 0]),
+    "text with a neutral name": Case(of("x", *JUDGED), "x", [1, 0, 1, 0]),
+    "JSON in text": Case(
+        of("judge", *(f'{{"correct": {right}}}' for right in ("true", "false", "1", "0"))),
+        "judge",
+        [1, 0, 1, 0],
+    ),
+    "JSON in text, fenced": Case(of("judge", *FENCED), "judge.ok", [0, 1, 0, 1]),
+    "a list of objects": Case(of("runs", *DRAWS), "runs.correct", [1, 0, 1, 0]),
+    "the list itself": Case(of("runs", *DRAWS), "runs.correct", [1, 0, 1, 0], "runs"),
+    "deep objects": Case(of("a", *DEEP), "a.b.c.verdict", [1, 0, 1, 0]),
+    "marks of several criteria": Case(
+        of("scores", *({"facts": 1 + n} for n in range(4))),
+        "scores.facts",
+        [0, 0.25, 0.5, 0.75],
+        "scores.facts:1..5",
+    ),
+    "draws of stars": Case(
+        of("ratings", [1, 5], [3], [5], [1]), "ratings", [0.5, 0.5, 1, 0], "ratings:1..5"
+    ),
+    "one of several kinds": Case(of("grade", True, "no", 1, "wrong"), "grade", [1, 0, 1, 0]),
 }
 
 
 # Every kind of verdict in one format, and one kind in every other.
-ASKED = [("mem0", case) for case in VERDICTS] + [(form, "within an object") for form in ROWS]
-ASKED = list(dict.fromkeys(ASKED))
+ASKED = [("mem0", case) for case in (*VERDICTS, *ODD)]
+ASKED += [(form, "within an object") for form in ROWS if form != "mem0"]
 REST = [pair for pair in itertools.product(ROWS, VERDICTS) if pair not in ASKED]
 
 
 @pytest.mark.parametrize(("form", "case"), few([*ASKED, *REST], len(ASKED)))
 def test_a_field_that_looks_like_a_verdict_is_asked_about_and_then_read(tmp_path, form, case):
-    name, fields = VERDICTS[case]
+    fields, name, expected, verdict = (VERDICTS | ODD)[case]
     written(tmp_path, form, *fields)
     line = imported(tmp_path, form).one_line
-    assert f"add verdict={name}, or verdict=none" in line
+    assert f"the field {name} looks like a verdict; add verdict={name}, or verdict=none" in line
+    assert f"first values of {name}: " in line
     assert not (tmp_path / "out").exists()
-    done = imported(tmp_path, form, f"verdict={name}")
+    done = imported(tmp_path, form, f"verdict={verdict or name}")
     assert done.code == 0, done.err
-    assert scores(tmp_path) == EXPECTED.get(case, [int(right) for right in RIGHT])
+    assert scores(tmp_path) == list(expected)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        pytest.param([{}] * 4, id="nothing"),
-        pytest.param([{"token_f1": mark} for mark in (0, 1, 0, 1)], id="token F1"),
-        pytest.param([{"memories": ["Rows"], "hits": n} for n in range(4)], id="counts"),
-        pytest.param([{"version": 1, "cached": False}] * 4, id="the same in all rows"),
-        pytest.param([{"comment": text} for text in ("Yes, it", "no", "a", "b")], id="texts"),
-    ],
-)
+NOT_JUDGED = {
+    "nothing": [{}] * 4,
+    "token F1": of("token_f1", 0, 1, 0, 1),
+    "counts": [{"memories": ["Rows"], "hits": n} for n in range(4)],
+    "the same in all rows": [{"version": 1, "cached": False}] * 4,
+    "texts": of("comment", "Yes, it", "no", "a", "b"),
+}
+
+
+@pytest.mark.parametrize("fields", NOT_JUDGED.values(), ids=NOT_JUDGED)
 def test_answers_that_nobody_judged_are_imported_as_such(tmp_path, fields):
     written(tmp_path, "mem0", *fields)
     done = imported(tmp_path, "mem0")
@@ -142,143 +203,26 @@ def test_two_fields_are_both_named_and_one_of_them_or_none_is_taken(tmp_path):
     assert (done.code, scores(tmp_path)) == (0, [None] * 4)
 
 
-def test_shares_between_marks_are_verdicts_where_they_are_called_so(tmp_path):
-    marks = (0.35, 0.7, 0.9, 0.1)
-    written(tmp_path, "mem0", *[{"score": mark} for mark in marks])
-    assert "add verdict=score, or verdict=none" in imported(tmp_path, "mem0").one_line
-    assert imported(tmp_path, "mem0", "verdict=score").code == 0
-    assert scores(tmp_path) == list(marks)
-
-
-@pytest.mark.parametrize(
-    ("word", "named"),
-    [
-        (
-            "verdict=grades",
-            "has no such field, or alps already reads it; these fields look like verdicts: grade",
-        ),
-        ("verdict=note", 'answer 1: "fine by me" is not a verdict'),
-    ],
-)
-def test_a_field_that_is_no_verdict_is_refused(tmp_path, word, named):
-    written(tmp_path, "mem0", *each(lambda right: {"grade": right, "note": "fine by me"}))
-    assert named in imported(tmp_path, "mem0", word).one_line
-
-
-def of(field: str, *values: Any) -> list[Row]:
-    return [{field: value} for value in values]
-
-
-JUDGED = ("Correct: the answer names it", "Incorrect: it names a sea", "Correct. So", "Wrong - no")
-ODD = {
-    # case: fields, the field that is named, what `verdict=` takes, scores
-    "letters": (of("grade", "A", "B", "C", "A"), "grade", "grade", [1, 0, 0, 1]),
-    "letters by words": (
-        of("grade", "A", "B", "C", "A"),
-        "grade",
-        "grade:A=1,B=.5,C=0",
-        [1, 0.5, 0, 1],
-    ),
-    "words of SimpleQA": (
-        of("x", "CORRECT", "INCORRECT", "NOT_ATTEMPTED", "CORRECT"),
-        "x",
-        "x",
-        [1, 0, 0, 1],
-    ),
-    "stars": (of("rating", 1, 5, 3, 2), "rating", "rating:1..5", [0, 1, 0.5, 0.25]),
-    "stars, all equal": (of("stars", 5, 5, 5, 5), "stars", "stars:1..5", [1] * 4),
-    "the best is low": (
-        of("Note_score", 1, 6, 1, 6),
-        "Note_score",
-        "Note_score:6..1",
-        [1, 0, 1, 0],
-    ),
-    "points": (of("score", 90, 0, 50, 100), "score", "score:0..100", [0.9, 0, 0.5, 1]),
-    "percents": (of("accuracy", "85%", "0%", "100 %", "5%"), "accuracy", "accuracy", None),
-    "fractions": (of("points", "4/5", "0/5", "5/5", "1/5"), "points", "points", [0.8, 0, 1, 0.2]),
-    "Y and N": (of("ok", "Y", "N", "Y", "Y"), "ok", "ok", [1, 0, 1, 1]),
-    "ticks": (of("x", "✓", "✗", "✔️", "✅"), "x", "x", [1, 0, 1, 1]),
-    "German": (of("x", "richtig", "falsch", "Ja", "nein"), "x", "x", [1, 0, 1, 0]),
-    "Chinese": (of("x", "正确", "错误", "对", "错"), "x", "x", [1, 0, 1, 0]),
-    "opinions": (of("x", "good", "bad", "bad", "good"), "x", "x:good=1,bad=0", [1, 0, 0, 1]),
-    "text that begins with it": (of("judge_output", *JUDGED), "judge_output", "judge_output", None),
-    "text with a neutral name": (of("x", *JUDGED), "x", "x", [1, 0, 1, 0]),
-    "JSON in text": (
-        of("judge", *(f'{{"correct": {right}}}' for right in ("true", "false", "1", "0"))),
-        "judge",
-        "judge",
-        [1, 0, 1, 0],
-    ),
-    "JSON in text, fenced": (
-        of("judge", *(f'```json\n{{"why": "So", "ok": {n % 2}}}\n```' for n in range(4))),
-        "judge.ok",
-        "judge.ok",
-        [0, 1, 0, 1],
-    ),
-    "a list of objects": (
-        of("runs", *([{"correct": n % 2 == 0, "reason": "So it says"}] for n in range(4))),
-        "runs.correct",
-        "runs.correct",
-        [1, 0, 1, 0],
-    ),
-    "the list itself": (
-        of("runs", *([{"correct": n % 2 == 0, "reason": "So it says"}] for n in range(4))),
-        "runs.correct",
-        "runs",
-        [1, 0, 1, 0],
-    ),
-    "deep objects": (
-        of("a", *({"b": {"c": {"verdict": word, "by": "gpt"}}} for word in ("met", "no") * 2)),
-        "a.b.c.verdict",
-        "a.b.c.verdict",
-        [1, 0, 1, 0],
-    ),
-    "marks of several criteria": (
-        of("scores", *({"facts": 1 + n} for n in range(4))),
-        "scores.facts",
-        "scores.facts:1..5",
-        [0, 0.25, 0.5, 0.75],
-    ),
-    "draws of stars": (of("ratings", [1, 5], [3], [5], [1]), "ratings", "ratings:1..5", None),
-    "one of several kinds": (of("grade", True, "no", 1, "wrong"), "grade", "grade", [1, 0, 1, 0]),
-}
-
-
-@pytest.mark.parametrize(("fields", "name", "verdict", "expected"), ODD.values(), ids=ODD)
-def test_a_verdict_of_another_kind_is_asked_about_and_then_read(
-    tmp_path, fields, name, verdict, expected
-):
-    written(tmp_path, "mem0", *fields)
-    line = imported(tmp_path, "mem0").one_line
-    assert f"the field {name} looks like a verdict; add verdict={name}, or verdict=none" in line
-    assert f"first values of {name}: " in line
-    done = imported(tmp_path, "mem0", f"verdict={verdict}")
-    assert done.code == 0, done.err
-    if expected is not None:
-        assert scores(tmp_path) == expected
-    assert None not in scores(tmp_path)
+GRADED = of("grade", "A", "B", "A", "B")
+STARS = of("rating", 1, 5, 3, 2)
+SCHOOL = of("grade", "A", "D", "F", "A")
+TEXTS = of("judge", *(f"So it is, {n}" for n in range(4)))
 
 
 @pytest.mark.parametrize(
     ("fields", "word", "told"),
     [
-        (of("rating", 1, 5, 3, 2), "rating", "(3 such values: 5, 3, 2)"),
-        (of("rating", 1, 5, 3, 2), "rating", "write verdict=rating:1..5 (worst..best)"),
+        (STARS, "rating", "(3 such values: 5, 3, 2)"),
+        (STARS, "rating", "write verdict=rating:1..5 (worst..best)"),
+        (STARS, "rating:1..4", "answer 2: 5 is not a verdict"),
         (of("score", 90, 0, 5, 7), "score", "write verdict=score:0..90 (worst..best)"),
-        (of("grade", "A", "D", "F", "A"), "grade", "the values, write verdict=grade:A=1,D=0,…"),
-        (of("grade", "A", "D", "F", "A"), "grade:A=1,D=0", 'answer 3: "F" is not a verdict'),
-        (of("rating", 1, 5, 3, 2), "rating:1..4", "answer 2: 5 is not a verdict"),
-        (of("grade", "A", "B", "A", "B"), "grade:A=2,B=0", "'A=2' gives no score"),
-        (
-            of("grade", "A", "B", "A", "B"),
-            "grades:A=1,B=0",
-            "these fields look like verdicts: grade",
-        ),
-        (
-            of("judge", *(f"So it is, {n}" for n in range(4))),
-            "judge",
-            "is not a verdict (4 such values:",
-        ),
+        (SCHOOL, "grade", "the values, write verdict=grade:A=1,D=0,…"),
+        (SCHOOL, "grade:A=1,D=0", 'answer 3: "F" is not a verdict'),
+        (GRADED, "grade:A=2,B=0", "'A=2' gives no score"),
+        (GRADED, "grades:A=1,B=0", "has no such field, or alps already reads it"),
+        (GRADED, "grades", "these fields look like verdicts: grade"),
+        (TEXTS, "judge", "is not a verdict (4 such values:"),
+        (of("note", *["fine by me"] * 4), "note", 'answer 1: "fine by me" is not a verdict'),
     ],
 )
 def test_values_that_are_no_verdict_are_named_with_how_to_give_them_a_meaning(
@@ -354,14 +298,16 @@ def test_ordinary_fields_are_no_verdicts(tmp_path, form):
 
 
 def test_a_second_verdict_that_contradicts_the_score_is_named(tmp_path):
-    rows = [{"llm_score": 1, "judge_label": "CORRECT" if right else "WRONG"} for right in RIGHT]
-    written(tmp_path, "mem0", *rows)
+    contradicted = each(
+        lambda right: {"llm_score": 1, "judge_label": "CORRECT" if right else "WRONG"}
+    )
+    written(tmp_path, "mem0", *contradicted)
     said = " ".join(imported(tmp_path, "mem0").out.split())
     assert "the field judge_label also looks like a verdict but differs from the score on 1 of" in (
         said
     )
-    (tmp_path / "again").mkdir()
-    written(tmp_path / "again", "mem0", *[{**row, "judge_label": "CORRECT"} for row in rows])
+    agreed = [{**row, "judge_label": "CORRECT"} for row in contradicted]
+    written(tmp_path / "again", "mem0", *agreed)
     assert "looks like" not in imported(tmp_path / "again", "mem0").out
 
 
@@ -404,8 +350,8 @@ def test_judgements_that_are_errors_of_the_judge_have_no_score(tmp_path):
     assert missed == dict.fromkeys(ERRORS)
     said = " ".join(done.out.split())
     assert f"{len(ERRORS)} judgements are unscored because the judge failed" in said
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
-    assert {figure["score"]["value"] for figure in summary["figures"]} == {None}
+    figures = summary(tmp_path / "out")["figures"]
+    assert {figure["score"]["value"] for figure in figures} == {None}
 
 
 REASONS = [
@@ -429,25 +375,6 @@ def test_reasons_that_speak_of_the_answer_are_no_errors_of_the_judge(tmp_path):
 
 
 FAILED = "Error code: 429 - slow down"
-
-
-def inspect_file(tmp_path):
-    log = pytest.importorskip("inspect_ai.log", reason="pip install 'alps-eval[inspect]'")
-    from inspect_ai.model import ModelOutput
-    from inspect_ai.scorer import Score
-
-    scores = {"judge": Score(value="C", explanation=FAILED)}
-    output = ModelOutput.from_content("m", "So")
-    sample = log.EvalSample(id=1, epoch=1, input="Who?", target="So", output=output, scores=scores)
-    spec = log.EvalSpec(
-        created="2031-05-07T10:00:00+00:00",
-        task="diary",
-        model="openai/gpt-9",
-        dataset=log.EvalDataset(samples=1),
-        config=log.EvalConfig(),
-    )
-    content = log.EvalLog(status="success", eval=spec, samples=[sample])
-    log.write_eval_log(content, tmp_path / "mine.json")
 
 
 def amb(**fields: Any) -> Row:
@@ -489,21 +416,13 @@ FAILING = {
 @pytest.mark.parametrize("case", FAILING)
 def test_every_format_leaves_judgements_that_are_errors_unscored(tmp_path, case):
     if case == "inspect":
-        inspect_file(tmp_path)
+        inspect_log(tmp_path / "mine.json", [("C", None)], explanation=FAILED)
     else:
-        (tmp_path / "mine.json").write_text(json.dumps(FAILING[case]), encoding="utf-8")
+        write(tmp_path / "mine.json", FAILING[case])
     done = imported(tmp_path, case.partition(",")[0])
     assert done.code == 0, done.err
     assert set(scores(tmp_path)) == {None}
     assert "no verdict on any of" in " ".join(done.out.split())
-
-
-def test_a_label_that_is_an_error_is_unscored_where_it_is_named(tmp_path):
-    fields = [{"judge_label": label} for label in ("correct", "ERROR", "wrong", "Timed out")]
-    written(tmp_path, "mem0", *fields)
-    assert "add verdict=judge_label" in imported(tmp_path, "mem0").one_line
-    assert imported(tmp_path, "mem0", "verdict=judge_label").code == 0
-    assert scores(tmp_path) == [1, None, 0, None]
 
 
 def test_a_file_of_which_all_reasons_are_errors_is_not_asked_about(tmp_path):
@@ -511,18 +430,3 @@ def test_a_file_of_which_all_reasons_are_errors_is_not_asked_about(tmp_path):
     written(tmp_path, "mem0", *fields)
     assert imported(tmp_path, "mem0").code == 0
     assert scores(tmp_path) == [None] * 4
-
-
-POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:ab12\nsize 12345\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        pytest.param(POINTER, "a Git LFS pointer to a file of 12,345 bytes", id="pointer"),
-        pytest.param('{"a": 1}\n{"a": 2}\n', "JSON Lines, one object per line", id="lines"),
-    ],
-)
-def test_a_file_of_another_kind_is_called_what_it_is(tmp_path, text, named):
-    (tmp_path / "mine.json").write_text(text, encoding="utf-8")
-    assert named in imported(tmp_path, "mem0").one_line

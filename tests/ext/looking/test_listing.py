@@ -11,15 +11,7 @@ from rich.console import Console
 from alps.errors import UsageError
 from alps.ext.looking.listing import age, list_runs
 from tests.endtoend import edit_json
-from tests.report_runs import make_hard_run, make_samples_run
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("listing")
-    make_samples_run(folder)
-    make_hard_run(folder)
-    return folder
+from tests.report_runs import folded
 
 
 @pytest.fixture
@@ -37,10 +29,6 @@ def listed(root: Path, *, width: int = 80) -> str:
     text = out.getvalue()
     assert max((cell_len(line) for line in text.splitlines()), default=0) <= width
     return text
-
-
-def folded(text: str) -> str:
-    return " ".join(text.split())
 
 
 def set_age(run: Path, seconds: float) -> None:
@@ -65,52 +53,54 @@ def test_an_unfinished_run_tells_how_far_it_is(runs):
 
 
 def test_an_unknown_cost_is_a_dash_and_a_known_one_is_shown(runs):
-    edit_json(
-        runs / "samples-run" / "summary.json",
-        lambda value: value["calls"].update(http=3, cost=None),
-    )
-    edit_json(
-        runs / "hard-run" / "summary.json",
-        lambda value: value["calls"].update(http=3, cost=0.12345),
-    )
+    for run, cost in (("samples-run", None), ("hard-run", 0.12345)):
+        path = runs / run / "summary.json"
+        edit_json(path, lambda value, cost=cost: value["calls"].update(http=3, cost=cost))
     text = folded(listed(runs))
     assert "finished –" in text
     assert "finished $0.1235" in text or "finished $0.1234" in text
 
 
-@pytest.mark.parametrize(
-    "broken", ["not JSON", "[]", '{"settings": {}}', '{"settings": 1, "data": 2, "judge": 3}']
-)
-def test_an_unreadable_run_is_named_at_the_end(runs, broken):
-    (runs / "hard-run" / "manifest.json").write_text(broken)
-    text = listed(runs)
-    assert text.index("samples-run") < text.index("Unreadable: ")
-    assert "hard-run" in text
+def written(text):
+    return lambda run: (run / "manifest.json").write_text(text)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (lambda value: value["settings"].update(task="cooking"), "task=cooking: unknown task"),
-        (lambda value: value["settings"].pop("task"), "unknown task"),
-    ],
-)
-def test_a_run_of_another_task_is_unreadable(runs, change, reason):
-    edit_json(runs / "hard-run" / "manifest.json", change)
-    assert reason in folded(listed(runs)).partition("Unreadable: ")[2]
+def edited(name, change):
+    return lambda run: edit_json(run / name, change)
 
 
-def test_a_summary_of_no_track_is_unreadable(runs):
-    edit_json(runs / "hard-run" / "summary.json", lambda value: value.update(tracks={}))
-    assert "not a run of this alps" in folded(listed(runs))
+OTHER_TASK = edited("manifest.json", lambda value: value["settings"].update(task="cooking"))
+NO_TASK = edited("manifest.json", lambda value: value["settings"].pop("task"))
+UNREADABLE = {
+    "no JSON": (written("not JSON"), "hard-run"),
+    "a list": (written("[]"), "hard-run"),
+    "settings alone": (written('{"settings": {}}'), "hard-run"),
+    "no objects": (written('{"settings": 1, "data": 2, "judge": 3}'), "hard-run"),
+    "another task": (OTHER_TASK, "task=cooking: unknown task"),
+    "no task": (NO_TASK, "unknown task"),
+    "no track": (
+        edited("summary.json", lambda value: value.update(tracks={})),
+        "not a run of this alps",
+    ),
+    "no manifest": (
+        lambda run: (run / "manifest.json").unlink(),
+        "hard-run: manifest.json is missing",
+    ),
+}
 
 
-def test_journals_without_a_manifest_are_unreadable_and_other_folders_are_named(runs):
-    (runs / "hard-run" / "manifest.json").unlink()
+@pytest.mark.parametrize(("change", "reason"), UNREADABLE.values(), ids=UNREADABLE)
+def test_an_unreadable_run_is_named_at_the_end(runs, change, reason):
+    change(runs / "hard-run")
+    readable, _, unreadable = folded(listed(runs)).partition("Unreadable: ")
+    assert "samples-run" in readable
+    assert reason in unreadable
+
+
+def test_other_folders_are_named(runs):
     for number_ in range(12):
         (runs / f"other-{number_:02}").mkdir()
     text = folded(listed(runs))
-    assert "hard-run: manifest.json is missing" in text
     assert "Not runs: other-00, other-01" in text
     assert "and 2 more" in text
 

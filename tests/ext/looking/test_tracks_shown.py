@@ -1,7 +1,5 @@
 """How a run of several tracks is shown: records of every task, the list of runs, the page."""
 
-import io
-import json
 import re
 import shutil
 from pathlib import Path
@@ -9,11 +7,9 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
 
 from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
-from alps.ext.looking.record_text import show_record
 from alps.ext.looking.report_page import SCRIPT, write_report
 from alps.ext.looking.report_sections import draw_actions
 from alps.rows import Score
@@ -25,10 +21,10 @@ from alps.show.formatting import number
 from alps.show.svg import Axis, axis_labels
 from alps.tasks import TaskOptions, load_task
 from alps.tasks.registry import track_title
-from tests.endtoend import edit_json, run, summary, write_rows
+from tests.endtoend import edit_json, rows, run, summary, write_rows
 from tests.few import few
 from tests.pages import Page, browser, look
-from tests.report_runs import choose, make_tracks_run
+from tests.report_runs import assert_is_no_markup, choose, folded, make_tracks_run, shown
 from tests.visitors import memory_items
 
 __all__ = ["browser"]  # a fixture
@@ -65,16 +61,6 @@ def copied_run(tracks_run, tmp_path):
     return Path(shutil.copytree(tracks_run, tmp_path / "copy"))
 
 
-def shown(folder: Path, word: str, *, full: bool = False) -> str:
-    out = io.StringIO()
-    show_record(folder, word, Console(file=out, width=80), full=full)
-    return out.getvalue()
-
-
-def folded(text: str) -> str:
-    return " ".join(text.split())
-
-
 def test_every_record_of_every_track_fits_and_steers_no_terminal(tracks_run):
     keys = read_keys(open_run(tracks_run))
     assert len(keys) == 2 + 5 * 2 + 4 + 2
@@ -86,25 +72,31 @@ def test_every_record_of_every_track_fits_and_steers_no_terminal(tracks_run):
         assert all(character == "\n" or character >= " " for character in text)
 
 
+def edit_rows(path, change):
+    """Change the rows of a JSON Lines file."""
+    content = rows(path)
+    for row in content:
+        change(row)
+    write_rows(path, content)
+
+
 def test_a_rule_that_overruled_the_judge_is_told(copied_run):
-    lines = (copied_run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    for row in rows:
+    def overrule(row):
         if row["track"] == "task4_ability1":
             row.update(marks={"met": 0}, enforced="the response says nothing")
-    write_rows(copied_run / "verdicts.jsonl", rows)
+
+    edit_rows(copied_run / "verdicts.jsonl", overrule)
     text = folded(shown(copied_run, "ability1"))
     assert "verdict not met overruled the judge decided otherwise" in text
     assert "the response says nothing" in text
 
 
 def test_a_failed_side_verdict_leaves_the_record_scored_and_is_told(copied_run):
-    lines = (copied_run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    for row in rows:
+    def refuse(row):
         if row.get("used"):
-            row["used"] = {**row["used"], "outcome": "refused", "marks": {}, "error": "no, thanks"}
-    write_rows(copied_run / "verdicts.jsonl", rows)
+            row["used"] |= {"outcome": "refused", "marks": {}, "error": "no, thanks"}
+
+    edit_rows(copied_run / "verdicts.jsonl", refuse)
     text = folded(shown(copied_run, "task3_d100/anna"))
     assert "ok: answered and judged" in text
     assert "memory used judging failed (refused)" in text
@@ -152,12 +144,10 @@ def test_a_manifest_without_the_newer_settings_means_the_defaults(copied_run):
 
 
 def test_a_track_that_the_settings_do_not_give_is_said(copied_run):
-    edit_json(
-        copied_run / "manifest.json", lambda value: value["settings"].update(distractors="100")
-    )
-    with pytest.raises(
-        RunFolderError, match=r"manifest\.json: its settings do not include the task 'task3_d300'"
-    ):
+    manifest = copied_run / "manifest.json"
+    edit_json(manifest, lambda value: value["settings"].update(distractors="100"))
+    said = r"manifest\.json: its settings do not include the task 'task3_d300'"
+    with pytest.raises(RunFolderError, match=said):
         shown(copied_run, "bert")
 
 
@@ -190,37 +180,28 @@ def test_the_page_has_a_section_a_track_and_every_number_of_the_summary(page, tr
 
 
 def test_the_page_draws_matrix_curve_and_abilities(page, tracks_run):
-    charts_ = [attributes for attributes in page.all("svg") if "aria-label" in attributes]
-    (matrix,) = (chart["aria-label"] for chart in charts_ if chart["class"] == "matrix")
+    drawn: dict[str, list[str]] = {}
+    for chart in page.all("svg"):
+        if "aria-label" in chart:
+            drawn.setdefault(chart["class"].split()[0], []).append(chart["aria-label"])
+    (matrix,) = drawn["matrix"]
     assert "gold modify, predicted not found: 2 of 2" in matrix
     assert "gold add, predicted add: 2 of 2" in matrix
     assert "gold retain, predicted retain: 2 of 2" in matrix
-    (curve,) = (chart["aria-label"] for chart in charts_ if chart["class"] == "curve")
+    (curve,) = drawn["curve"]
     found = summary(tracks_run)["tracks"]
     for size in SIZES:
-        assert (
-            f"{size[1:]}: {number(found[f'task3_{size}']['scores']['recall_at_1']['value'])}"
-            in curve
-        )
+        recall = found[f"task3_{size}"]["scores"]["recall_at_1"]["value"]
+        assert f"{size[1:]}: {number(recall)}" in curve
     assert "floor/random" in curve
-    bars = [
-        chart["aria-label"].partition(":")[0]
-        for chart in charts_
-        if chart["class"].startswith("bars")
-    ]
-    assert {"persona awareness", "constraints", "emotional support (1–5)"} <= set(bars)
-    planes = [chart for chart in charts_ if chart["class"] == "plane"]
-    assert len(planes) == 1  # of update; the others have no precision and recall
+    bars = {label.partition(":")[0] for label in drawn["bars"]}
+    assert {"persona awareness", "constraints", "emotional support (1–5)"} <= bars
+    assert len(drawn["plane"]) == 1  # of update; the others have no precision and recall
     assert "Precision and recall of changes" in page.text
 
 
 def test_hostile_texts_of_every_task_stay_text(page):
-    assert page.scripts == SCRIPT
-    assert page.all("img") == []
-    assert not [
-        name for _, attributes in page.elements for name in attributes if name.startswith("on")
-    ]
-    assert "\x1b" not in page.text
+    assert_is_no_markup(page, SCRIPT)
     assert page.text.count("<script>document.title = 'owned'</script>") > 5
 
 
@@ -236,27 +217,22 @@ def test_the_page_says_which_figures_no_judge_has_a_part_in(copied_run, tmp_path
 
 
 def test_the_instructive_records_of_update_begin_with_what_was_kept(tracks_run):
-    rows = open_run(tracks_run).rows("scores")
-    update = {key: row for key, row in rows.items() if key.track == "task2"}
-    ((group, keys),) = choose(load_task("update").shown.highlights, update, {})
-    assert "outdated memories kept" in group.title
-    assert [key.id for key in keys] == ["anna", "bert"]
-    found = {
-        group.title: [key.id for key in keys]
-        for group, keys in choose(
-            load_task("retrieval").shown.highlights, _of(rows, "task3_d100"), {}
-        )
-    }
-    assert found == {
+    scores = open_run(tracks_run).rows("scores")
+
+    def chosen(task, track):
+        own = {key: row for key, row in scores.items() if key.track == track}
+        groups = choose(load_task(task).shown.highlights, own, {})
+        return [(group.title, [key.id for key in keys]) for group, keys in groups]
+
+    ((title, kept),) = chosen("update", "task2")
+    assert "outdated memories kept" in title
+    assert kept == ["anna", "bert"]
+    assert dict(chosen("retrieval", "task3_d100")) == {
         "wrong memory, gold ranked lowest": ["cleo"],
         "right memory": ["anna"],
     }
-    (low,) = choose(load_task("utilization").shown.highlights, _of(rows, "task4_ability4"), {})
-    assert low[0].title == "worst rating, although the answer contains the memory's words"
-
-
-def _of(rows: dict[AnswerKey, Any], track: str) -> dict[AnswerKey, Any]:
-    return {key: row for key, row in rows.items() if key.track == track}
+    (low,) = chosen("utilization", "task4_ability4")
+    assert low[0] == "worst rating, although the answer contains the memory's words"
 
 
 def test_a_matrix_counts_every_cell_and_shades_by_the_row():

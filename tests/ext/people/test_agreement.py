@@ -40,10 +40,15 @@ THREE = list(
         strict=True,
     )
 )
-TABLES = {
-    "paradox": ([[118, 5], [2, 0]], -0.023391812865498157, 0.9407763376087177),
-    "wikipedia": ([[20, 5], [10, 15]], 0.3999999999999999, 0.40594059405940586),
-    "salmon": ([[19, 10], [6, 256]], 0.6735838474481209, 0.9338871139510116),
+PUBLISHED = {
+    "paradox": (BINARY, [[118, 5], [2, 0]], -0.023391812865498157, 0.9407763376087177, 1e-12),
+    "wikipedia": (BINARY, [[20, 5], [10, 15]], 0.3999999999999999, 0.40594059405940586, 1e-12),
+    "salmon": (BINARY, [[19, 10], [6, 256]], 0.6735838474481209, 0.9338871139510116, 1e-12),
+    "three classes": (
+        LabelScale("nominal", ("a", "b", "c")),
+        [[13, 0, 0], [0, 20, 7], [0, 4, 56]],
+        *(0.796, 0.849, 5e-4),
+    ),
 }
 labels = st.sampled_from(FIVE.values)
 pairs = st.lists(st.tuples(labels, labels), min_size=1, max_size=40)
@@ -52,19 +57,24 @@ rows = st.lists(
 )
 
 
-def table(*rows: list[int]) -> np.ndarray:
-    return np.array(rows, dtype=np.float64)
-
-
 def spread(counts: list[list[int]], values) -> tuple[list, list]:
     """Lay a table out as two lists of labels."""
-    cells = [
-        (first, second)
-        for first, row in zip(values, counts, strict=True)
-        for second, times in zip(values, row, strict=True)
-        for _ in range(times)
-    ]
-    return [first for first, _ in cells], [second for _, second in cells]
+    first, second = [], []
+    for one, row in zip(values, counts, strict=True):
+        for other, times in zip(values, row, strict=True):
+            first += [one] * times
+            second += [other] * times
+    return first, second
+
+
+def sides(labelled: list[tuple]) -> tuple[list, list]:
+    """Return the labels of each of two people."""
+    return [pair[0] for pair in labelled], [pair[1] for pair in labelled]
+
+
+def near(value):
+    """Return what a figure has to equal, which may be that there is none."""
+    return None if value is None else pytest.approx(value, abs=1e-9)
 
 
 def alpha_by_hand(ratings, distance) -> float | None:
@@ -96,21 +106,12 @@ DISTANCES = {
 }
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_published_kappas_and_ac1_are_reproduced(name):
-    counts, expected, ac1 = TABLES[name]
-    first, second = spread(counts, BINARY.values)
-    found = pair_estimates(first, second, BINARY, draws=10)
-    assert (found["kappa"].value, found["ac1"].value) == pytest.approx((expected, ac1), abs=1e-12)
-
-
-def test_published_kappa_and_ac1_of_three_classes_are_reproduced():
-    scale = LabelScale("nominal", ("a", "b", "c"))
-    found = pair_estimates(
-        *spread([[13, 0, 0], [0, 20, 7], [0, 4, 56]], scale.values), scale, draws=1
-    )
-    assert found["kappa"].value == pytest.approx(0.796, abs=5e-4)
-    assert found["ac1"].value == pytest.approx(0.849, abs=5e-4)
+@pytest.mark.parametrize(
+    ("scale", "counts", "kappa", "ac1", "error"), PUBLISHED.values(), ids=PUBLISHED
+)
+def test_published_kappas_and_ac1_are_reproduced(scale, counts, kappa, ac1, error):
+    found = pair_estimates(*spread(counts, scale.values), scale, draws=1)
+    assert (found["kappa"].value, found["ac1"].value) == pytest.approx((kappa, ac1), abs=error)
 
 
 def test_published_ac1_and_ac2_with_missing_labels_are_reproduced():
@@ -120,30 +121,26 @@ def test_published_ac1_and_ac2_with_missing_labels_are_reproduced():
 
 
 @pytest.mark.parametrize(
-    ("metric", "value"),
+    ("ratings", "metric", "values", "alpha"),
     [
-        ("nominal", 0.743421052631579),
-        ("ordinal", 0.8153875037548814),
-        ("interval", 0.8491071428571428),
+        pytest.param(FOUR, "nominal", FIVE.values, 0.743421052631579, id="four, nominal"),
+        pytest.param(FOUR, "ordinal", FIVE.values, 0.8153875037548814, id="four, ordinal"),
+        pytest.param(FOUR, "interval", FIVE.values, 0.8491071428571428, id="four, interval"),
+        pytest.param(THREE, "nominal", (1, 2, 3, 4), 0.691358024691358, id="three, nominal"),
+        pytest.param(THREE, "interval", (1, 2, 3, 4), 0.8108448928121059, id="three, interval"),
     ],
 )
-def test_published_alphas_of_four_raters_are_reproduced(metric, value):
-    assert krippendorff(FOUR, LabelScale(metric, FIVE.values)) == pytest.approx(value, abs=1e-12)
-
-
-def test_published_alphas_of_three_raters_are_reproduced():
-    nominal, interval = (LabelScale(kind, (1, 2, 3, 4)) for kind in ("nominal", "interval"))
-    assert krippendorff(THREE, nominal) == pytest.approx(0.691358024691358, abs=1e-12)
-    assert krippendorff(THREE, interval) == pytest.approx(0.8108448928121059, abs=1e-12)
+def test_published_alphas_are_reproduced(ratings, metric, values, alpha):
+    found = krippendorff(ratings, LabelScale(metric, values))
+    assert found == pytest.approx(alpha, abs=1e-12)
 
 
 @pytest.mark.parametrize("metric", DISTANCES)
 @given(rows)
 @settings(deadline=None)
 def test_alpha_is_what_its_definition_says(metric, ratings):
-    expected = alpha_by_hand(ratings, DISTANCES[metric])
     found = krippendorff(ratings, LabelScale(metric, FIVE.values))
-    assert found == (None if expected is None else pytest.approx(expected, abs=1e-9))
+    assert found == near(alpha_by_hand(ratings, DISTANCES[metric]))
 
 
 @given(pairs, st.sampled_from(["unweighted", "linear", "quadratic"]))
@@ -152,32 +149,25 @@ def test_kappa_is_scikit_learns_on_the_declared_scale(labelled, weights):
     # Here alone: every worker imports this file, one runs it, and scikit-learn takes a second.
     from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
-    first, second = ([pair[side] for pair in labelled] for side in (0, 1))
+    first, second = sides(labelled)
     counts = pair_table(first, second, FIVE)
     assert (counts == confusion_matrix(first, second, labels=FIVE.values)).all()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of scikit-learn, where one label is all there is
         named = None if weights == "unweighted" else weights
         expected = cohen_kappa_score(first, second, labels=list(FIVE.values), weights=named)
-    assert kappa_of(counts, disagreement(FIVE, weights)) == pytest.approx(
-        expected, abs=1e-9, nan_ok=True
-    )
+    found = kappa_of(counts, disagreement(FIVE, weights))
+    assert found == pytest.approx(expected, abs=1e-9, nan_ok=True)
 
 
 @given(pairs)
 @settings(deadline=None)
 def test_rank_correlations_and_errors_are_scipys_and_numpys(labelled):
-    first, second = (np.array([pair[side] for pair in labelled]) for side in (0, 1))
+    first, second = map(np.array, sides(labelled))
     found = pair_estimates(first.tolist(), second.tolist(), FIVE, draws=5)
-    if len(set(first)) > 1 and len(set(second)) > 1:
-        assert found["spearman"].value == pytest.approx(
-            spearmanr(first, second).statistic, abs=1e-9
-        )
-        assert found["kendall"].value == pytest.approx(
-            kendalltau(first, second).statistic, abs=1e-9
-        )
-    else:
-        assert found["spearman"].value is found["kendall"].value is None
+    ranked = len(set(first)) > 1 and len(set(second)) > 1
+    for name, scipys in (("spearman", spearmanr), ("kendall", kendalltau)):
+        assert found[name].value == near(scipys(first, second).statistic if ranked else None)
     assert found["mae"].value == pytest.approx(np.abs(second - first).mean())
     assert found["bias"].value == pytest.approx((second - first).mean())
     assert found["agreement"].value == pytest.approx((first == second).mean())
@@ -185,70 +175,27 @@ def test_rank_correlations_and_errors_are_scipys_and_numpys(labelled):
 
 @given(pairs)
 @settings(deadline=None)
-def test_agreement_does_not_depend_on_who_is_first(labelled):
-    first, second = ([pair[side] for pair in labelled] for side in (0, 1))
-    one, other = (
-        pair_estimates(first, second, FIVE, draws=5),
-        pair_estimates(second, first, FIVE, draws=5),
-    )
-    for name, estimate in one.items():
-        mirrored = other[name].value
-        expected = -mirrored if name == "bias" else mirrored
-        assert estimate.value == (None if expected is None else pytest.approx(expected, abs=1e-9))
-
-
-@given(pairs)
-@settings(deadline=None)
-def test_two_raters_have_the_figures_of_many(labelled):
-    first, second = ([pair[side] for pair in labelled] for side in (0, 1))
-    two, many = (
-        pair_estimates(first, second, FIVE, draws=5),
-        rater_estimates(labelled, FIVE, draws=5),
-    )
+def test_two_raters_have_the_figures_of_many_whoever_is_first(labelled):
+    first, second = sides(labelled)
+    two = pair_estimates(first, second, FIVE, draws=5)
+    for name, other in pair_estimates(second, first, FIVE, draws=5).items():
+        mirrored = -other.value if name == "bias" else other.value
+        assert two[name].value == near(mirrored)
+    many = rater_estimates(labelled, FIVE, draws=5)
     for name in ("alpha", "ac1", "ac2"):
-        assert two[name].value == (
-            None if many[name].value is None else pytest.approx(many[name].value, abs=1e-9)
-        )
-
-
-@given(rows)
-@settings(deadline=None)
-def test_figures_of_many_raters_are_bounded_and_alpha_is_that_of_the_single_function(ratings):
-    found = rater_estimates(ratings, FIVE, draws=20)
-    alpha = krippendorff(ratings, FIVE)
-    assert found["alpha"].value == (None if alpha is None else pytest.approx(alpha, abs=1e-9))
-    assert all(figure.value is None or figure.value <= 1 + 1e-12 for figure in found.values())
-    assert found["alpha"].n == sum(sum(label is not None for label in row) >= 2 for row in ratings)
+        assert two[name].value == near(many[name].value)
 
 
 @given(rows, st.permutations(range(3)))
 @settings(deadline=None)
-def test_the_order_of_items_and_raters_does_not_matter(ratings, order):
+def test_figures_of_many_raters_are_bounded_whatever_the_order(ratings, order):
+    found = rater_estimates(ratings, FIVE, draws=20)
+    assert found["alpha"].value == near(krippendorff(ratings, FIVE))
+    assert all(figure.value is None or figure.value <= 1 + 1e-12 for figure in found.values())
+    assert found["alpha"].n == sum(sum(label is not None for label in row) >= 2 for row in ratings)
     shuffled = [[row[place] for place in order] for row in reversed(ratings)]
-    one, other = (rater_estimates(rows, FIVE, draws=1) for rows in (ratings, shuffled))
-    for name, figure in one.items():
-        again = other[name].value
-        assert figure.value == (None if again is None else pytest.approx(again, abs=1e-9))
-
-
-def test_perfect_agreement_is_one_and_opposition_is_minus_one():
-    found = pair_estimates([1, 2, 3, 4, 5], [1, 2, 3, 4, 5], FIVE)
-    for name in (
-        "agreement",
-        "kappa",
-        "kappa_linear",
-        "kappa_quadratic",
-        "ac1",
-        "ac2",
-        "alpha",
-        "spearman",
-        "kendall",
-    ):
-        assert found[name].value == pytest.approx(1)
-    assert found["mae"].value == found["bias"].value == 0
-    opposed = pair_estimates([1, 2, 3, 4, 5], [5, 4, 3, 2, 1], FIVE)
-    for name in ("kappa_quadratic", "spearman", "kendall"):
-        assert opposed[name].value == pytest.approx(-1)
+    for name, figure in rater_estimates(shuffled, FIVE, draws=1).items():
+        assert figure.value == near(found[name].value)
 
 
 def test_a_single_label_everywhere_leaves_chance_corrected_figures_undefined():
@@ -280,21 +227,18 @@ def test_a_missing_label_is_none_or_nan_and_drops_its_item():
 
 
 def test_weights_follow_the_declared_values():
-    first, second = [0, 1, 1, 4], [0, 1, 4, 4]
     even, uneven = LabelScale("ordinal", (0, 1, 2)), LabelScale("ordinal", (0, 1, 4))
     assert disagreement(uneven, "quadratic")[0].tolist() == [0, 1 / 16, 1]
     assert disagreement(even, "linear")[0].tolist() == [0, 0.5, 1]
-    positions = pair_estimates([0, 1, 1, 2], [0, 1, 2, 2], even)["kappa_quadratic"].value
-    assert pair_estimates(first, second, uneven)["kappa_quadratic"].value != pytest.approx(
-        positions
-    )
+    by_place = pair_estimates([0, 1, 1, 2], [0, 1, 2, 2], even)["kappa_quadratic"].value
+    by_value = pair_estimates([0, 1, 1, 4], [0, 1, 4, 4], uneven)["kappa_quadratic"].value
+    assert by_value != pytest.approx(by_place)
 
 
 def test_values_that_nobody_used_count_for_ac1_and_change_no_quadratic_kappa():
     first, second = [1, 2, 2, 1, 2], [1, 2, 1, 1, 2]
-    two, five = (
-        pair_estimates(first, second, scale) for scale in (LabelScale("ordinal", (1, 2)), FIVE)
-    )
+    two = pair_estimates(first, second, LabelScale("ordinal", (1, 2)))
+    five = pair_estimates(first, second, FIVE)
     assert two["kappa_quadratic"].value == pytest.approx(five["kappa_quadratic"].value)
     assert five["ac1"].value > two["ac1"].value
 
@@ -324,13 +268,20 @@ def test_scales_that_cannot_be_are_refused(kind, values, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
+        pytest.param(
             lambda: pair_table([1, 7], [1, 2], FIVE),
             r"label 7 at index 1 is not on the scale \[1, 2, 3, 4, 5\]",
+            id="off the scale",
         ),
-        (lambda: pair_table([1], [1, 2], FIVE), "lengths differ"),
-        (lambda: pair_estimates([1], [1], FIVE, []), "lengths differ"),
-        (lambda: encode([[1, 2], [1]], FIVE), "write None for a missing label"),
+        pytest.param(
+            lambda: pair_table([1], [1, 2], FIVE), "lengths differ", id="another count of labels"
+        ),
+        pytest.param(
+            lambda: pair_estimates([1], [1], FIVE, []), "lengths differ", id="no clusters"
+        ),
+        pytest.param(
+            lambda: encode([[1, 2], [1]], FIVE), "write None for a missing label", id="a short row"
+        ),
     ],
 )
 def test_labels_that_contradict_the_scale_are_named(call, message):
@@ -367,27 +318,21 @@ def test_the_bootstrap_of_kappa_comes_close_to_its_large_sample_interval():
     generator = np.random.default_rng(9)
     first = generator.integers(1, 6, 600)
     second = np.where(generator.random(600) < 0.7, first, generator.integers(1, 6, 600))
-    drawn = pair_estimates(first.tolist(), second.tolist(), FIVE)
-    counts = pair_table(first.tolist(), second.tolist(), FIVE)
-    for name, weights in (
-        ("kappa", "unweighted"),
-        ("kappa_linear", "linear"),
-        ("kappa_quadratic", "quadratic"),
-    ):
-        exact = large_sample_interval(counts, weights)
+    labelled = first.tolist(), second.tolist()
+    drawn = pair_estimates(*labelled, FIVE)
+    weights = {"kappa": "unweighted", "kappa_linear": "linear", "kappa_quadratic": "quadratic"}
+    for name, weighted in weights.items():
+        exact = large_sample_interval(pair_table(*labelled, FIVE), weighted)
         assert (drawn[name].low, drawn[name].high) == pytest.approx(exact, abs=0.012)
 
 
 def test_one_cluster_has_values_without_intervals_and_seeds_decide_the_draws():
     found = pair_estimates([1, 2, 3], [1, 3, 3], FIVE, ["a", "a", "a"])
     assert all(estimate.value is not None and estimate.low is None for estimate in found.values())
-    first, second = [1, 2, 3, 4, 5, 2, 2], [1, 3, 3, 4, 4, 2, 1]
-    assert pair_estimates(first, second, FIVE, seed=1) == pair_estimates(
-        first, second, FIVE, seed=1
-    )
-    assert pair_estimates(first, second, FIVE, seed=1) != pair_estimates(
-        first, second, FIVE, seed=2
-    )
+    labelled = [1, 2, 3, 4, 5, 2, 2], [1, 3, 3, 4, 4, 2, 1]
+    one, again, other = (pair_estimates(*labelled, FIVE, seed=seed) for seed in (1, 1, 2))
+    assert one == again
+    assert one != other
 
 
 def test_a_nominal_scale_has_no_distances():

@@ -3,6 +3,7 @@
 import json
 import random
 from collections import Counter
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,11 +17,23 @@ from alps.ext.people.annotate.items import open_work
 from alps.ext.people.annotate.page import as_form, standing_of
 from alps.ext.people.annotate.seat import Seat, order_for
 from tests.annotate_work import NEEDED, label_all, made, plain_work, related_run
-from tests.endtoend import rows
+from tests.endtoend import rows, summary, write_rows
 from tests.tracks import alps_here
 
 pytest.importorskip("starlette", reason=NEEDED)
 NO = {"verdict": "nothing"}
+
+
+def exported(folder, out):
+    """Export by the command; return what it printed."""
+    done = alps_here("annotate", "export", folder, f"out={out}")
+    assert done.code == 0, done.err
+    return done.out
+
+
+def gold_in(out):
+    """Return the first record of the gold that was exported."""
+    return rows(out / "annotated" / "task1" / "reference_output.jsonl")[0]
 
 
 def right(step):
@@ -68,17 +81,14 @@ def test_on_a_scale_with_an_order_nearer_is_towards(tmp_path):
 
 
 def test_what_is_exported_calibrates_the_judge_on_labels_from_before_it_was_seen(tmp_path):
-    folder = plain_work(tmp_path / "work", 60)
+    folder, out = plain_work(tmp_path / "work", 60), tmp_path / "labels"
     for person in ("anna", "ben"):
         label_all(folder, person, anchored(1.0, random.Random(0)))
-    done = alps_here("annotate", "export", folder, f"out={tmp_path / 'labels'}")
-    assert done.code == 0, done.err
-    assert "60 items, 120 labels, 60 verdicts of the run's judge" in done.out
-    labels = read_labels(tmp_path / "labels")
+    assert "60 items, 120 labels, 60 verdicts of the run's judge" in exported(folder, out)
+    labels = read_labels(out)
     assert {labels.labels["task4_ability1/answer-0003"][name] for name in ("anna", "ben")} == {1}
     assert labels.annotators_of("pa") == ("anna", "ben")
-    verdicts = tmp_path / "labels" / "verdicts.jsonl"
-    words = (f"labels={tmp_path / 'labels'}", f"verdicts={verdicts}")
+    words = (f"labels={out}", f"verdicts={out / 'verdicts.jsonl'}")
     calibrated = alps_here("calibrate", *words, f"out={tmp_path / 'calibrated'}")
     assert calibrated.code == 0, calibrated.err
     report = json.loads((tmp_path / "calibrated" / "calibration.json").read_text())
@@ -124,14 +134,14 @@ def test_what_was_adjudicated_is_the_truth_and_no_further_vote(tmp_path):
 
 def test_the_page_says_stop_when_the_interval_is_as_narrow_as_asked(tmp_path):
     folder = plain_work(tmp_path / "work", 300, target=0.1)
-    label_all(folder, "anna", right, most=40)
-    seat = Seat(folder, "anna")
-    assert standing_of(seat).half is None  # 20 labels are too few to tell anybody to stop
-    seat.close()
-    label_all(folder, "anna", right, most=400)
-    seat = Seat(folder, "anna")
-    standing = standing_of(seat)
-    seat.close()
+
+    def standing_after(most):
+        label_all(folder, "anna", right, most=most)
+        with closing(Seat(folder, "anna")) as seat:
+            return standing_of(seat)
+
+    assert standing_after(40).half is None  # 20 labels are too few to tell anybody to stop
+    standing = standing_after(400)
     assert standing.half <= 0.1
     assert standing.reached
     assert standing.what == "agreement of judge and people"
@@ -174,10 +184,10 @@ def gold(tmp_path_factory):
 
 
 def test_verified_gold_is_data_to_run_on_with_a_log_of_what_changed(gold, tmp_path):
+    out = tmp_path / "out"
     label_all(gold, "anna", verify)
-    done = alps_here("annotate", "export", gold, f"out={tmp_path / 'out'}")
-    assert done.code == 0, done.err
-    changes = rows(tmp_path / "out" / "changes.jsonl")
+    exported(gold, out)
+    changes = rows(out / "changes.jsonl")
     by_id = {(row["record"], row["memory_id"]): row for row in changes}
     record = changes[0]["record"]
     assert by_id[record, "m1"]["what"] == "edited"
@@ -185,16 +195,15 @@ def test_verified_gold_is_data_to_run_on_with_a_log_of_what_changed(gold, tmp_pa
     assert by_id[record, "m2"]["what"] == "rejected"
     assert by_id[record, "added-1"]["value"] == "Likes rye bread"
     assert all(row["by"] == ["anna"] for row in changes)
-    track = tmp_path / "out" / "annotated" / "task1"
-    row = next(iter(rows(track / "reference_output.jsonl")))
+    row = gold_in(out)
     values = {item["memory_id"]: item for item in row["gold"]["memory_items"]}
     assert "m2" not in values
     assert values["added-1"]["evidence"]["session_id"] == row["session_id"]
     assert values["m1"]["confidence"] == 0.65
-    words = ("task=extraction", "model=rules", f"data={tmp_path / 'out'}", "baseline_records=0")
+    words = ("task=extraction", "model=rules", f"data={out}", "baseline_records=0")
     again = alps_here("run", *words, f"out={tmp_path / 'run'}")
     assert again.code == 0, again.err
-    audit = alps_here("data", "audit", f"data={tmp_path / 'out'}")
+    audit = alps_here("data", "audit", f"data={out}")
     assert audit.code == 0, audit.err
 
 
@@ -202,12 +211,11 @@ def test_verified_gold_is_data_to_run_on_with_a_log_of_what_changed(gold, tmp_pa
 def test_an_export_of_labels_writes_below_its_folder_alone(tmp_path, track):
     folder = made(tmp_path / "work", "gold", "samples", n=1)
     label_all(folder, "anna", verify)
-    records = rows(folder / "records.jsonl")
-    text = "".join(json.dumps({**row, "track": track}) + "\n" for row in records)
-    (folder / "records.jsonl").write_text(text)
-    done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
-    assert "records.jsonl, line 1, track: " in done.one_line
-    assert "is not a valid folder name" in done.one_line
+    records = folder / "records.jsonl"
+    write_rows(records, [{**row, "track": track} for row in rows(records)])
+    said = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}").one_line
+    assert "records.jsonl, line 1, track: " in said
+    assert "is not a valid folder name" in said
 
 
 def test_a_run_without_gold_can_become_gold(tmp_path):
@@ -250,11 +258,9 @@ def test_a_memory_that_one_of_two_adds_is_decided_like_any_other_difference(tmp_
     done = export(folder, tmp_path / "out")
     assert done.differing == 0
     (added,) = [row for row in rows(tmp_path / "out/changes.jsonl") if row["what"] == "added"]
-    assert (added["value"], added["by"], added["adjudicated"]) == (
-        *("Likes rye bread", ["anna"], "cleo"),
-    )
-    gold = rows(tmp_path / "out" / "annotated" / "task1" / "reference_output.jsonl")[0]["gold"]
-    assert gold["memory_items"][-1]["value"] == "Likes rye bread"
+    assert added["value"] == "Likes rye bread"
+    assert (added["by"], added["adjudicated"]) == (["anna"], "cleo")
+    assert gold_in(tmp_path / "out")["gold"]["memory_items"][-1]["value"] == "Likes rye bread"
 
 
 def test_two_who_verify_memories_differently_are_decided_between(tmp_path):
@@ -263,26 +269,22 @@ def test_two_who_verify_memories_differently_are_decided_between(tmp_path):
     label_all(folder, "anna", verify)
     label_all(folder, "ben", lambda step: NO if "/+" in step.item.item_id else reject)
     undecided = export(folder, tmp_path / "before")
-    before = rows(tmp_path / "before" / "annotated" / "task1" / "reference_output.jsonl")[0]
     (record,) = rows(folder / "records.jsonl")
     old = record["gold"]["gold"]["memory_items"]
-    rejected = {row["memory_id"] for row in old[1:2]}
-    kept = [item for item in old if item["memory_id"] not in rejected]
-    assert before["gold"]["memory_items"] == kept
+    kept = [item for item in old if item["memory_id"] != old[1]["memory_id"]]
+    assert gold_in(tmp_path / "before")["gold"]["memory_items"] == kept
     # Both reject the second memory, and anna alone adds one.
     assert undecided.differing == len(old)
     label_all(folder, "cleo", lambda step: reject, adjudicate=True)
     export(folder, tmp_path / "out")
-    after = rows(tmp_path / "out" / "annotated" / "task1" / "reference_output.jsonl")[0]
-    assert after["gold"]["memory_items"] == []
+    assert gold_in(tmp_path / "out")["gold"]["memory_items"] == []
 
 
 def test_how_people_agree_on_gold_is_measured_on_what_is_exported(tmp_path):
     folder = made(tmp_path / "work", "gold", "samples", n=12)
     label_all(folder, "anna", verify)
     label_all(folder, "ben", lambda step: NO if "/+" in step.item.item_id else verify(step))
-    done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
-    assert "Agreement: alps annotate agreement" in done.out
+    assert "Agreement: alps annotate agreement" in exported(folder, tmp_path / "out")
     words = (tmp_path / "out", f"out={tmp_path / 'agreement.json'}")
     measured = alps_here("annotate", "agreement", *words)
     assert measured.code == 0, measured.err
@@ -295,15 +297,12 @@ def test_three_people_and_several_records_of_a_session_are_compared(tmp_path):
     words = ("task=all", "model=rules", "data=samples", "limit=3", "baseline_records=0")
     assert alps_here("run", *words, f"out={tmp_path / 'run'}").code == 0
     folder = made(tmp_path / "work", "gold", str(tmp_path / "run"), n=40)
-    people = ("anna", "ben", "cleo")
-    for name in people[:1]:
+    label_all(folder, "anna", verify)
+    assert "alps annotate agreement" not in exported(folder, tmp_path / "alone")
+    for name in ("ben", "cleo"):
         label_all(folder, name, verify)
-    alone = alps_here("annotate", "export", folder, f"out={tmp_path / 'alone'}")
-    assert "alps annotate agreement" not in alone.out
-    for name in people[1:]:
-        label_all(folder, name, verify)
-    done = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}")
-    said = [line for line in done.out.splitlines() if "Agreement: alps annotate agreement " in line]
+    told = exported(folder, tmp_path / "out").splitlines()
+    said = [line for line in told if "Agreement: alps annotate agreement " in line]
     assert len(said) == 3
     for line in said:
         measured = alps_here("annotate", "agreement", *line.partition("agreement ")[2].split())
@@ -312,31 +311,29 @@ def test_three_people_and_several_records_of_a_session_are_compared(tmp_path):
 
 
 def test_memories_under_one_id_or_none_are_each_verified(tmp_path):
-    track = tmp_path / "data" / "dev" / "task1"
     dialogue = [{"role": "user", "text": "I live in Graz and row. I like rye bread."}]
     about = {"benchmark_id": "b0", "session_id": "s0", "task": "task1"}
-    values = {"m1": "Lives in Graz", "m1 ": "Likes rye bread", "": "Rows"}
+    values = ("Lives in Graz", "Likes rye bread", "Rows")
     items = []
-    for name, value in values.items():
-        items.append({"memory_id": name.strip(), "value": value, "type": "direct"})
-    record = (
-        {**about, "input": {"dialogue": dialogue}},
-        {**about, "gold": {"memory_items": items}},
-    )
-    write_track(track, [record])
+    for name, value in zip(("m1", "m1", ""), values, strict=True):
+        items.append({"memory_id": name, "value": value, "type": "direct"})
+    shown, gold = {"dialogue": dialogue}, {"memory_items": items}
+    track = tmp_path / "data" / "dev" / "task1"
+    write_track(track, [({**about, "input": shown}, {**about, "gold": gold})])
     folder = made(tmp_path / "work", "gold", str(tmp_path / "data"), n=9)
 
     def keep(step):
+        if step.said:
+            return as_form(step.said)
         if step.item.rubric == "missing":
             return NO
         value = step.item.payload["memory"]["value"]
         return {**verify(step), "verdict": "keep", "value": value}
 
-    label_all(folder, "anna", lambda step: as_form(step.said) if step.said else keep(step))
-    assert alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}").code == 0
-    (gold,) = rows(tmp_path / "out" / "annotated" / "task1" / "reference_output.jsonl")
-    kept = gold["gold"]["memory_items"]
-    assert {item["value"] for item in kept} == set(values.values())
+    label_all(folder, "anna", keep)
+    exported(folder, tmp_path / "out")
+    kept = gold_in(tmp_path / "out")["gold"]["memory_items"]
+    assert {item["value"] for item in kept} == set(values)
     assert len({item["memory_id"] for item in kept}) == 3
 
 
@@ -345,7 +342,7 @@ def test_four_steps_lead_from_a_run_to_a_calibrated_judge(tmp_path):
     folder = made(tmp_path / "work", "match", str(run), n=40)
     for person in ("anna", "ben"):
         label_all(folder, person, lambda step: {"label": "same"})
-    assert alps_here("annotate", "export", folder, f"out={tmp_path / 'labels'}").code == 0
+    exported(folder, tmp_path / "labels")
     out = tmp_path / "calibrations" / "own"
     words = (f"labels={tmp_path / 'labels'}", "judge=lexical", f"out={out}")
     assert alps_here("calibrate", *words).code == 0
@@ -361,10 +358,8 @@ def test_what_repeats_answer_alike_is_audited_once(tmp_path):
     shown = [json.dumps(row["payload"], sort_keys=True) for row in rows(folder / "items.jsonl")]
     assert len(shown) == len(set(shown)) > 20
     label_all(folder, "anna", lambda step: {"label": "unrelated"})
-    assert alps_here("annotate", "export", folder, f"out={tmp_path / 'labels'}").code == 0
+    exported(folder, tmp_path / "labels")
     done = alps_here("score", run, f"audit_labels={tmp_path / 'labels'}")
     assert done.code == 0, done.err
-    score = json.loads((run / "summary.json").read_text())["audit"]["tracks"]["task1"]["scores"][
-        "f1"
-    ]
+    score = summary(run)["audit"]["tracks"]["task1"]["scores"]["f1"]
     assert (score["audited"], "reason" in score) == (42, False)

@@ -1,16 +1,25 @@
-"""`alps annotate agreement` on the annotations of two people: hand-made and real ones."""
+"""`alps annotate agreement` on the annotations of two people, hand-made and real ones, by a rule or
+an LLM judge served on loopback; and on label folders, hand-made and public ones.
+"""
 
 import json
-from pathlib import Path
+import re
+import subprocess
+import sys
+from typing import Any
 
 import pytest
 
-from alps.ext.people.agreement.gold import publishers_pairs, rouge_l
-from tests.annotated import PEOPLE, SESSIONS, session, write_annotations, write_rows
+from alps.ext.people.gold import publishers_pairs, rouge_l
+from tests.annotated import PEOPLE, SESSIONS, session, write_annotations
 from tests.conftest import ROOT
-from tests.tracks import Ran, alps_here
+from tests.endtoend import write_rows
+from tests.label_folders import BINARY, FIVE, write
+from tests.loopback import Answer, serve
+from tests.tracks import JUDGE, Ran, alps_here, payload_of
 
 REAL = ROOT.parent / "shared" / "alpsbench_full"
+PUBLIC = ROOT.parent / "shared" / "human_labels"
 
 
 @pytest.fixture(scope="module")
@@ -69,17 +78,13 @@ def test_sets_agree_by_their_pairs_over_their_items(row):
     }
 
 
-def test_labels_of_matched_pairs_have_kappa_and_alpha(row):
+def test_labels_and_confidence_of_matched_pairs_are_compared(row):
     extraction = figures(row, "task1")
     # One pair of ten differs; nine are direct and direct, one direct and indirect.
     assert extraction["agreement_type"] == 0.9
     assert extraction["kappa_type"] == 0
     # Two of ten lack a label on both sides: they agree on it.
     assert extraction["kappa_label"] == extraction["alpha_time_scope"] == 1
-
-
-def test_confidence_is_compared_where_both_gave_one(row):
-    extraction = figures(row, "task1")
     assert extraction["mae_confidence"] == 0
     assert extraction["spearman_confidence"] == pytest.approx(1)
 
@@ -120,6 +125,7 @@ def test_a_draft_may_be_named_or_left_out(folder, tmp_path):
     without = measured(folder, "draft=off")
     assert without["draft"] is None
     assert without["parts"]["task1"]["drafts"] == {}
+    assert "to name it, set draft=" in " ".join(agreement(folder, "draft=off").out.split())
 
 
 def test_intervals_are_over_sessions_and_few_have_none(row, tmp_path):
@@ -148,10 +154,6 @@ def test_two_files_may_be_named_and_sessions_of_one_person_are_left_out(folder, 
     assert "left out, annotated by only one of them: 4" in " ".join(said.split())
 
 
-def test_without_a_draft_the_table_says_how_to_name_one(folder):
-    assert "to name it, set draft=" in " ".join(agreement(folder, "draft=off").out.split())
-
-
 def test_the_result_can_be_kept(folder, tmp_path, row):
     path = tmp_path / "kept" / "agreement.json"
     ran = agreement(folder, f"out={path}")
@@ -159,54 +161,41 @@ def test_the_result_can_be_kept(folder, tmp_path, row):
     assert f"wrote {path}" in ran.err
 
 
-def faulty(tmp_path: Path, change) -> Ran:
+FAULTS = {
+    "a confidence above one": (
+        lambda rows: rows[2]["task1"]["memories"][1].update(confidence=1.5),
+        "annotator_2.jsonl, line 3, task1.memories.1.confidence: input should be less than",
+    ),
+    "a memory without a value": (
+        lambda rows: rows[4]["task2"]["memories"][0].pop("value"),
+        "annotator_2.jsonl, line 5, task2.memories.0.value: field required",
+    ),
+    "a list in place of a part": (
+        lambda rows: rows[1].update(task1=[]),
+        "annotator_2.jsonl, line 2, task1: input should be",
+    ),
+    "an empty query": (
+        lambda rows: rows[7]["task4"]["queries"][0].update(queryText=" "),
+        "annotator_2.jsonl, line 8, task4.queries.0.queryText: must not be empty",
+    ),
+    "a session twice": (
+        lambda rows: rows[3].update(session_id="s0"),
+        'annotator_2.jsonl, line 4, session_id: "s0" appears twice',
+    ),
+    "other sessions": (
+        lambda rows: [row.update(session_id=f"t{n}") for n, row in enumerate(rows)],
+        "annotator_1 and annotator_2 share no sessions",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), FAULTS.values(), ids=FAULTS)
+def test_what_can_not_be_read_is_refused_by_line_and_field(tmp_path, change, said):
     folder = write_annotations(tmp_path, draft=False)
     rows = json.loads(json.dumps([session(n, 1) for n in range(SESSIONS)]))
     change(rows)
     write_rows(folder / "annotator_2.jsonl", rows)
-    return agreement(folder)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        pytest.param(
-            lambda rows: rows[2]["task1"]["memories"][1].update(confidence=1.5),
-            "annotator_2.jsonl, line 3, task1.memories.1.confidence: input should be less than",
-            id="a confidence above one",
-        ),
-        pytest.param(
-            lambda rows: rows[4]["task2"]["memories"][0].pop("value"),
-            "annotator_2.jsonl, line 5, task2.memories.0.value: field required",
-            id="a memory without a value",
-        ),
-        pytest.param(
-            lambda rows: rows[1].update(task1=[]),
-            "annotator_2.jsonl, line 2, task1: input should be",
-            id="a list in place of a part",
-        ),
-        pytest.param(
-            lambda rows: rows[7]["task4"]["queries"][0].update(queryText=" "),
-            "annotator_2.jsonl, line 8, task4.queries.0.queryText: must not be empty",
-            id="an empty query",
-        ),
-        pytest.param(
-            lambda rows: rows[3].update(session_id="s0"),
-            'annotator_2.jsonl, line 4, session_id: "s0" appears twice',
-            id="a session twice",
-        ),
-        pytest.param(
-            lambda rows: [row.update(session_id=f"t{n}") for n, row in enumerate(rows)],
-            "annotator_1 and annotator_2 share no sessions",
-            id="other sessions",
-        ),
-    ],
-)
-def test_what_can_not_be_read_is_refused_by_line_and_field(tmp_path, change, said):
-    ran = faulty(tmp_path, change)
-    assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
-    assert len(ran.err.splitlines()) == 1
+    assert said in agreement(folder).one_line
 
 
 def test_other_words_are_refused(folder, tmp_path):
@@ -220,9 +209,7 @@ def test_other_words_are_refused(folder, tmp_path):
         ((tmp_path / "gone",), "gone: no such file or folder"),
         (("rule=lexical",), "name a folder with annotations"),
     ):
-        ran = agreement(*words)
-        assert (ran.code, ran.out) == (2, ""), words
-        assert said in ran.err
+        assert said in agreement(*words).one_line, words
 
 
 @pytest.fixture(scope="module")
@@ -246,8 +233,8 @@ def test_the_published_agreement_comes_out_of_the_real_annotations(real):
         found = figures(real, part)
         for name, value in values.items():
             assert found[name] == pytest.approx(value, abs=0.005), (part, name)
-    counts = {part: real["parts"][part]["counts"]["memories"] for part in ("task1", "task2")}
-    assert [counts[part]["pairs"] for part in counts] == [672, 1_040]
+    pairs = [real["parts"][part]["counts"]["memories"]["pairs"] for part in ("task1", "task2")]
+    assert pairs == [672, 1_040]
 
 
 @pytest.mark.real
@@ -258,3 +245,111 @@ def test_most_of_the_real_annotations_is_the_draft(real):
     without = draft["without"]
     assert without["set_f1_micro"]["value"] == pytest.approx(0.088, abs=0.005)
     assert without["set_f1"]["value"] == pytest.approx(0.257, abs=0.005)
+
+
+def judged_by(script, folder, *words):
+    """Return what the command said, and how often the judge was asked."""
+    with pytest.MonkeyPatch.context() as patch, serve(script) as server:
+        patch.setenv("OPENAI_API_KEY", "none")
+        patch.setenv("ALPS_CACHE", "off")
+        rule = (f"rule={JUDGE}", f"judge_api_base={server.url}", "patience=0")
+        return agreement(folder, *rule, *words), len(server.requests)
+
+
+def donkeys_are_stamps(body: dict[str, Any]) -> Answer:
+    asked = payload_of(body)
+    pairs = []
+    for gold in asked["gold"]:
+        if "donkeys" in gold["value"]:
+            about = {"gold": gold["id"], "predicted": asked["predicted"][0]["id"]}
+            pairs.append({"reason": "both are kept", **about, "relation": "same"})
+    return Answer(json.dumps({"pairs": pairs}))
+
+
+def test_a_judge_is_asked_where_texts_differ_and_its_matches_count(folder):
+    ran, asked = judged_by(donkeys_are_stamps, folder, "format=json")
+    assert ran.code == 0, ran.err
+    row = json.loads(ran.out)
+    assert asked == 6  # in two of eight sessions only one person has anything left
+    assert row["rule"]["rule"] == JUDGE
+    assert len(row["rule"]["judge"]) == 12
+    figures = row["parts"]["task1"]["figures"]
+    assert figures["set_f1_micro"]["value"] == pytest.approx(2 * 16 / 40)
+    assert figures["identical"]["value"] < figures["set_f1"]["value"]
+
+
+def test_lists_that_the_judge_said_nothing_of_are_in_no_figure(folder):
+    ran, _ = judged_by(lambda body: Answer("no verdict at all"), folder)
+    assert ran.code == 1  # six of the lists: more than max_failures
+    assert "No metric includes the lists for which matching failed: unparsable 6." in ran.out
+    assert re.search(r"set F1 \(mean over sessions\) .* 2  sessions", ran.out)
+
+
+def test_a_spent_budget_ends_with_its_own_exit_code(folder):
+    ran, asked = judged_by(donkeys_are_stamps, folder, "max_total_tokens=0")
+    assert (ran.code, asked) == (3, 0)
+    assert "budget" in ran.err
+
+
+def test_a_judge_without_a_key_is_refused(folder, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert "OPENAI_API_KEY" in agreement(folder, f"rule={JUDGE}").one_line
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory):
+    """Labels of two people, and of a third on the last item alone."""
+    table = [(0, 0)] * 15 + [(0, 1)] * 10 + [(1, 0)] * 5 + [(1, 1)] * 20
+    rows = [("pa", {"anna": first, "ben": second}, 1) for first, second in table]
+    rows[-1][1]["cleo"] = 1
+    rows += [("tone", {"anna": mark, "ben": min(5, mark + 1)}, 3) for mark in (1, 2, 3, 4, 5) * 3]
+    rows.append(("alone", {"anna": 1}, 1))
+    scales = {"pa": BINARY, "tone": FIVE, "alone": BINARY}
+    return write(tmp_path_factory.mktemp("labels") / "labels", scales, rows)
+
+
+def test_each_rubric_that_two_people_labelled_has_kappa_and_alpha(labels):
+    rubrics = measured(labels)["rubrics"]
+    assert list(rubrics) == ["pa", "tone"]
+    pa, tone = rubrics.values()
+    assert (pa["items"], pa["twice"], pa["people"]) == (50, 50, ["anna", "ben", "cleo"])
+    # The textbook table of Cohen's kappa: .4 [.151, .649].
+    kappa = pa["figures"]["kappa"]
+    assert kappa["value"] == pytest.approx(0.4)
+    assert (kappa["low"], kappa["high"]) == pytest.approx((0.151, 0.649), abs=0.04)
+    assert kappa["n"] == 50
+    assert 0 < pa["figures"]["alpha"]["value"] < 1
+    # The pairs that share most items are first.
+    pairs = [pair["people"] for pair in pa["pairs"]]
+    assert pairs == [["anna", "ben"], ["anna", "cleo"], ["ben", "cleo"]]
+    (pair,) = tone["pairs"]
+    assert pair["people"] == ["anna", "ben"]
+    assert pair["figures"]["mae"]["value"] == pytest.approx(0.8)
+    assert pair["figures"]["kappa"]["value"] > 0.7 > pair["figures"]["agreement"]["value"]
+    out = agreement(labels).out
+    assert "3 people, 50 items, 50 labelled twice or more" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("word", ["rule=lexical", "draft=off"])
+def test_what_has_no_effect_on_labels_is_refused(labels, word):
+    assert f"{word} would change nothing" in agreement(labels, word).one_line
+
+
+def test_labels_of_one_person_are_refused(tmp_path):
+    folder = write(tmp_path / "labels", {"pa": BINARY}, [("pa", {"anna": 1}, 1)])
+    assert "agreement needs items that two people labelled" in agreement(folder).one_line
+
+
+@pytest.mark.real
+def test_the_published_agreement_on_answers_comes_out_of_the_public_labels(tmp_path):
+    joined = PUBLIC / "openqa_eval" / "joined.jsonl"
+    if not joined.is_file():
+        pytest.skip("the public labels are not here: they lie beside the checkout")
+    words = ("format=openqa_eval", f"file={joined}", f"out={tmp_path / 'labels'}")
+    converter = str(ROOT / "bench" / "label_sets.py")
+    subprocess.run([sys.executable, converter, *words], check=True, capture_output=True)
+    figures = measured(tmp_path / "labels")["rubrics"]["answer_match"]["figures"]
+    assert figures["kappa"]["value"] == pytest.approx(0.735, abs=5e-4)
+    assert figures["kappa"]["n"] == 1_483
+    assert figures["alpha"]["value"] == pytest.approx(0.731, abs=5e-4)

@@ -32,6 +32,7 @@ from alps.ext.people.annotate.items import (
     Work,
     open_work,
     read_lines,
+    write_lines,
 )
 from alps.ext.people.annotate.labels import (
     Added,
@@ -46,7 +47,7 @@ from alps.ext.people.annotate.labels import (
 )
 from alps.ext.people.annotate.making import FIELDS
 from alps.folders import path_fault, refuse_full, same_file
-from alps.jsonl import Row, dump, parse_json
+from alps.jsonl import Row, parse_json
 from alps.run.folder import write_json, write_whole
 from alps.show.formatting import counted
 from alps.show.table import Table, named, printed, row_of, scored, ungrouped, with_interval
@@ -149,10 +150,6 @@ def _next(work: Work, out: Path) -> str:
     return after_export(work.plan.source, out, audit=work.plan.audit is not None)
 
 
-def _write(path: Path, rows: Sequence[Row]) -> None:
-    write_whole(path, b"".join(map(dump, rows)))
-
-
 def _label_folder(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int]:
     """Write the items that were labelled, with the labels of people and the run's verdicts."""
     rows: list[Row] = []
@@ -168,10 +165,10 @@ def _label_folder(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[
         if row["item_id"] in labels:
             verdict = {"judge": row["by"], "verdict": row["answer"]["label"]}
             verdicts.append({"item_id": row["item_id"], **verdict})
-    _write(out / ITEMS, items)
-    _write(out / LABELS, rows)
+    write_lines(out / ITEMS, items)
+    write_lines(out / LABELS, rows)
     if verdicts:
-        _write(out / VERDICTS, verdicts)
+        write_lines(out / VERDICTS, verdicts)
         if (judge := read_judge_of_run(work.folder)) is not None:
             pinned = judge.with_verdicts(out / VERDICTS)
             write_json(out / JUDGE, pinned.model_dump(mode="json"))
@@ -247,12 +244,10 @@ def _gold(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int
         changes += of_record
     for track, pairs in tracks.items():
         write_track(out / ANNOTATED / track, pairs)
-    _write(out / CHANGES, [change.row() for change in changes])
-    counts = Counter(change.what for change in changes)
-    found: dict[str, int] = {"records": sum(map(len, tracks.values()))}
-    for what, count in counts.items():
-        found[what] = count
-    return found | ({"records that are not finished": unfinished} if unfinished else {})
+    write_lines(out / CHANGES, [change.row() for change in changes])
+    counts = {"records": sum(map(len, tracks.values()))}
+    counts |= Counter(str(change.what) for change in changes)
+    return counts | ({"records that are not finished": unfinished} if unfinished else {})
 
 
 def _records(work: Work) -> list[Row]:
@@ -296,7 +291,7 @@ def _annotations(
                 part["memories"] += done[0]["gold"]["memory_items"]
         if by_session:
             (out / ANNOTATIONS).mkdir(exist_ok=True)
-            _write(out / ANNOTATIONS / f"annotator_{name}.jsonl", list(by_session.values()))
+            write_lines(out / ANNOTATIONS / f"annotator_{name}.jsonl", list(by_session.values()))
 
 
 def _queries(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int]:
@@ -309,7 +304,7 @@ def _queries(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, 
             for query in answer["queries"]:
                 value = item.payload["memory"]["value"]
                 rows.append({**about, "value": value, "query": query, "by": name})
-    _write(out / QUERIES, rows)
+    write_lines(out / QUERIES, rows)
     return {"memories": len(labels), "queries": len(rows)}
 
 
@@ -452,7 +447,9 @@ def verified(record: Row, labels: Mapping[str, Decided]) -> tuple[Row, list[Memo
     name, items = record["record"], record["gold"]["gold"]["memory_items"]
     last = labels.get(f"{name}/+")
     unseen = [item for item in items if f"{name}/{item['memory_id']}" not in labels]
-    if last is None or unseen or not any(map(_is_last, last.by.values())):
+    if last is None or unseen:
+        return None
+    if not any(answer["verdict"] == NOTHING for answer in last.by.values()):
         return None
     kept: list[Row] = []
     changes: list[MemoryChange] = []
@@ -470,10 +467,6 @@ def verified(record: Row, labels: Mapping[str, Decided]) -> tuple[Row, list[Memo
         changes.append(_addition(name, memory_id, added, ruling))
     gold = {**record["gold"], "gold": {**record["gold"]["gold"], "memory_items": kept}}
     return gold, changes
-
-
-def _is_last(answer: Answer) -> bool:
-    return bool(answer["verdict"] == NOTHING)
 
 
 def _new(item: Row, answer: Answer | None, record: Row) -> Row | None:

@@ -14,7 +14,7 @@ label takes more than two keystrokes.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -27,9 +27,9 @@ from alps.errors import DataError, UsageError
 from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.labels import ITEMS
 from alps.ext.people.settings import Job
-from alps.jsonl import Row, parse_json, scan
+from alps.jsonl import Row, dump, parse_json, scan
 from alps.judges.rubric import labelled_as
-from alps.run.folder import write_json
+from alps.run.folder import write_json, write_whole
 from alps.schema import CANONICAL_LABELS, UNMAPPED, FrozenRow
 from alps.slips import read_toml, refuse_form_of
 from alps.text import fold
@@ -164,6 +164,11 @@ def read_lines(path: Path) -> list[Row]:
             raise DataError("not a JSON object", path=path, line=line)
         rows.append(row)
     return rows
+
+
+def write_lines(path: Path, rows: Iterable[Row]) -> None:
+    """Write objects into a file, one a line."""
+    write_whole(path, b"".join(map(dump, rows)))
 
 
 def _item(row: Row, shown: Row, path: Path) -> LabelItem:

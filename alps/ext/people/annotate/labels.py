@@ -148,6 +148,17 @@ def by_item(said: Sequence[GivenLabel]) -> Mapping[str, list[GivenLabel]]:
     return items
 
 
+def _of_each_item(
+    people: Mapping[str, Sequence[GivenLabel]],
+) -> Mapping[str, Mapping[str, Sequence[GivenLabel]]]:
+    """Return what each person said, by item; adjudications are left out."""
+    labels: dict[str, dict[str, Sequence[GivenLabel]]] = {}
+    for name, said in people.items():
+        for item_id, of_item in by_item(said).items():
+            labels.setdefault(item_id, {})[name] = of_item
+    return labels
+
+
 @dataclass(frozen=True)
 class Added:
     """A memory that a person adds.
@@ -205,11 +216,9 @@ def decided(
         people: What each person said.
         which: The labels from before anything was shown, or the last ones.
     """
-    labels: dict[str, dict[str, list[GivenLabel]]] = {}
+    labels = _of_each_item(people)
     rulings: dict[str, Ruling] = {}
     for name, said in people.items():
-        for item_id, of_item in by_item(said).items():
-            labels.setdefault(item_id, {})[name] = of_item
         for one in said:
             if one.stage == "adjudicated":
                 rulings[one.item_id] = Ruling(name, one.answer)
@@ -237,9 +246,8 @@ def _decide(
     ruling = rulings.get(item.item_id)
     if ruling is not None:
         return Decided(by, ruling.answer, ruling)
-    answers = [*by.values()]
-    same = all(_same_label(answers[0], answer) for answer in answers)
-    return Decided(by, answers[0] if same else None)
+    same = len(set(map(_compared, by.values()))) == 1
+    return Decided(by, next(iter(by.values())) if same else None)
 
 
 def _added_to(item: LabelItem, people: Mapping[str, Sequence[GivenLabel]]) -> list[Added]:
@@ -287,10 +295,7 @@ class LabelDifference:
 
 def differing(work: Work, people: Mapping[str, Sequence[GivenLabel]]) -> list[LabelDifference]:
     """Return the items with labels that differ, in the order of the items."""
-    labels: dict[str, dict[str, Sequence[GivenLabel]]] = {}
-    for name, said in people.items():
-        for item_id, of_item in by_item(said).items():
-            labels.setdefault(item_id, {})[name] = of_item
+    labels = _of_each_item(people)
     found: list[LabelDifference] = []
     for item_id, item in work.items.items():
         of_people = labels.get(item_id, {})
@@ -315,11 +320,7 @@ def _difference(
     return [LabelDifference(item, tuple(apart[text] for text in ordered))]
 
 
-def _same_label(one: Answer, other: Answer) -> bool:
-    """Tell whether two labels say the same, however they quote."""
-    return _compared(one) == _compared(other)
-
-
 def _compared(answer: Answer) -> str:
+    """Return what a label says, however it quotes."""
     kept = {name: value for name, value in answer.items() if name not in _NOT_COMPARED}
     return json.dumps(kept, sort_keys=True)

@@ -18,11 +18,19 @@ from alps.ext.calibration.judge_of_run import JUDGE, JudgeCall, asked_in, judge_
 from alps.ext.calibration.labels import ITEMS
 from alps.ext.calibration.sample import draw_audit, draw_labels, rank
 from alps.ext.datasets.audit_records import at, conversation, dicts_at, text_at, track_folders
-from alps.ext.people.annotate.items import PLAN, RECORDS, SHOWN, LabelPlan, open_work, write_plan
+from alps.ext.people.annotate.items import (
+    PLAN,
+    RECORDS,
+    SHOWN,
+    LabelPlan,
+    open_work,
+    write_lines,
+    write_plan,
+)
 from alps.ext.people.settings import JOBS, Job, Settings
-from alps.jsonl import Row, dump, scan
+from alps.jsonl import Row, scan
 from alps.judges.matching import UNRELATED, MatchQuestion
-from alps.run.folder import write_json, write_whole
+from alps.run.folder import write_json
 from alps.run.opened import MANIFEST, RUNS, AnswerKey, find_run, open_run, read_rows
 from alps.run.source import open_again
 
@@ -82,7 +90,7 @@ def _drawn(folder: Path, plan: LabelPlan) -> None:
     for _, _, row in scan(folder / ITEMS):
         if row is not None and row["item_id"] in verdicts:
             shown.append({"item_id": row["item_id"], **verdicts[row["item_id"]]})
-    write_whole(folder / SHOWN, b"".join(map(dump, shown)))
+    write_lines(folder / SHOWN, shown)
     write_json(folder / JUDGE, judge_of_run(open_run(run)).model_dump(mode="json"))
 
 
@@ -134,9 +142,9 @@ def _of_memories(folder: Path, plan: LabelPlan) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder}: the folder is not empty; name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / ITEMS, b"".join(map(dump, rows)))
-    write_whole(folder / SHOWN, b"".join(map(dump, shown)))
-    write_whole(folder / RECORDS, b"".join(map(dump, records)))
+    write_lines(folder / ITEMS, rows)
+    write_lines(folder / SHOWN, shown)
+    write_lines(folder / RECORDS, records)
 
 
 def _rows_of(session: _Memories, job: Job) -> Iterator[tuple[Row, Row | None]]:

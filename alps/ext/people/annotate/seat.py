@@ -5,7 +5,7 @@ Who labels what, in which order, follows from the seed alone, so that every page
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,16 +73,9 @@ class Seat:
         UsageError: If the person is not among those who label, or labels already.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        person: str,
-        *,
-        adjudicate: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, folder: Path, person: str, *, adjudicate: bool = False) -> None:
         self.work: Work = open_work(folder)
-        self.person, self.adjudicate, self._clock = person, adjudicate, clock
+        self.person, self.adjudicate = person, adjudicate
         self.scales, self.positive = _scales(folder)
         plan = self.work.plan
         if plan.people and person not in plan.people and not adjudicate:
@@ -153,7 +146,7 @@ class Seat:
 
     def _step(self, item: LabelItem, place: int) -> Step:
         if self._since[0] != item.item_id:
-            self._since = (item.item_id, self._clock())
+            self._since = (item.item_id, time.monotonic())
         form = form_of(item, self.scales)
         if self.adjudicate:
             others = {one.item.item_id: one.answers for one in self._differing()}
@@ -194,7 +187,7 @@ class Seat:
             return self.next()
         answer = dict(read_answer(step.item, step.form, given))
         started = self._since[1]
-        seconds = round(self._clock() - started, 1)
+        seconds = round(time.monotonic() - started, 1)
         at = datetime.now(UTC).isoformat(timespec="seconds")
         said = GivenLabel(
             item_id=item_id,

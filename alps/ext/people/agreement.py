@@ -25,23 +25,7 @@ from alps.ext.calibration.labels import (
     read_labels,
 )
 from alps.ext.calibration.matrix import LabelMatrix, label_matrix, mean_kappa, pair_figures
-from alps.ext.people.agreement.annotations import (
-    SAID,
-    TITLES,
-    TwoPeople,
-    annotation_files,
-    read_draft,
-    read_two,
-    release_beside,
-)
-from alps.ext.people.agreement.gold import (
-    PUBLISHERS,
-    GoldDraft,
-    JudgeRule,
-    PublishersRule,
-    gold_agreement,
-)
-from alps.ext.people.agreement.rows import (
+from alps.ext.people.agreement_rows import (
     AgreementFigure,
     DraftRow,
     GoldAgreement,
@@ -50,6 +34,16 @@ from alps.ext.people.agreement.rows import (
     PairOfPeople,
     PartRow,
 )
+from alps.ext.people.annotations import (
+    SAID,
+    TITLES,
+    TwoPeople,
+    annotation_files,
+    read_draft,
+    read_two,
+    release_beside,
+)
+from alps.ext.people.gold import PUBLISHERS, GoldDraft, JudgeRule, PublishersRule, gold_agreement
 from alps.ext.people.settings import AgreementSettings
 from alps.judges.embedded import EMBEDDED_JUDGES
 from alps.llm.ledger import Ledger
@@ -207,10 +201,7 @@ def _on_gold(people: TwoPeople, draft: GoldDraft, settings: AgreementSettings) -
     settings = effective_judge(settings)
     check_judge(settings)
     # What a judge answered is in the cache of replies: the same command asks nothing again.
-    with (
-        TemporaryDirectory() as scratch,
-        closing(Ledger(Path(scratch) / "calls.jsonl")) as ledger,
-    ):
+    with TemporaryDirectory() as scratch, closing(Ledger(Path(scratch) / "calls.jsonl")) as ledger:
 
         async def ask() -> GoldAgreement:
             async with closing_services(open_judge(settings, ledger)) as services:
@@ -226,7 +217,7 @@ def _on_gold(people: TwoPeople, draft: GoldDraft, settings: AgreementSettings) -
         return Measured(row, calls, "budget" in row.unjudged, missed > most)
 
 
-def _label_agreement(labels: LabelSet, *, seed: int = 0, draws: int = DRAWS) -> LabelAgreement:
+def _label_agreement(labels: LabelSet, *, seed: int) -> LabelAgreement:
     """Measure human agreement per rubric; items with one label are left out.
 
     Kappa is quadratic unless the scale is nominal, and the mean over pairs of people, weighted by
@@ -239,7 +230,7 @@ def _label_agreement(labels: LabelSet, *, seed: int = 0, draws: int = DRAWS) -> 
     nobody = Verdicts("", dict.fromkeys(labels.items, Verdict(None)), "")
     rubrics: dict[str, LabelledRow] = {}
     for rubric in labels.rubrics:
-        row = _of_rubric(label_matrix(labels, rubric, nobody), seed=seed, draws=draws)
+        row = _of_rubric(label_matrix(labels, rubric, nobody), seed=seed)
         if row is not None:
             rubrics[rubric] = row
     if not rubrics:
@@ -247,7 +238,7 @@ def _label_agreement(labels: LabelSet, *, seed: int = 0, draws: int = DRAWS) -> 
     return LabelAgreement(labels=labels.sha256, rubrics=rubrics)
 
 
-def _of_rubric(matrix: LabelMatrix, *, seed: int, draws: int) -> LabelledRow | None:
+def _of_rubric(matrix: LabelMatrix, *, seed: int) -> LabelledRow | None:
     columns = dict(zip(matrix.names, zip(*matrix.people, strict=True), strict=True))
     shared: dict[tuple[str, str], int] = {}
     for one, other in combinations(columns, 2):
@@ -256,7 +247,7 @@ def _of_rubric(matrix: LabelMatrix, *, seed: int, draws: int) -> LabelledRow | N
             shared[one, other] = both
     if not shared:
         return None
-    resampling = {"seed": seed, "draws": draws}
+    resampling = {"seed": seed, "draws": DRAWS}
     scale, clusters = matrix.scale, matrix.clusters
     kappa = mean_kappa(matrix.people, scale, clusters, **resampling)
     raters = rater_estimates(matrix.people, scale, clusters, **resampling)

@@ -24,7 +24,15 @@ import numpy as np
 from rapidfuzz.distance import LCSseq
 
 from alps.errors import UsageError
-from alps.ext.people.agreement.annotations import (
+from alps.ext.people.agreement_rows import (
+    AGREED,
+    AgreementFigure,
+    DraftRow,
+    GoldAgreement,
+    PairCounts,
+    PartRow,
+)
+from alps.ext.people.annotations import (
     SAID,
     TITLES,
     AnnotatedMemory,
@@ -32,14 +40,6 @@ from alps.ext.people.agreement.annotations import (
     AnnotatedSession,
     Sessions,
     TwoPeople,
-)
-from alps.ext.people.agreement.rows import (
-    AGREED,
-    AgreementFigure,
-    DraftRow,
-    GoldAgreement,
-    PairCounts,
-    PartRow,
 )
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.matching import assign
@@ -391,9 +391,8 @@ def _f1(lists: Sequence[PairedLists]) -> AgreementFigure:
 def _f1_micro(lists: Sequence[PairedLists]) -> AgreementFigure:
     matched = np.array([2.0 * len(one.pairs) for one in lists])
     items = np.array([float(len(one.first) + len(one.second)) for one in lists])
-    return AgreementFigure.of(
-        clustered_ratio(matched, items, [one.session for one in lists]), "sessions"
-    )
+    ratio = clustered_ratio(matched, items, [one.session for one in lists])
+    return AgreementFigure.of(ratio, "sessions")
 
 
 def _identical(lists: Sequence[PairedLists]) -> list[PairedLists]:
@@ -440,12 +439,11 @@ def _confidence(lists: Sequence[PairedLists]) -> Figures:
     if not sessions:
         return {}
     apart = np.abs(np.array(first) - np.array(second))
-    return {
-        "spearman_confidence": AgreementFigure.of(
-            rank_correlation(first, second, sessions), "pairs"
-        ),
-        "mae_confidence": AgreementFigure.of(clustered_mean(apart, sessions), "pairs"),
+    estimates = {
+        "spearman_confidence": rank_correlation(first, second, sessions),
+        "mae_confidence": clustered_mean(apart, sessions),
     }
+    return {name: AgreementFigure.of(one, "pairs") for name, one in estimates.items()}
 
 
 def _verbatim(lists: Sequence[PairedLists], side: int) -> AgreementFigure:
