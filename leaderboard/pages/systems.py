@@ -3,8 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -32,13 +30,12 @@ from alps.leaderboard.pages.multiples import beside_of, multiples_of
 from alps.leaderboard.parts import parts_of
 from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, computed, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
-from alps.leaderboard.site_data import SiteSystem
+from alps.leaderboard.site_data import CALIBRATIONS, SiteSystem, calibrations_in
 from alps.leaderboard.submission import histories
 from alps.show.charts import axis_of
 from alps.show.svg import Axis, axis_labels
 from alps.tasks import Metric, Task, board_tracks
 
-CALIBRATIONS = Path(str(files("alps.judges"))) / "calibrations"
 # What a calibration's page shows of each rubric.
 FIGURES = {
     "kappa": "kappa with people",
@@ -394,7 +391,7 @@ def _used_calibrations(rows: Sequence[tuple[SiteSystem, str]]) -> set[tuple[str,
 
 def _calibrations(parts: Mapping[str, Any]) -> Iterator[FilePlace]:
     """Yield the package's own calibrations of a judge: those whose parts are all its own."""
-    for path in sorted({*CALIBRATIONS.glob("*.json"), *CALIBRATIONS.glob("*/calibration.json")}):
+    for path in calibrations_in(CALIBRATIONS):
         name = f"judges/calibrations/{path.relative_to(CALIBRATIONS).as_posix()}"
         root = FilePlace(name, "", from_json(path.read_bytes()))
         # One that names no parts would fit every judge.

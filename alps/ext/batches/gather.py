@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from alps.errors import AlpsError, CredentialError, UsageError
-from alps.ext.batches.files import FileBatches
 from alps.ext.batches.interface import (
     MESSAGES,
     BatchLine,
@@ -28,8 +27,8 @@ from alps.ext.batches.interface import (
     provider_of,
 )
 from alps.ext.batches.journal import BatchEntry, BatchJournal
-from alps.ext.batches.messages import MessageBatches
 from alps.ext.batches.part import Room
+from alps.ext.batches.providers import FileBatches, MessageBatches
 from alps.llm import provider
 from alps.llm.prices import BATCH
 from alps.llm.retries import DAY, PATIENCE, Tries

@@ -1,5 +1,6 @@
 """Batches over loopback, in the wire formats of OpenAI and of Anthropic: what a run in batches ends
-with, what it pays for, and what becomes of it when it is killed between any two steps.
+with, what it pays for, and what becomes of it when it is killed between any two steps, or when the
+interface names, lists or loses its batches oddly: none is sent twice.
 """
 
 import asyncio
@@ -7,19 +8,19 @@ import copy
 import itertools
 import json
 import math
+import re
 import shutil
 import time
 from contextlib import suppress
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from alps.errors import AlpsError, UsageError
-from alps.ext.batches import gather
+from alps.errors import CredentialError, UsageError
+from alps.ext.batches import gather, providers
 from alps.ext.batches.gather import Batches
-from alps.ext.batches.interface import Page, State
+from alps.ext.batches.interface import Page, State, is_name
 from alps.ext.batches.journal import FILE, BatchJournal
 from alps.ext.batches.part import Room
 from alps.ext.fleet.merge import merge
@@ -34,7 +35,7 @@ from alps.run.start import run
 from alps.schema import Outcome
 from alps.settings import RunSettings
 from tests.desk import Desk
-from tests.endtoend import JOURNALS, rows
+from tests.endtoend import JOURNALS, rows, write_rows
 from tests.ext.batches import batch_server
 from tests.few import few
 from tests.loopback import asked_over_http, running
@@ -80,18 +81,13 @@ def address(server, shape):
 
 
 def questions(server, shape, n=6, **more):
-    names = [f"This is the question number_{number:04}" for number in range(n)]
-    return [
-        Request(
-            SHAPES[shape],
-            ({"role": "user", "content": name},),
-            None,
-            api_base=address(server, shape),
-            about=name,
-            **more,
-        )
-        for name in names
-    ]
+    more |= {"api_base": address(server, shape)}
+    asked = []
+    for number in range(n):
+        text = f"This is the question number_{number:04}"
+        messages = ({"role": "user", "content": text},)
+        asked.append(Request(SHAPES[shape], messages, None, about=text, **more))
+    return asked
 
 
 def ask(desk, requests, *, told=None, deadline=gather.DAY, gathering=True, patience=0.2, **options):
@@ -117,6 +113,19 @@ def ask(desk, requests, *, told=None, deadline=gather.DAY, gathering=True, patie
 def bill(server, shape):
     price = price_of(SHAPES[shape])
     return pytest.approx(server.cost(price.input, price.output))
+
+
+def ask_all(server, shape, desk, n=6, **options):
+    """Ask, and get an answer to every question, at the price that the ledger says."""
+    answers = ask(desk, questions(server, shape, n), **options)
+    assert [answer.outcome for answer in answers] == ["ok"] * n
+    assert desk.totals.cost == bill(server, shape)
+    return answers
+
+
+def ways_of(server):
+    """Tell of each request that was answered whether a batch brought it."""
+    return [batched for *_, batched in server.bill]
 
 
 def run_on(server, shape, out, **more):
@@ -150,7 +159,7 @@ def test_a_run_in_batches_ends_with_the_same_bytes_at_half_the_price(
     assert batched.summary.tracks == whole.summary.tracks
     assert server.asked == asked
     assert server.cost(1, 1) == full / 2
-    assert all(batched for *_, batched in server.bill)
+    assert all(ways_of(server))
     assert batched.summary.calls.cost == bill(server, shape)
     # answers, judgements, and then those of the baselines
     assert steps(tmp_path / "batches").count("ordered") == 3
@@ -162,13 +171,11 @@ def test_a_run_in_batches_ends_with_the_same_bytes_at_half_the_price(
 @pytest.mark.parametrize("limit", [{"most": 4}, {"largest": 1_000}])
 def test_what_one_batch_cannot_take_is_several(server, shape, desk, monkeypatch, limit):
     monkeypatch.setattr(KINDS[shape], "form", replace(KINDS[shape].form, **limit))
-    answers = ask(desk, questions(server, shape))
-    assert [answer.outcome for answer in answers] == ["ok"] * 6
+    ask_all(server, shape, desk)
     sizes = [len(batch.requests) for batch in server.batches.values()]
     assert 1 < len(sizes) < 6  # each as full as it may be
     assert sum(sizes) == 6
     assert max(sizes) <= limit.get("most", 5)
-    assert desk.totals.cost == bill(server, shape)
 
 
 @pytest.mark.release
@@ -230,29 +237,24 @@ def test_a_sweep_in_batches_pays_what_its_ledgers_say(server, tmp_path, monkeypa
     assert not swept.failed
     costs = [one.finished.summary.calls.cost for one in swept.ended]
     assert math.fsum(costs) == bill(server, "openai")
-    assert all(batched for *_, batched in server.bill)
+    assert all(ways_of(server))
 
 
 @pytest.mark.few(1)
 def test_results_in_any_order_there_twice_or_unknown_are_told_apart(server, shape, desk):
     server.troubles.shuffled, server.troubles.twice, server.troubles.unknown = True, 2, 1
     told = []
-    answers = ask(desk, questions(server, shape), told=told)
-    texts = [answer.value for answer in answers]
+    texts = [answer.value for answer in ask_all(server, shape, desk, told=told)]
     assert [f"{number:04}" in text for number, text in enumerate(texts)] == [True] * 6
     assert len(server.bill) == len(desk.rows) == 6
-    assert desk.totals.cost == bill(server, shape)
     assert told[-1].endswith("6 results, 1 with an unknown id, 2 duplicated")
 
 
 @pytest.mark.few(1)
 def test_what_failed_or_expired_is_asked_for_in_the_ordinary_way(server, shape, desk):
     server.troubles.failed, server.troubles.expired = 1, 2
-    answers = ask(desk, questions(server, shape))
-    assert [answer.outcome for answer in answers] == ["ok"] * 6
-    ways = [batched for *_, batched in server.bill]
-    assert ways == [True] * 3 + [False] * 3
-    assert desk.totals.cost == bill(server, shape)
+    ask_all(server, shape, desk)
+    assert ways_of(server) == [True] * 3 + [False] * 3
     lost = [row for row in desk.rows if row["outcome"] == "transport"]
     assert len(lost) == 3
     assert {row["service"] for row in lost} == {"batch"}
@@ -265,17 +267,15 @@ def test_an_answer_whose_line_cannot_be_read_counts_against_the_budget(server, d
     assert [answer.outcome for answer in answers] == ["ok"] * 3
     (lost,) = (row for row in desk.rows if row["outcome"] == "transport")
     assert lost["assumed_cost"] > 0
-    assert desk.totals.cost + lost["assumed_cost"] > server.cost(
-        price_of("openai/gpt-4.1-mini").input, price_of("openai/gpt-4.1-mini").output
-    )
+    price = price_of("openai/gpt-4.1-mini")
+    assert desk.totals.cost + lost["assumed_cost"] > server.cost(price.input, price.output)
 
 
 @pytest.mark.few(1)
 def test_a_batch_past_its_deadline_is_cancelled_and_the_rest_asked_one_by_one(server, shape, desk):
     server.troubles.polls = -1
-    answers = ask(desk, questions(server, shape), deadline=0.0)
-    assert [answer.outcome for answer in answers] == ["ok"] * 6
-    assert [batched for *_, batched in server.bill] == [True] * 3 + [False] * 3
+    ask_all(server, shape, desk, deadline=0.0)
+    assert ways_of(server) == [True] * 3 + [False] * 3
     assert max(server.asked.values()) == 1
     assert desk.totals.cost == bill(server, shape)
 
@@ -288,20 +288,21 @@ def test_a_batch_is_refused_in_one_line_and_nothing_is_paid(server, desk):
     assert steps(desk.calls.parent) == ["intended", "placed", "ordered", "dropped"]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_an_endpoint_without_batches_is_refused_before_anything_is_paid_for(
-    server, shape, tmp_path
+@pytest.mark.parametrize(
+    ("trouble", "kind", "told"),
+    [
+        ({"missing": True}, UsageError, "the endpoint does not accept batches"),
+        ({"status": 401}, CredentialError, "alps could not list the batches"),
+    ],
+    ids=["no batches", "a refused key"],
+)
+def test_an_endpoint_that_lists_no_batches_is_refused_before_anything_is_paid_for(
+    server, shape, tmp_path, trouble, kind, told
 ):
-    server.troubles.missing = True
-    with pytest.raises(UsageError, match="the endpoint does not accept batches"):
+    server.troubles = batch_server.Troubles(**trouble)
+    with pytest.raises(kind, match=told):
         run_on(server, shape, tmp_path / "out", batch=True)
     assert server.bill == []
-
-
-def test_a_key_that_the_interface_refuses_is_told(server, shape, tmp_path):
-    server.troubles.status = 401
-    with pytest.raises(AlpsError, match="alps could not list the batches"):
-        run_on(server, shape, tmp_path / "out", batch=True)
 
 
 @pytest.mark.parametrize(
@@ -365,20 +366,17 @@ class Snapshots:
         return self.copy
 
 
-@pytest.mark.parametrize("step", few(["created", "create", "results"]))
 @pytest.mark.release
+@pytest.mark.parametrize(
+    ("shape", "step"),
+    [
+        *(("openai", step) for step in ("created", "create", "results")),
+        ("anthropic", "created"),
+    ],
+)
 def test_a_run_killed_between_two_steps_goes_on_and_pays_nothing_twice(
-    server, step, tmp_path, monkeypatch
+    server, shape, step, tmp_path, monkeypatch
 ):
-    assert_nothing_is_paid_twice(server, "openai", step, tmp_path, monkeypatch)
-
-
-@pytest.mark.release
-def test_so_does_one_with_message_batches(server, tmp_path, monkeypatch):
-    assert_nothing_is_paid_twice(server, "anthropic", "created", tmp_path, monkeypatch)
-
-
-def assert_nothing_is_paid_twice(server, shape, step, tmp_path, monkeypatch):
     monkeypatch.setenv("ALPS_CACHE", "off")
     snapshots = server.troubles.on = Snapshots(server, tmp_path / "out", step)
     run_on(server, shape, tmp_path / "out", batch=True)
@@ -392,30 +390,21 @@ def assert_nothing_is_paid_twice(server, shape, step, tmp_path, monkeypatch):
 
 def test_what_a_killed_session_ordered_is_taken_up_without_batch_too(server, desk, tmp_path):
     server.troubles.on = snapshots = Snapshots(server, tmp_path / "there", "created")
-    first = Desk(tmp_path / "there")
     (tmp_path / "there").mkdir()
-    asked = questions(server, "openai")
-    ask(first, asked)
-    second = Desk(snapshots.restore())
+    ask(Desk(tmp_path / "there"), questions(server, "openai"))
     told = []
-    more = questions(server, "openai", 8)
-    answers = ask(second, more, gathering=False, told=told)
-    assert [answer.outcome for answer in answers] == ["ok"] * 8
-    assert [batched for *_, batched in server.bill].count(False) == 2
+    ask_all(server, "openai", Desk(snapshots.restore()), 8, gathering=False, told=told)
+    assert ways_of(server).count(False) == 2
     assert max(server.asked.values()) == 1
-    assert second.totals.cost == bill(server, "openai")
     assert "resumed batch" in told[0]
 
 
 def test_an_answer_that_was_in_the_ledger_when_the_run_was_killed_is_not_counted_twice(
     server, desk
 ):
-    asked = questions(server, "openai", 3)
-    ask(desk, asked)
-    answers = ask(desk, asked)  # nothing but the ledger and the order are there of the first
-    assert [answer.outcome for answer in answers] == ["ok"] * 3
+    for _ in range(2):  # nothing but the ledger and the order are there of the first
+        ask_all(server, "openai", desk, 3)
     assert len(desk.rows) == len(server.bill) == 3
-    assert desk.totals.cost == bill(server, "openai")
 
 
 def lose_an_order(monkeypatch, kind, meanwhile=lambda: None):
@@ -441,27 +430,14 @@ def others_in(server, count):
         server.batches[other] = batch_server.Batch(other, {"x": {}}, time.time())
 
 
-@pytest.mark.few(1)
-def test_an_order_whose_answer_is_lost_is_looked_for_before_it_is_sent_again(
-    server, shape, desk, monkeypatch
-):
-    lose_an_order(monkeypatch, KINDS[shape])
-    answers = ask(desk, questions(server, shape))
-    assert [answer.outcome for answer in answers] == ["ok"] * 6
-    assert len(server.batches) == 1
-    assert desk.totals.cost == bill(server, shape)
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("newer", "a_page"), few([(250, 100), (250, 1)]))
-def test_an_order_is_found_however_many_newer_batches_the_account_has(
+@pytest.mark.few(2)
+@pytest.mark.parametrize(("newer", "a_page"), few([(0, 100), (250, 100), (250, 1)], 2))
+def test_an_order_whose_answer_is_lost_is_found_however_many_newer_batches_the_account_has(
     server, shape, desk, monkeypatch, newer, a_page
 ):
-    for name in ("files", "messages"):
-        monkeypatch.setattr(f"alps.ext.batches.{name}._LISTED", a_page)
+    monkeypatch.setattr(providers, "_LISTED", a_page)
     lose_an_order(monkeypatch, KINDS[shape], lambda: others_in(server, newer))
-    answers = ask(desk, questions(server, shape))
-    assert [answer.outcome for answer in answers] == ["ok"] * 6
+    ask_all(server, shape, desk)
     assert len(server.batches) == 1 + newer
     assert desk.totals.cost == bill(server, shape)
 
@@ -561,7 +537,174 @@ def test_ids_are_cache_keys_and_fit_every_provider(server, desk):
     ask(desk, questions(server, "anthropic", 2))
     (batch,) = server.batches.values()
     assert sorted(map(len, batch.requests)) == [64, 64]
-    assert set(json.loads((desk.calls.parent / FILE).read_text().splitlines()[0])["keys"]) == set(
-        batch.requests
-    )
-    assert Path(desk.calls.parent / FILE).stat().st_size > 0
+    assert set(rows(desk.calls.parent / FILE)[0]["keys"]) == set(batch.requests)
+
+
+def test_a_name_that_can_stand_in_no_address_is_none():
+    for name in ("", "\ud83d", "a\nb", "é", "..", "x" * 5_000, 7, None, ["a"]):
+        assert not is_name(name)
+    assert is_name("batch_68-a.B=")
+
+
+def with_id(body, name):
+    return re.sub(rb'"id": "[^"]*"', lambda _: b'"id": ' + name, body)
+
+
+ODD_IDS = [b'"\\ud83d"', b'"a\\r\\nb: c"', b'".."', b'"' + b"x" * 100_000 + b'"', b"7", b"1e999"]
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", few({str(place): name for place, name in enumerate(ODD_IDS)}, 2))
+def test_an_order_of_an_odd_name_is_found_by_its_list_and_never_ordered_twice(
+    server, shape, desk, name
+):
+    server.troubles.edited = lambda kind, body: with_id(body, name) if kind == "order" else body
+    ask_all(server, shape, desk)
+    assert len(server.batches) == 1
+
+
+LISTS = [
+    lambda body: with_id(body, b'"\\ud83d"'),
+    lambda body: b'{"data": {"a": 1}}',
+    lambda body: b'{"data": null}',
+    lambda body: b'{"data": [{"id": "\\ud83d"}, {"id": 7}, 7], "has_more": true}',
+]
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("listed", LISTS, ids=range(len(LISTS)))
+def test_an_order_that_was_taken_is_not_sent_again_where_its_name_can_not_be_found(
+    server, shape, desk, listed
+):
+    def edited(kind, body):
+        if kind == "order":
+            return b"<html>"
+        return listed(body) if kind == "list" else body
+
+    server.troubles.edited = edited
+    with pytest.raises(UsageError, match="could not be submitted"):
+        ask(desk, questions(server, shape))
+    assert len(server.batches) == 1
+    assert server.bill == []
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("appears", [False, True])
+def test_a_batch_that_is_gone_when_it_was_just_ordered_is_not_ordered_again_and_again(
+    server, shape, desk, monkeypatch, appears
+):
+    kind = KINDS[shape]
+    real, began = kind.state, time.monotonic()
+
+    async def state(self, batch):
+        if appears and time.monotonic() > began + 0.5:
+            return await real(self, batch)
+        raise TransportError("not found", transient=False, status=404)
+
+    monkeypatch.setattr(kind, "state", state)
+    told = []
+    monkeypatch.setattr(gather, "_APPEARING", 60.0 if appears else 0.2)
+    ask_all(server, shape, desk, told=told, patience=10)
+    assert len(server.batches) == 1
+    assert ways_of(server) == [appears] * 6
+    if not appears:
+        gone = "no longer exists; alps sends its requests one by one"
+        assert any(line.endswith(gone) for line in told)
+        lost = [row for row in desk.rows if row["outcome"] == "transport"]
+        assert len(lost) == 6
+
+
+@pytest.mark.few(1)
+def test_a_batch_that_never_ends_though_it_was_cancelled_ends_the_wait(
+    server, shape, desk, monkeypatch
+):
+    def edited(kind, body):
+        if kind == "state":
+            body = re.sub(rb'"(processing_)?status": "[a-z_]+"', rb'"\1status": "paused"', body)
+        return body
+
+    monkeypatch.setattr(gather, "_ENDING", 0.2)
+    server.troubles.edited = edited
+    with pytest.raises(UsageError, match="was cancelled but has not ended"):
+        ask(desk, questions(server, shape), deadline=0.0)
+    assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"step": "intended", "keys": ["k"], "at": "yesterday"},
+        {"step": "intended", "keys": ["k"], "at": [1]},
+        {"step": "intended", "keys": {"a": 1}, "at": 1},
+        {"step": "ordered", "id": {"a": 1}},
+        {"step": ["x"], "id": "\ud83d/../x"},
+        {"step": None},
+    ],
+)
+def test_an_odd_row_of_the_journal_of_batches_ends_no_run(tmp_path, row):
+    intended = {"batch": "t", "step": "intended", "model": "m", "keys": ["k"], "at": 1}
+    write_rows(tmp_path / FILE, [intended, {"batch": "t", **row}])
+    assert BatchJournal(tmp_path).known() == set()
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("unended", [False, True])
+def test_a_batch_of_somebody_else_that_looks_alike_is_neither_waited_for_nor_cancelled(
+    server, desk, monkeypatch, unended
+):
+    """Hundreds of newer ones of the same size, one of which goes on for ever."""
+    cancelled = []
+
+    def order_others():
+        for number in range(130):
+            status = "in_progress" if unended and number == 7 else "ended"
+            requests = {f"x{place}": {} for place in range(6)}
+            name, at = f"other_{number}", time.time() + 1
+            other = batch_server.Batch(name, requests, at, status=status)
+            other.polls = -10_000 if status == "in_progress" else 0
+            other.counts["succeeded"] = 6
+            server.batches[other.id] = other
+
+    async def cancel(self, batch):
+        cancelled.append(batch)
+
+    lost = lose_an_order(monkeypatch, gather.MessageBatches, order_others)
+    monkeypatch.setattr(gather.MessageBatches, "cancel", cancel)
+    ask_all(server, "anthropic", desk, deadline=1.0)
+    assert [one for one in server.batches if not one.startswith("other")] == lost
+    assert set(cancelled) <= set(lost)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("at", few(["1970-01-01T00:00:00Z", 0, -1e300]))
+def test_one_odd_time_in_a_list_hides_no_batch_that_was_ordered(
+    server, shape, desk, monkeypatch, at
+):
+    """Else it is taken for the end of the list, and the batch is submitted and paid for again."""
+
+    def edited(kind, body):
+        if kind != "list":
+            return body
+        page = json.loads(body)
+        page["data"] = [{"id": "odd", "created_at": at}, *page["data"]]
+        return json.dumps(page).encode()
+
+    monkeypatch.setattr(providers, "_LISTED", 1)
+    lost = lose_an_order(monkeypatch, KINDS[shape], lambda: others_in(server, 3))
+    server.troubles.edited = edited
+    ask_all(server, shape, desk)
+    assert [name for name in server.batches if not name.startswith("other")] == lost
+
+
+@pytest.mark.release
+def test_a_small_batch_has_no_room_for_a_bomb(server, shape, desk):
+    """A state, and results of six requests, that are 64 MB: nothing of the kind is read."""
+
+    def edited(kind, body):
+        return body + b" " * (64 << 20) if kind in server.bombs else body
+
+    server.troubles.edited = edited
+    for bombs in ({"results"}, {"state"}):
+        server.bombs = bombs
+        with pytest.raises(UsageError, match=r"it is larger than (22|16) MB"):
+            ask(desk, questions(server, shape), patience=0.1)
