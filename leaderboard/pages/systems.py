@@ -16,6 +16,7 @@ from alps.leaderboard.pages.board_table import (
     foreign,
     known_items,
     metric_title,
+    rank_of,
 )
 from alps.leaderboard.pages.charts import Matrix, matrix_of, score_whisker
 from alps.leaderboard.pages.common import (
@@ -28,7 +29,7 @@ from alps.leaderboard.pages.common import (
 )
 from alps.leaderboard.pages.multiples import beside_of, multiples_of
 from alps.leaderboard.parts import parts_of
-from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, computed, figure, pair, whole
+from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.site_data import CALIBRATIONS, SiteSystem, calibrations_in
 from alps.leaderboard.submission import histories
@@ -203,10 +204,8 @@ def _tiles(content: Content, system: SiteSystem) -> Iterator[Tile]:
             continue
         seen.add(board.key.track)
         rank = Markup("not ranked · ")
-        if row.rank is not None:
-            best, written = row.rank.best, str(row.rank)
-            rank = computed(best, "rank", board.id, system.slug, written=written)
-            rank = Markup("rank {} · ").format(rank)
+        if written := rank_of(board, row):
+            rank = Markup("rank {} · ").format(written)
         judge = Markup("no judge needed")
         if board.key.judge is not None:
             judge = Markup("judged by {}").format(foreign(str(row.track["judge"].value)))
@@ -307,12 +306,8 @@ def _row(
     again: FilePlace,
     shown: Markup,
 ) -> PageMetric:
-    rank = NOTHING
     own = [one for one in standings if one[0].metric.name == metric.name]
-    for board, standing in own[:1]:
-        if standing.rank is not None:
-            best, written = standing.rank.best, str(standing.rank)
-            rank = computed(best, "rank", board.id, standing.system.slug, written=written)
+    ranks = [rank_of(board, standing) for board, standing in own[:1]]
     return PageMetric(
         title=metric_title(metric),
         lead=metric.headline,
@@ -322,7 +317,7 @@ def _row(
         drawn=score_whisker(score, axis_of(metric)),
         corrected=shown,
         again=pair(again),
-        rank=rank,
+        rank=next(filter(None, ranks), NOTHING),
         n=score["n"],
         unscored=str(score["unscored"].value or ""),
         reason=str(score["reason"].value or ""),

@@ -125,8 +125,19 @@ class Batches:
     async def read(
         self, request: Request[Any], messages: list[dict[str, str]], answered: BatchAnswer
     ) -> Reply:
-        """Return an answer as the reply of a single request; see `read_result`."""
-        return await read_result(request, messages, answered)
+        """Return an answer of a batch as the reply of a single request.
+
+        Raises:
+            TransportError: If it was not answered, or answered with an error.
+        """
+        result = answered.result
+        if result.status is None:
+            raise TransportError(result.lost, transient=True)
+        reply = await provider.read_kept(
+            request, messages, status=result.status, body=result.body, service=BATCH
+        )
+        # by these two a row of the ledger is known again
+        return replace(reply, service=BATCH, request_id=answered.batch)
 
     def takes(self, request: Request[Any], key: str) -> bool:
         """Tell whether a batch answers a request: one under way, or the next."""
@@ -485,24 +496,6 @@ class Batches:
                 if pause is None:
                     raise
             await asyncio.sleep(pause)
-
-
-async def read_result(
-    request: Request[Any], messages: list[dict[str, str]], answered: BatchAnswer
-) -> Reply:
-    """Return a result of a batch as the reply of a single request.
-
-    Raises:
-        TransportError: If it was not answered, or answered with an error.
-    """
-    result = answered.result
-    if result.status is None:
-        raise TransportError(result.lost, transient=True)
-    reply = await provider.read_kept(
-        request, messages, status=result.status, body=result.body, service=BATCH
-    )
-    # by these two a row of the ledger is known again
-    return replace(reply, service=BATCH, request_id=answered.batch)
 
 
 async def _state(interface: Interface, entry: BatchEntry) -> State:

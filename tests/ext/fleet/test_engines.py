@@ -1,13 +1,11 @@
 """Engines that divide a run among processes: merged, it is the run of one process."""
 
-import os
 import signal
-from pathlib import Path
 
 import pytest
 
 from alps.errors import AlpsError, UsageError
-from tests.cluster import cluster, state_of
+from tests.cluster import cluster, is_running, state_of, worker_ids
 from tests.endtoend import finish, one_line, run, start, wait_until
 from tests.ext.fleet.test_shards import MEMORY, OFF, VERDICT, asking, is_the_same
 from tests.loopback import Answer, serve
@@ -18,27 +16,6 @@ pytestmark = pytest.mark.release
 WORDS = ("task=extraction,update", "model=rules", "limit=9")
 POOLS = ("task=retrieval", "model=bm25", "distractors=300", "limit=6")
 TWO = ("engine=processes", "workers=2")
-
-
-def state_of_process(name):
-    """Return the sign of the state of a process and the id of its parent; None where it is gone."""
-    try:
-        sign, parent = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[:2]
-    except (OSError, ValueError):
-        return None
-    return sign, int(parent)
-
-
-def worker_ids(parent):
-    """Return the process ids of the workers of a parent."""
-    numbers = filter(str.isdigit, os.listdir("/proc"))
-    found = {int(number): state_of_process(number) for number in numbers}
-    return [number for number, state in found.items() if state and state[1] == parent]
-
-
-def is_running(number):
-    state = state_of_process(number)
-    return state is not None and state[0] != "Z"
 
 
 @pytest.mark.parametrize("words", [WORDS, POOLS], ids=["lists", "pools"])
