@@ -55,6 +55,7 @@ def served():
 def _quick(monkeypatch):
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(name, "a-key-of-the-tests")
+    monkeypatch.setenv("ALPS_CACHE", "off")
     monkeypatch.setattr(gather, "_QUIET", 0.3)
     monkeypatch.setattr(gather, "_SOONEST", 0.01)
     monkeypatch.setattr("alps.llm.retries._backoff", lambda _: 0.01)
@@ -146,10 +147,7 @@ def steps(folder):
 
 
 @pytest.mark.few(1)
-def test_a_run_in_batches_ends_with_the_same_bytes_at_half_the_price(
-    server, shape, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("ALPS_CACHE", "off")
+def test_a_run_in_batches_ends_with_the_same_bytes_at_half_the_price(server, shape, tmp_path):
     whole = run_on(server, shape, tmp_path / "one by one")
     full, asked = server.cost(1, 1), dict(server.asked)
     server.bill.clear()
@@ -209,8 +207,7 @@ def test_records_that_wait_in_batches_take_no_more_memory_than_there_is_room(ser
 
 
 @pytest.mark.release
-def test_merged_shards_have_the_orders_and_the_bill_of_all_of_them(server, tmp_path, monkeypatch):
-    monkeypatch.setenv("ALPS_CACHE", "off")
+def test_merged_shards_have_the_orders_and_the_bill_of_all_of_them(server, tmp_path):
     shards = [tmp_path / f"shard {number}" for number in (1, 2)]
     for number, shard in enumerate(shards, start=1):
         run_on(server, "openai", shard, batch=True, shard=f"{number}/2")
@@ -224,8 +221,7 @@ def test_merged_shards_have_the_orders_and_the_bill_of_all_of_them(server, tmp_p
 
 
 @pytest.mark.release
-def test_a_sweep_in_batches_pays_what_its_ledgers_say(server, tmp_path, monkeypatch):
-    monkeypatch.setenv("ALPS_CACHE", "off")
+def test_a_sweep_in_batches_pays_what_its_ledgers_say(server, tmp_path):
     plan = {"limit": 2, "baseline_records": 0, "batch": True, "judge": SHAPES["openai"]}
     plan |= {"judge_check": False}
     plan |= {"model": SHAPES["openai"], "api_base": server.url, "judge_api_base": server.url}
@@ -375,9 +371,8 @@ class Snapshots:
     ],
 )
 def test_a_run_killed_between_two_steps_goes_on_and_pays_nothing_twice(
-    server, shape, step, tmp_path, monkeypatch
+    server, shape, step, tmp_path
 ):
-    monkeypatch.setenv("ALPS_CACHE", "off")
     snapshots = server.troubles.on = Snapshots(server, tmp_path / "out", step)
     run_on(server, shape, tmp_path / "out", batch=True)
     undisturbed, asked = journals(tmp_path / "out"), server.asked

@@ -16,7 +16,7 @@ from alps.ext.sweeps import models_of
 from alps.ext.sweeps.plan import PlanError, SweepCell, read_plan
 from alps.ext.sweeps.progress import SweepProgress, SweepRow, table_of
 from alps.ext.sweeps.sweep import Swept, sweep
-from alps.ext.sweeps.table import SweepReport, SweptRun, report_sweep, write_sweep_page
+from alps.ext.sweeps.table import report_sweep, write_sweep_page
 from alps.llm.client import Client, Endpoint
 from alps.llm.ledger import Ledger, counted_in
 from alps.llm.types import Reply, Request
@@ -268,13 +268,6 @@ def test_a_plan_has_the_runs_of_its_matrix_less_the_excluded_ones(tmp_path):
 WHOLE = (*JOURNALS, "summary.json", "manifest.json")
 
 
-def reported(done: Swept) -> SweepReport:
-    runs = []
-    for one in done.ended:
-        runs.append(SweptRun(one.cell.system, one.cell.task, one.folder, one.judge, one.failure))
-    return report_sweep(runs)
-
-
 def test_each_run_of_a_sweep_is_what_it_is_alone_and_is_not_run_twice(tmp_path, capsys):
     plan = f"""
         out = "{tmp_path}/all"
@@ -297,7 +290,7 @@ def test_each_run_of_a_sweep_is_what_it_is_alone_and_is_not_run_twice(tmp_path, 
     for one in again.ended:
         assert (one.folder / "summary.json").stat() == written_before[one.folder]
     assert swept(path, only="failed").ended == again.ended
-    report = reported(again)
+    report = report_sweep(again)
     assert [track.track for track in report.tracks] == ["task1", "task2"]
     for track in report.tracks:
         assert [one.system for one in track.standings] == ["oracle", "rules"]
@@ -357,7 +350,7 @@ def test_a_model_that_fails_stops_no_other_and_is_run_again_alone(tmp_path):
         first = swept(path)
         assert [one.cell.system for one in first.failed] == ["openai/bad"]
         assert "key" in first.failed[0].failure
-        assert "openai/bad" in " ".join(reported(first).notes)
+        assert "openai/bad" in " ".join(report_sweep(first).notes)
         refused.clear()
         server.requests.clear()
         again = swept(path, only="failed")
@@ -371,7 +364,7 @@ def test_a_model_that_fails_stops_no_other_and_is_run_again_alone(tmp_path):
 def test_a_model_without_a_price_is_neither_free_nor_on_the_front(tmp_path):
     with serve(lambda body: Answer(MEMORY)) as server:
         ended = swept(plan_of_servers(tmp_path, server.url, '"openai/nobodys", "rules"'))
-    report = reported(ended)
+    report = report_sweep(ended)
     (track,) = report.tracks
     costs = {one.system: (one.cost, one.front) for one in track.standings}
     assert costs == {"openai/nobodys": (None, False), "rules": (0.0, True)}
