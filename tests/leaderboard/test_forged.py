@@ -116,12 +116,7 @@ CARDS = [
     (f"{ONE}.floors.floor/content-free.scores.f1.value", -1.0, "score", "value: the card has -1"),
     (f"{ONE}.failed_predictions", {"x": 1}, "score", "failed"),
     (f"{FILES}.predictions.sha256", ZEROS, "hash", "predictions.jsonl: sha256: the card has 000"),
-    (
-        f"{FILES}.scores.rows",
-        99,
-        "hash",
-        f"{SCORES}: rows: the card has 99, but the file has 12",
-    ),
+    (f"{FILES}.scores.rows", 99, "hash", f"{SCORES}: rows: the card has 99, but the file has 12"),
     (f"{ONE}.run", 7, "run", "7, but the last run on the card is runs.0"),
     ("runs", lambda old: [*old, old[0]], "run", "runs.1: no task belongs to this run"),
     ("runs.0.settings.limit", 3, "limit", "covers only a part"),
