@@ -18,7 +18,6 @@ from tests.submissions import (
     WHO,
     card_of,
     make_run,
-    pack_rules,
     said,
     write_card_of,
 )
@@ -44,9 +43,10 @@ def _place(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def ours(tmp_path):
-    """A submission on the samples, and the run that it was packed from."""
-    return pack_rules(tmp_path)
+def ours(honest, thumb, tmp_path):
+    """A submission on the samples that may be spoiled, beside the run that it was packed from."""
+    shutil.copytree(honest.with_name("run"), tmp_path / "run")
+    return shutil.copytree(thumb, tmp_path / SLUG)
 
 
 @pytest.fixture
