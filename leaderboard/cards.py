@@ -200,18 +200,19 @@ def write_track(
     Those of a track whose scores are `withheld` have no rows.
     """
     folder.mkdir(parents=True)
+    if withheld:
+        stages = ("predictions", "scores")
+        return {stage: write_rows(folder / f"{stage}.jsonl", []) for stage in stages}
     cards: dict[str, Any] = {}
     ids = set()
     for stage in STAGES[:3]:
-        published = []
-        for key, row in run.rows(stage).items() if not withheld else ():
-            if key.track == name:
-                ids.add(key.id)
-                published.append(_published(stage, row, calls))
+        own = {key: row for key, row in run.rows(stage).items() if key.track == name}
+        ids |= {key.id for key in own}
+        published = [_published(stage, row, calls) for row in own.values()]
         if stage != "verdicts" or (verdicts and published):
             check_publishable(published, f"{run.folder / stage}.jsonl", run)
             cards[stage] = write_rows(folder / f"{stage}.jsonl", published)
-    for part in parts_of_run(run).values() if not withheld else ():
+    for part in parts_of_run(run).values():
         for stage, rows_of in part.track_rows(run, name).items():
             for row in rows_of:
                 if row.get("verdict") is not None:

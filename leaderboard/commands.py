@@ -45,7 +45,7 @@ from alps.parsing import parse_words, part_words
 from alps.run.estimate import Stage
 from alps.run.opened import MANIFEST, find_run, open_run
 from alps.show.estimate import show_estimate
-from alps.show.formatting import visible
+from alps.show.formatting import counted, visible
 from alps.show.table import terminal
 from alps.tasks import board_tracks
 from alps.tasks.registry import track_title
@@ -265,14 +265,10 @@ def _build(settings: SiteSettings) -> str:
         people = beside
     tell("building the site", announced=True)
     built = build(submissions, Path(settings.out), people=people)
-    counts = f"{_many(built.submissions, 'submission')} on {_many(built.boards, 'board')}"
-    size = f"{_many(built.pages, 'page')}, {built.bytes / 1e6:,.1f} MB"
+    counts = f"{counted(built.submissions, 'submission')} on {counted(built.boards, 'board')}"
+    size = f"{counted(built.pages, 'page')}, {built.bytes / 1e6:,.1f} MB"
     left = f"\nold files kept, because they changed since the last build: {', '.join(built.left)}"
     return f"{built.out / 'index.html'}: {counts}, {size}{left if built.left else ''}"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _one(words: Sequence[str]) -> tuple[Path, list[str]]:
@@ -297,7 +293,7 @@ def _no_submission(word: str, folder: Path) -> str:
         names = sorted(path.name for path in folder.iterdir() if (path / CARD).is_file())
     if names:
         first = shown(str(folder / names[0]), 200)
-        return f"{named}: contains {_many(len(names), 'submission')}; name one, such as {first}"
+        return f"{named}: contains {counted(len(names), 'submission')}; name one, such as {first}"
     return f"{named}: no {CARD} there; name the folder of a submission"
 
 
@@ -368,14 +364,14 @@ def _verdict(verification: Verification) -> Text:
     words = []
     for severity in SEVERITIES:
         if count := counts[severity]:
-            words.append(_many(count, "serious problem" if severity == "serious" else severity))
-    counted = ", ".join(words)
+            words.append(counted(count, "serious problem" if severity == "serious" else severity))
+    told = ", ".join(words)
     if verification.serious:
-        return Text(f"Refused ({counted}).", style="bold red")
+        return Text(f"Refused ({told}).", style="bold red")
     how = "alps could not recompute every score"
     if verification.consistent:
         how = "the scores follow from the predictions and verdicts"
-    ending = f" ({counted})" if counted else ""
+    ending = f" ({told})" if told else ""
     return Text(f"{verification.status}: {how}{ending}.", style="bold green")
 
 

@@ -39,24 +39,11 @@ _FIRST_OF_ALL = """
     winnaar kampioen bästa vinnare nejlepší vítěz eniyi birinci şampiyon καλύτερο tốtnhất terbaik
     우승 최강 الأفضل أفضل الأول הטובביותר सर्वश्रेष्ठ
 """
-_STATUS_SIGNS = (
-    *(
-        "官方",
-        "验证",
-        "驗證",
-        "认证",
-        "認證",
-        "基线",
-        "基線",
-        "最佳",
-        "最强",
-        "最強",
-        "最优",
-        "最優",
-    ),
-    *("最好", "榜首", "金牌", "银牌", "銀牌", "铜牌", "銅牌", "优胜", "優勝", "首位", "首席"),
-    *("検証済", "認証済", "認定", "公認", "最高の", "ยืนยันแล้ว", "อย่างเป็นทางการ", "ดีที่สุด"),
-)
+_STATUS_SIGNS = """
+    官方 验证 驗證 认证 認證 基线 基線 最佳 最强 最強 最优 最優 最好 榜首 金牌 银牌 銀牌
+    铜牌 銅牌 优胜 優勝 首位 首席 検証済 認証済 認定 公認 最高の ยืนยันแล้ว อย่างเป็นทางการ
+    ดีที่สุด
+"""
 _NO_NAME = """
     na none null unknown nothing nomemory withoutmemory refusal placebo oracle floor ceiling
     people human humans annotators humanannotators reference references upperbound
@@ -188,7 +175,7 @@ def _claim(name: str, words: list[str]) -> str | None:
     for word in (*words, *_joined(parts), "".join(words)):
         if not _STATUS_KEYS.isdisjoint(_looks(word)):
             return word
-    for sign in _STATUS_SIGNS:
+    for sign in _STATUS_SIGNS.split():
         if sign in unicodedata.normalize("NFKC", name):
             return sign
     if not _NO_NAME_KEYS.isdisjoint(_looks("".join(words))):

@@ -101,13 +101,8 @@ def pack(
             must not be published.
         RunFolderError: If the files of a run can't be read, or have changed since its summary.
     """
-    opened: list[RunFolder] = []
-    stopped: list[bool] = []
-    for path in runs:
-        run = open_run(path)
-        without_scores = _stopped(run) if run.summary is None else None
-        stopped.append(without_scores is not None)
-        opened.append(_finished(path, without_scores or run))
+    found = [_opened(path) for path in runs]
+    opened = [run for run, _ in found]
     _check_together(opened)
     slug = out.name if out is not None else slug_of(details.name, details.submitted)
     if not _SLUG.match(slug):
@@ -120,7 +115,7 @@ def pack(
         folder = Path(scratch) / slug
         files: dict[str, Any] = {}
         further: dict[str, list[dict[str, Any]]] = {}
-        for index, (run, withheld) in enumerate(zip(opened, stopped, strict=True)):
+        for index, (run, withheld) in enumerate(found):
             for name in run.tracks:
                 place = folder / name
                 files[name] = write_track(place, run, name, calls, verdicts, withheld=withheld)
@@ -208,10 +203,12 @@ def make_card(
         raise UsageError(f"{field}: {fault}; alps cannot publish this value") from error
 
 
-def _stopped(run: RunFolder) -> RunFolder | None:
-    """Return a run that an extension stopped, with no scores; None where none did."""
-    stopped = (part.stopped(run) for part in parts_of_run(run).values())
-    return next((one for one in stopped if one is not None), None)
+def _opened(path: Path) -> tuple[RunFolder, bool]:
+    """Open a run to pack; tell whether an extension stopped it, so that it has no scores."""
+    run = open_run(path)
+    parts = parts_of_run(run).values() if run.summary is None else ()
+    stopped = next(filter(None, (part.stopped(run) for part in parts)), None)
+    return _finished(path, stopped or run), stopped is not None
 
 
 def _finished(folder: Path, run: RunFolder) -> RunFolder:

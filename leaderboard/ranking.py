@@ -26,11 +26,10 @@ from alps.leaderboard.comparison import (
     strongest,
 )
 from alps.leaderboard.gold_data import needs_reader, task_under
-from alps.leaderboard.official import ORDER, JudgedBy, judged_by
 from alps.leaderboard.parts import BoardDifference, BoardPart, fields_of, part_of, parts_of
 from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.references import ReferenceFile, Reported
-from alps.leaderboard.site_data import SiteSystem
+from alps.leaderboard.site_data import ORDER, JudgedBy, SiteSystem, judged_by
 from alps.leaderboard.submission import without
 from alps.tasks import Metric, Task, board_tracks
 
@@ -382,20 +381,16 @@ def _board(
     by_difference = _by_difference(key, task, metric)
     found = []
     for row in rows:
-        again = row.system.again(key.track, key.metric)
-        judged = replace(row, again=again)
+        judged = replace(row, again=row.system.again(key.track, key.metric))
         if by_difference:
             judged = replace(judged, difference=held[row.system.slug])
         found.append(replace(judged, records=_records(judged, metric, files)))
     rows = sorted(found, key=lambda row: _worth(row, metric, by_difference))
-    proven: list[RankedSystem] = []
-    others: list[RankedSystem] = []
-    floors: list[RankedSystem] = []
-    for row in rows:
-        # Sorted by their worth, those that are not proven are the last.
-        is_proven = row.recomputed and not row.system.refuted and not row.withheld
-        is_proven &= not row.difference.reason
-        (floors if row.system.is_floor else proven if is_proven else others).append(row)
+    floors = [row for row in rows if row.system.is_floor]
+    systems = [row for row in rows if not row.system.is_floor]
+    # Sorted by their worth, those that are not proven are the last.
+    proven = [row for row in systems if _is_proven(row)]
+    others = [row for row in systems if not _is_proven(row)]
     beside = {key.metric, *metric.on_boards.companions}
     embedded = tuple(_floors(rows, key))
     baseline = strongest(list(_baselines(floors, embedded, metric)))
@@ -414,6 +409,12 @@ def _board(
     )
     printed = {one.name for one in (metric, *board.others)} & beside
     return replace(board, reported=tuple(_reported(key, printed, references)))
+
+
+def _is_proven(row: RankedSystem) -> bool:
+    """Tell whether a standing takes part in the ranks."""
+    doubted = row.system.refuted or row.withheld or row.difference.reason
+    return row.recomputed and not doubted
 
 
 def _baselines(

@@ -2,18 +2,16 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from alps.keys import HomePath, Share
+from alps.keys import FrozenSettings, HomePath, Share
 from alps.leaderboard.submission import Kind
 from alps.leaderboard.untrusted import Day, Slug
 from alps.settings import JudgeSettings
 
 
-class SubmitSettings(BaseModel):
+class SubmitSettings(FrozenSettings):
     """Settings of `alps leaderboard submit`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str | None = Field(None, description="name of the system on boards [its model]")
     org: str | None = Field(None, description="organisation that submits")
@@ -42,10 +40,8 @@ class SubmitSettings(BaseModel):
     dry_run: bool = Field(False, description="yes: only show what would be published")
 
 
-class VerifySettings(BaseModel):
+class VerifySettings(FrozenSettings):
     """Settings of `alps leaderboard verify`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     data: str | None = Field(None, description="local folder of the data, if not the samples")
     split: str | None = Field(None, description="split, if not the one on the card")
@@ -79,10 +75,8 @@ class RescoreSettings(JudgeSettings):
     dry_run: bool = Field(False, description="yes: print calls and cost without sending a request")
 
 
-class SiteSettings(BaseModel):
+class SiteSettings(FrozenSettings):
     """Settings of `alps leaderboard build`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     submissions: HomePath | None = Field(
         None,

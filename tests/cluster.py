@@ -5,33 +5,29 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+HOST = "127.0.0.1"
 
-def free_port(host: str = "127.0.0.1") -> int:
+
+def free_port() -> int:
     """Return a port that nobody listens on."""
     with socket.socket() as listening:
-        listening.bind((host, 0))
+        listening.bind((HOST, 0))
         return int(listening.getsockname()[1])
 
 
 class Cluster:
-    """A scheduler and its workers, whose output is in the folder.
+    """A scheduler and its workers, whose output is in the folder; `env` is added to theirs."""
 
-    Args:
-        folder: Where they write.
-        host: The address that they listen on.
-        env: What is added to their environment.
-    """
-
-    def __init__(self, folder: Path, *, host: str = "127.0.0.1", env: dict[str, str]) -> None:
-        self._folder, self._host = folder, host
+    def __init__(self, folder: Path, env: dict[str, str]) -> None:
+        self._folder = folder
         root = str(Path(__file__).resolve().parents[1])
         self._env = {**os.environ, "PYTHONPATH": root, **env}
-        self.port = free_port(host)
-        self.address = f"tcp://{host}:{self.port}"
+        self.port = free_port()
+        self.address = f"tcp://{HOST}:{self.port}"
         self.workers: list[subprocess.Popen[bytes]] = []
         self.started = 0
         self.start_scheduler()
@@ -44,22 +40,18 @@ class Cluster:
     def start_scheduler(self) -> None:
         """Start the scheduler."""
         self.scheduler = self._start(
-            "scheduler", "scheduler", "--host", self._host, "--port", str(self.port)
+            "scheduler", "scheduler", "--host", HOST, "--port", str(self.port)
         )
 
-    def start_worker(
-        self, *, within: Sequence[str] = (), host: str | None = None
-    ) -> subprocess.Popen[bytes]:
-        """Start a worker of one thread; `within` is the command that it is started by."""
+    def start_worker(self) -> None:
+        """Start a worker of one thread."""
         self.started += 1
         worker = self._start(
-            *("worker", f"worker-{self.started}", self.address, "--host", host or self._host),
+            *("worker", f"worker-{self.started}", self.address, "--host", HOST),
             *("--no-nanny", "--nthreads", "1", "--name", f"w{self.started}"),
             *("--local-directory", str(self._folder / "dask")),
-            within=within,
         )
         self.workers.append(worker)
-        return worker
 
     def wait_for_workers(self, count: int) -> None:
         """Wait until so many workers have ever been seen."""
@@ -74,26 +66,18 @@ class Cluster:
             process.kill()
             process.wait()
 
-    def _start(
-        self, kind: str, name: str, *words: str, within: Sequence[str] = ()
-    ) -> subprocess.Popen[bytes]:
+    def _start(self, kind: str, name: str, *words: str) -> subprocess.Popen[bytes]:
+        command = (sys.executable, "-m", f"distributed.cli.dask_{kind}", *words, "--no-dashboard")
         with (self._folder / f"dask-{name}.log").open("ab") as log:
             return subprocess.Popen(
-                [
-                    *(*within, sys.executable, "-m", f"distributed.cli.dask_{kind}"),
-                    *(*words, "--no-dashboard"),
-                ],
-                cwd=self._folder,
-                env=self._env,
-                stdout=log,
-                stderr=log,
+                command, cwd=self._folder, env=self._env, stdout=log, stderr=log
             )
 
 
 @contextmanager
 def cluster(folder: Path, *, workers: int, **env: str) -> Iterator[Cluster]:
     """Yield a cluster of so many workers, and end it."""
-    made = Cluster(folder, env=env)
+    made = Cluster(folder, env)
     try:
         for _ in range(workers):
             made.start_worker()
@@ -101,6 +85,28 @@ def cluster(folder: Path, *, workers: int, **env: str) -> Iterator[Cluster]:
         yield made
     finally:
         made.end()
+
+
+def state_of_process(number: int | str) -> tuple[str, int] | None:
+    """Return the sign of the state of a process and the id of its parent; None where it is gone."""
+    try:
+        stat = Path(f"/proc/{number}/stat").read_text()
+    except OSError:
+        return None
+    sign, parent = stat.rpartition(")")[2].split()[:2]
+    return sign, int(parent)
+
+
+def worker_ids(parent: int) -> list[int]:
+    """Return the process ids of the workers of a parent."""
+    found = {int(name): state_of_process(name) for name in filter(str.isdigit, os.listdir("/proc"))}
+    return [number for number, state in found.items() if state and state[1] == parent]
+
+
+def is_running(number: int) -> bool:
+    """Tell whether a process is there, and no zombie."""
+    state = state_of_process(number)
+    return state is not None and state[0] != "Z"
 
 
 def state_of(address: str) -> str:

@@ -1,15 +1,17 @@
 """Made-up submissions: systems of growing skill under two judges, on tracks of the samples."""
 
-import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
+from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.gold_data import SampleTrack, own_track
-from alps.leaderboard.submission import checksum_of
+from alps.leaderboard.submission import STAGES, checksum_of
 from alps.tasks import all_tracks
 
 KINDS = ("llm", "llm", "llm", "memory", "retriever", "program", "recorded")
@@ -19,6 +21,8 @@ JUDGES = (
 )
 UNKNOWN = "0" * 64
 Row = dict[str, Any]
+Made = tuple[Row, Row, Row, Row]
+"""An answer, its verdict, its scores and its counts."""
 
 
 def synthesise(
@@ -30,64 +34,36 @@ def synthesise(
     """
     # What a memory system kept and found is not made up here.
     makeable = [name for name, task in all_tracks().items() if task.name in _MAKE]
-    known = [own_track(name) for name in tracks or makeable]
+    known = [track for name in tracks or makeable if (track := own_track(name)) is not None]
     for n in range(count):
         generator = np.random.default_rng((seed, n))
-        _write(
-            out,
-            n,
-            n / max(count - 1, 1),
-            [track for track in known if track is not None],
-            generator,
-        )
+        _write(out / f"system-{n:03}", n, n / max(count - 1, 1), known, generator)
 
 
 def _write(
-    out: Path, n: int, skill: float, tracks: Sequence[SampleTrack], generator: np.random.Generator
+    folder: Path, n: int, skill: float, tracks: Sequence[SampleTrack], generator: Generator
 ) -> None:
-    slug, kind = f"system-{n:03}", KINDS[n % len(KINDS)]
     judge = JUDGES[0] if n % 10 else JUDGES[1]
-    system = {
-        "kind": kind,
-        "model": f"maker/model-{n}",
-        "snapshot": None,
-        "settings": {"temperature": 0},
-    }
-    card: Row = {
-        "format": 1,
-        "slug": slug,
-        "name": f"Model {n}",
-        "org": f"Maker {n % 7}",
-        "url": None,
-        "submitted": f"2026-{1 + n % 11:02}-{1 + n % 28:02}",
-        "alps": "0.1.0",
-        "notes": None,
-        "system": {**system, "open_weights": (True, False, None)[n % 3]},
-        "runs": [_run(judge, n)],
-        "tracks": {},
-    }
+    system = {"kind": KINDS[n % len(KINDS)], "model": f"maker/model-{n}", "snapshot": None}
+    system |= {"settings": {"temperature": 0}, "open_weights": (True, False, None)[n % 3]}
+    card: Row = {"format": 1, "slug": folder.name, "name": f"Model {n}", "org": f"Maker {n % 7}"}
+    card |= {"url": None, "submitted": f"2026-{1 + n % 11:02}-{1 + n % 28:02}", "alps": "0.1.0"}
+    card |= {"notes": None, "system": system, "runs": [_run(judge, n)], "tracks": {}}
     words = _own_words(generator)
     for track in tracks:
-        lines = list(_records(track, skill, generator, judge["id"], words))
-        files = {}
-        for stage, place in (("predictions", 0), ("verdicts", 1), ("scores", 2)):
-            data = "".join(
-                f"{json.dumps(line[place], ensure_ascii=False)}\n" for line in lines
-            ).encode()
-            path = out / slug / track.task.track / f"{stage}.jsonl"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-            files[stage] = {
-                "sha256": hashlib.sha256(data).hexdigest(),
-                "bytes": len(data),
-                "rows": len(lines),
-            }
-        card["tracks"][track.task.track] = _track(track, [line[2] for line in lines], judge, files)
+        lines = zip(*_records(track, skill, generator, judge["id"], words), strict=True)
+        files, place = {}, folder / track.task.track
+        place.mkdir(parents=True)
+        for stage, rows in zip(STAGES, lines, strict=False):
+            text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+            (place / f"{stage}.jsonl").write_bytes(text.encode())
+            files[stage] = file_card(place / f"{stage}.jsonl").model_dump()
+        card["tracks"][track.task.track] = _track(track, rows, judge, files)
     card["checksum"] = checksum_of(card)
-    (out / slug / "submission.json").write_text(f"{json.dumps(card, indent=1)}\n", encoding="utf-8")
+    (folder / "submission.json").write_text(f"{json.dumps(card, indent=1)}\n", encoding="utf-8")
 
 
-def _own_words(generator: np.random.Generator) -> str:
+def _own_words(generator: Generator) -> str:
     """Return what only one of the systems says in each of its answers.
 
     Systems with the same answers are one.
@@ -98,12 +74,8 @@ def _own_words(generator: np.random.Generator) -> str:
 
 def _run(judge: Mapping[str, str], n: int) -> Row:
     cost = None if n % 4 == 0 else round(0.31 * (n + 1), 4)
-    calls = {
-        "http": 550,
-        "cached": 0,
-        "prompt_tokens": 900_000 + n,
-        "completion_tokens": 70_000 + 3 * n,
-    }
+    tokens = {"prompt_tokens": 900_000 + n, "completion_tokens": 70_000 + 3 * n}
+    calls = {"http": 550, "cached": 0, **tokens}
     return {
         "settings": {"task": "all", "seed": 0},
         "prompts": {"extraction/2": UNKNOWN},
@@ -115,18 +87,18 @@ def _run(judge: Mapping[str, str], n: int) -> Row:
 
 
 def _track(track: SampleTrack, rows: Sequence[Row], judge: Mapping[str, str], files: Row) -> Row:
-    names = dict.fromkeys(name for row in rows for name in row["scores"])
-    counts: dict[str, int] = {}
+    values: dict[str, list[float]] = {}
+    counts = Counter[str]()
     for row in rows:
-        for name, count in row["counts"].items():
-            counts[name] = counts.get(name, 0) + count
-    scores = {
-        name: _score([row["scores"][name] for row in rows if name in row["scores"]], len(rows))
-        for name in names
-    }
+        counts.update(row["counts"])
+        for name, value in row["scores"].items():
+            values.setdefault(name, []).append(value)
+    scores = {name: _score(own) for name, own in values.items()}
+    lead, judged_by = next(iter(values)), {"judge": judge["judge"]}
+    floors = {"floor/made-up": {"lead": lead, **judged_by, "scores": _floor(scores)}}
     if track.task.name == "utilization":
-        lead = track.task.headline.name
-        scores[lead]["corrected"] = _corrected(scores[lead], len(rows))
+        headline = scores[track.task.headline.name]
+        headline["corrected"] = _corrected(headline, len(rows))
     failed = sum(row["outcome"] == "refused" for row in rows)
     return {
         "run": 0,
@@ -139,79 +111,51 @@ def _track(track: SampleTrack, rows: Sequence[Row], judge: Mapping[str, str], fi
         "failed_judgements": {},
         "data_sha256": track.sha256,
         "judge_fingerprint": judge["id"],
-        "judge": judge["judge"],
+        **judged_by,
         "comparable": True,
         "scores": scores,
         "counts": counts,
-        "floors": {
-            "floor/made-up": {
-                "lead": next(iter(names)),
-                "judge": judge["judge"],
-                "scores": _floor(scores),
-            }
-        },
+        "floors": floors,
         "files": files,
     }
 
 
-def _score(values: Sequence[float], total: int) -> Row:
+def _score(values: Sequence[float]) -> Row:
     mean, spread = float(np.mean(values)), 1.96 * float(np.std(values)) / len(values) ** 0.5
-    top = 5.0 if max(values) > 1 else 1.0
-    row: Row = {
-        "value": mean,
-        "low": max(mean - spread, 0.0),
-        "high": min(mean + spread, top),
-        "n": len(values),
-    }
-    return row
+    low, high = max(mean - spread, 0.0), min(mean + spread, 5.0 if max(values) > 1 else 1.0)
+    return {"value": mean, "low": low, "high": high, "n": len(values)}
 
 
 def _floor(scores: Mapping[str, Row]) -> Row:
-    return {
-        name: {"value": 0.02, "low": 0.0, "high": 0.05, "n": score["n"]}
-        for name, score in scores.items()
-    }
+    low = {"value": 0.02, "low": 0.0, "high": 0.05}
+    return {name: {**low, "n": score["n"]} for name, score in scores.items()}
 
 
 def _corrected(score: Row, judged: int) -> Row:
     moved = {name: 0.95 * score[name] for name in ("value", "low", "high")}
-    rest = {
-        "labelled": 60,
-        "judged": judged,
-        "n": judged,
-        "outside": False,
-        "calibration": {"made-up": UNKNOWN},
-    }
-    return {"method": "ppi", "status": "corrected", **moved, **rest}
+    rest = {"labelled": 60, "judged": judged, "n": judged, "outside": False}
+    about = {"method": "ppi", "status": "corrected"}
+    return {**about, **moved, **rest, "calibration": {"made-up": UNKNOWN}}
 
 
 def _records(
-    track: SampleTrack, skill: float, generator: np.random.Generator, judge: str, words: str
+    track: SampleTrack, skill: float, generator: Generator, judge: str, words: str
 ) -> Iterator[tuple[Row, Row, Row]]:
     """Yield prediction, verdict and score of every sample."""
     for name, sample in track.samples.items():
         ids = {"benchmark_id": name, "track": track.task.track}
+        good, refused = {**ids, "outcome": "ok"}, {**ids, "outcome": "refused"}
         if generator.random() < 0.02 and track.task.name != "utilization":
             zeros = dict.fromkeys(_METRICS[track.task.name], 0.0)
-            failed = {
-                **ids,
-                "outcome": "refused",
-                "repaired": False,
-                "prediction": None,
-                "raw": None,
-            }
-            yield (
-                failed,
-                {**ids, "outcome": "ok"},
-                {**ids, "outcome": "refused", "scores": zeros, "counts": {}},
-            )
+            failed = {**refused, "repaired": False, "prediction": None, "raw": None}
+            yield failed, good, {**refused, "scores": zeros, "counts": {}}
             continue
         answer, verdict, scores, counts = _MAKE[track.task.name](track, sample, skill, generator)
         _say(answer, words)
         yield (
-            {**ids, "outcome": "ok", "repaired": False, "prediction": answer, "raw": None},
-            {**ids, "outcome": "ok", "judge": judge, **verdict},
-            {**ids, "outcome": "ok", "stage": "score", "scores": scores, "counts": counts},
+            {**good, "repaired": False, "prediction": answer, "raw": None},
+            {**good, "judge": judge, **verdict},
+            {**good, "stage": "score", "scores": scores, "counts": counts},
         )
 
 
@@ -233,19 +177,15 @@ _METRICS = {
 }
 
 
-def _listed(
-    track: SampleTrack, sample: Any, skill: float, generator: np.random.Generator
-) -> tuple[Row, Row, Row, Row]:
+def _listed(track: SampleTrack, sample: Any, skill: float, generator: Generator) -> Made:
     gold = sample.gold or ()
     found = generator.random(len(gold)) < 0.15 + 0.7 * skill
     items = [_memory(memory, track) for memory, hit in zip(gold, found, strict=True) if hit]
     items += [_memory(memory, track, "Likes something that nobody said") for memory in gold[:1]]
     hits = int(found.sum())
     golden = [n for n, hit in enumerate(found, start=1) if hit]
-    pairs = [
-        {"gold": f"g{g}", "predicted": f"p{p}", "relation": "same", "reason": "says the same"}
-        for p, g in enumerate(golden, start=1)
-    ]
+    same = {"relation": "same", "reason": "says the same"}
+    pairs = [{"gold": f"g{g}", "predicted": f"p{p}", **same} for p, g in enumerate(golden, start=1)]
     precision, recall = hits / max(len(items), 1), hits / max(len(gold), 1)
     f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
     noise = generator.random()
@@ -253,17 +193,10 @@ def _listed(
     counts = {"gold": len(gold), "predicted": len(items), "matched": hits}
     if track.task.name == "update":
         values = (f1, precision, recall, min(1.0, f1 + 0.2), precision)
-        counts |= {
-            "cell_retain_retain": hits,
-            "cell_retain_none": len(gold) - hits,
-            "cell_none_add": 1,
-        }
-    return (
-        {"memory_items": items},
-        {"pairs": pairs},
-        dict(zip(_METRICS[track.task.name], values, strict=True)),
-        counts,
-    )
+        counts |= {"cell_retain_retain": hits, "cell_retain_none": len(gold) - hits}
+        counts["cell_none_add"] = 1
+    scores = dict(zip(_METRICS[track.task.name], values, strict=True))
+    return {"memory_items": items}, {"pairs": pairs}, scores, counts
 
 
 def _memory(memory: Any, track: SampleTrack, value: str | None = None) -> Row:
@@ -272,14 +205,11 @@ def _memory(memory: Any, track: SampleTrack, value: str | None = None) -> Row:
     return {**row, "action": "retain", "replaces": None} if track.task.name == "update" else row
 
 
-def _retrieved(
-    track: SampleTrack, sample: Any, skill: float, generator: np.random.Generator
-) -> tuple[Row, Row, Row, Row]:
+def _retrieved(track: SampleTrack, sample: Any, skill: float, generator: Generator) -> Made:
     pool = [candidate.id for candidate in sample.candidates]
     right = generator.random() < 0.2 + 0.75 * skill - 0.0001 * len(pool)
-    others = [
-        pool[place] for place in generator.permutation(len(pool))[:10] if pool[place] != sample.gold
-    ]
+    drawn = [pool[place] for place in generator.permutation(len(pool))[:10]]
+    others = [name for name in drawn if name != sample.gold]
     place = 0 if right else int(generator.integers(1, 9))
     ranking = [*others[:place], sample.gold, *others[place:]]
     answer = {"selected_memory_id": ranking[0], "answer": "", "reason": "", "ranking": ranking}
@@ -288,18 +218,13 @@ def _retrieved(
     return answer, {}, dict(zip(_METRICS["retrieval"], values, strict=True)), counts
 
 
-def _answered(
-    track: SampleTrack, sample: Any, skill: float, generator: np.random.Generator
-) -> tuple[Row, Row, Row, Row]:
-    answer = {
-        "answer": f"Since you told me so ({sample.gold.memory}), here is what I would do about it."
-    }
-    lead = track.task.headline.name
+def _answered(track: SampleTrack, sample: Any, skill: float, generator: Generator) -> Made:
+    told = f"Since you told me so ({sample.gold.memory}), here is what I would do about it."
+    answer, lead = {"answer": told}, track.task.headline.name
     if lead == "ei":
-        marks = {
-            name: int(np.clip(round(1 + 4 * skill + generator.normal()), 1, 5))
-            for name in ("resonation", "expression", "reception")
-        }
+        marks = {}
+        for name in ("resonation", "expression", "reception"):
+            marks[name] = int(np.clip(round(1 + 4 * skill + generator.normal()), 1, 5))
         mean = sum(marks.values()) / 3
         scores = {"ei": mean, f"ei_{sample.gold.language or 'en'}": mean, **marks}
         return (
@@ -314,9 +239,7 @@ def _answered(
     return answer, verdict, scores, {"enforced": 0}
 
 
-def _chosen(
-    track: SampleTrack, sample: Any, skill: float, generator: np.random.Generator
-) -> tuple[Row, Row, Row, Row]:
+def _chosen(track: SampleTrack, sample: Any, skill: float, generator: Generator) -> Made:
     right = generator.random() < 0.25 + 0.7 * skill
     wrong = [letter for letter in "abcd" if letter != sample.gold]
     choice = sample.gold if right else wrong[int(generator.integers(3))]

@@ -2,16 +2,15 @@
 them.
 """
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 from tests.made_submissions import synthesise
+from tests.submissions import changed, forge, forge_rows, write_review
 
-ROOT = Path(__file__).resolve().parent.parent
 TRACKS = ("task1", "task2", "task3_d100", "task3_d300", "task4_ability1", "task4_ability5")
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)"> & \u202egnp.exe\u0000'
 SYSTEMS = 5
@@ -22,81 +21,53 @@ def make_submissions(folder: Path) -> None:
     are not here.
     """
     synthesise(folder, SYSTEMS, tracks=TRACKS)
-    synthesise(folder / "x", 1, seed=7, tracks=["task1", "task4_ability1"])
-    synthesise(folder / "y", 1, seed=8, tracks=["task1"])
-    synthesise(folder / "z", 1, seed=9, tracks=["task1"])
-    hostile = adopt(folder / "x/system-000", folder / "hostile")
-    rewrite(
-        hostile,
-        name='=HYPERLINK("javascript") & «co»',
-        org="@SUM(A1)",
-        notes="- a\n- b",
-        url="https://example.org/?a=1&b=2",
-    )
-    answers = hostile / "task4_ability1" / "predictions.jsonl"
-    rows = [json.loads(line) for line in answers.read_text("utf-8").splitlines()]
-    for row in rows:
-        row["prediction"]["answer"] = HOSTILE
-    answers.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    make_no_sense(hostile)
-    floor = adopt(folder / "y/system-000", folder / "a-floor")
-    rewrite(floor, name="floor/of-mine")
-    card = json.loads((floor / "submission.json").read_text("utf-8"))
-    card["system"]["kind"] = "floor"
-    (floor / "submission.json").write_text(json.dumps(card), "utf-8")
-    hidden = adopt(folder / "z/system-000", folder / "hidden-test")
-    card = json.loads((hidden / "submission.json").read_text("utf-8"))
-    card["tracks"]["task1"]["data_sha256"] = "f" * 64
-    card["runs"][0]["data"] |= {"name": "hub", "split": "test", "public": False}
-    (hidden / "submission.json").write_text(json.dumps(card), "utf-8")
-    review = {
-        "status": "re-scored",
-        "judge_fingerprint": "0a1b2c3d4e5f",
-        "date": "2026-11-02",
-        "tracks": {
-            "task1": {"scores": {"f1": {"value": 0.25, "low": 0.125, "high": 0.5, "n": 26}}}
-        },
-        "note": "Judged again.",
-    }
-    (folder / "system-003" / "review.json").write_text(json.dumps(review), "utf-8")
+    hostile = _one_more(folder, "hostile", 7, ["task1", "task4_ability1"])
+    words = {"name": '=HYPERLINK("javascript") & «co»', "org": "@SUM(A1)", "notes": "- a\n- b"}
+    forge(hostile, lambda card: card.update(words, url="https://example.org/?a=1&b=2"))
+    answered = changed("prediction.answer", HOSTILE)
+    forge_rows(hostile, "task4_ability1/predictions", lambda rows: [answered(row) for row in rows])
+    _make_no_sense(hostile)
+    floor = _one_more(folder, "a-floor", 8, ["task1"])
+    forge(floor, changed("name", "floor/of-mine"))
+    forge(floor, changed("system.kind", "floor"))
+    hidden = _one_more(folder, "hidden-test", 9, ["task1"])
+    forge(hidden, changed("tracks.task1.data_sha256", "f" * 64))
+    data = {"name": "hub", "split": "test", "public": False}
+    forge(hidden, changed("runs.0.data", lambda known: known | data))
+    score = {"value": 0.25, "low": 0.125, "high": 0.5, "n": 26}
+    again = {"judge_fingerprint": "0a1b2c3d4e5f", "tracks": {"task1": {"scores": {"f1": score}}}}
+    write_review(folder / "system-003", **again, note="Judged again.")
 
 
-def make_no_sense(folder: Path) -> None:
+def _one_more(folder: Path, slug: str, seed: int, tracks: Sequence[str]) -> Path:
+    """Write one more submission, by another slug; return its folder."""
+    synthesise(folder / "more", 1, seed=seed, tracks=tracks)
+    (folder / "more" / "system-000").rename(folder / slug)
+    (folder / "more").rmdir()
+    forge(folder / slug, changed("slug", slug))
+    return folder / slug
+
+
+def _make_no_sense(folder: Path) -> None:
     """Write rows and figures that fit the form, as far as it is held, and mean nothing."""
-    odd: dict[str, list[Any]] = {
-        "predictions": [
-            {"prediction": {"memory_items": [1, {"value": {"a": "<b>"}, "action": 5}]}},
-            {"prediction": 3},
-        ],
-        "verdicts": [
-            {"pairs": [{"gold": 1}, 7, {"gold": "g1", "predicted": "p2", "relation": "<i>"}]},
-            {"pairs": 3},
-        ],
+    items = [1, {"value": {"a": "<b>"}, "action": 5}]
+    pairs = [{"gold": 1}, 7, {"gold": "g1", "predicted": "p2", "relation": "<i>"}]
+    odd: dict[str, list[dict[str, Any]]] = {
+        "predictions": [{"prediction": {"memory_items": items}}, {"prediction": 3}],
+        "verdicts": [{"pairs": pairs}, {"pairs": 3}],
         "scores": [{"scores": {"f1": "x", "precision": True}}, {"scores": [1], "repeat": "x"}],
     }
     for stage, fields in odd.items():
-        path = folder / "task1" / f"{stage}.jsonl"
-        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        rows = [row | (fields[n] if n < len(fields) else {}) for n, row in enumerate(rows)]
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    card = json.loads((folder / "submission.json").read_text("utf-8"))
-    card["tracks"]["task1"]["scores"]["f1"] |= {"value": -3.5, "low": -1e300, "high": 1e300}
-    card["tracks"]["task1"]["counts"] |= {"cell_add_add": 5, "cell_add_none": 0}
-    (folder / "submission.json").write_text(json.dumps(card), "utf-8")
 
+        def spoil(rows: list[dict[str, Any]], fields: list[dict[str, Any]] = fields) -> None:
+            for row, more in zip(rows, fields, strict=False):
+                row.update(more)
 
-def adopt(source: Path, target: Path) -> Path:
-    """Move a submission to another slug."""
-    source.rename(target)
-    source.parent.rmdir()
-    rewrite(target, slug=target.name)
-    return target
-
-
-def rewrite(folder: Path, **fields: Any) -> None:
-    """Change fields of a card."""
-    path = folder / "submission.json"
-    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | fields), "utf-8")
+        forge_rows(folder, f"task1/{stage}", spoil)
+    figures = {"value": -3.5, "low": -1e300, "high": 1e300}
+    forge(folder, changed("tracks.task1.scores.f1", lambda score: score | figures))
+    counts = {"cell_add_add": 5, "cell_add_none": 0}
+    forge(folder, changed("tracks.task1.counts", lambda known: known | counts))
 
 
 class Tree(HTMLParser):

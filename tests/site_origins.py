@@ -1,6 +1,7 @@
 """Every number of a site again, from the files alone and by other code than the site's."""
 
 import json
+from collections import Counter
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -32,11 +33,9 @@ class Origins:
         tables = {path.name: path for path in (REFERENCES, *files_of_extensions())}
         path = tables.get(name, self.folder / name)
         text = path.read_text("utf-8")
-        return (
-            [json.loads(line) for line in text.splitlines()]
-            if name.endswith(".jsonl")
-            else json.loads(text)
-        )
+        if name.endswith(".jsonl"):
+            return [json.loads(line) for line in text.splitlines()]
+        return json.loads(text)
 
     def at(self, origin: str):
         name, _, pointer = origin.partition("#")
@@ -49,48 +48,44 @@ class Origins:
     def computed(self, name: str, boards, *args: str):
         return getattr(self, f"_{name}")(boards, *args)
 
-    def _members(self, boards, board):
-        about = boards[board]
+    def _on(self, about):
+        """Yield the submissions on the data of a board and under its judge, with their track."""
+        same = ["data_sha256", "n"]
+        if about["metric"] not in all_tracks()[about["track"]].unjudged:
+            same.append("judge_fingerprint")
         for slug, card in sorted(self.cards.items()):
             track = card["tracks"].get(about["track"])
-            alike = track and (track["data_sha256"], track["n"]) == (
-                about["data_sha256"],
-                about["n"],
-            )
-            judged = about["metric"] not in all_tracks()[about["track"]].unjudged
-            if alike and (not judged or track["judge_fingerprint"] == about["judge_fingerprint"]):
-                score = track["scores"].get(about["metric"], {"value": None})["value"]
-                if score is not None and card["system"]["kind"] != "floor":
-                    yield slug
+            if track and all(track[name] == about[name] for name in same):
+                yield slug, track
+
+    def _members(self, boards, board):
+        about = boards[board]
+        for slug, track in self._on(about):
+            score = track["scores"].get(about["metric"], {"value": None})["value"]
+            if score is not None and self.cards[slug]["system"]["kind"] != "floor":
+                yield slug
 
     def _systems(self, boards, board):
         return len(list(self._members(boards, board)))
 
     @cache  # noqa: B019
     def _ranks(self, track, metric, members):
-        scores = {
-            slug: {
-                row["benchmark_id"]: row["scores"][metric]
-                for row in self.file(f"{slug}/{track}/scores.jsonl")
-                if isinstance(row["scores"], dict)
-                and type(row["scores"].get(metric)) in (int, float)
-            }
-            for slug in members
-        }
+        scores = {slug: self.records_of(slug, track, metric) for slug in members}
         sessions = sessions_of(track)
-        ps, pairs = [], list(combinations(members, 2))
+        found, pairs = [], list(combinations(members, 2))
         for one, other in pairs:
             shared = sorted(scores[one].keys() & scores[other].keys())
             first, second = (
                 np.array([scores[slug][name] for name in shared]) for slug in (one, other)
             )
             clusters = [sessions[name] for name in shared]
-            ps.append(paired_difference(first, second, clusters))
-        better = dict.fromkeys(members, 0)
-        worse = dict.fromkeys(members, 0)
-        for (one, other), found, p in zip(pairs, ps, holm([found.p for found in ps]), strict=True):
+            found.append(paired_difference(first, second, clusters))
+        better, worse = Counter(), Counter()
+        corrected = holm([difference.p for difference in found])
+        for (one, other), difference, p in zip(pairs, found, corrected, strict=True):
             if p <= 0.05:
-                winner, loser = (one, other) if found.estimate.value > 0 else (other, one)
+                ahead = difference.estimate.value > 0
+                winner, loser = (one, other) if ahead else (other, one)
                 better[loser] += 1
                 worse[winner] += 1
         return {slug: (1 + better[slug], len(members) - worse[slug]) for slug in members}
@@ -107,16 +102,10 @@ class Origins:
         about = boards[board]
         track, metric = about["track"], about["metric"]
         floors = []
-        for other, card in self.cards.items():
-            row = card["tracks"].get(track)
-            if row is None or row["data_sha256"] != about["data_sha256"]:
-                continue
-            judged = metric not in all_tracks()[track].unjudged
-            if judged and row["judge_fingerprint"] != about["judge_fingerprint"]:
-                continue
+        for other, row in self._on(about):
             for floor in row["floors"].values():
                 floors.append(floor["scores"].get(metric, {}).get("value"))
-            if card["system"]["kind"] == "floor":
+            if self.cards[other]["system"]["kind"] == "floor":
                 floors.append(self.value_of(other, track, metric))
         best = max(value for value in floors if value is not None)
         value = round(self.value_of(slug, track, metric) - best, 6)
@@ -190,11 +179,9 @@ def sessions_of(track):
     found = {}
     for pair in read_track(folder):
         queries = pair.input["input"].get("queries") or ()
-        names = (
-            [query["query_id"] for query in queries]
-            if len(queries) > 1
-            else [pair.input["benchmark_id"]]
-        )
+        names = [pair.input["benchmark_id"]]
+        if len(queries) > 1:
+            names = [query["query_id"] for query in queries]
         found |= dict.fromkeys(names, pair.input["session_id"])
     return found
 

@@ -13,7 +13,11 @@ from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.findings import Finding, Verification
 from alps.leaderboard.packing import pack
-from alps.leaderboard.submission import CARD, STAGES, checksum_of
+from alps.leaderboard.ranking import Board, build_boards
+from alps.leaderboard.references import read_references
+from alps.leaderboard.site import build
+from alps.leaderboard.site_data import load
+from alps.leaderboard.submission import CARD, REVIEW, STAGES, checksum_of
 from alps.leaderboard.verify import Options, verify
 from alps.parsing import parse_words
 from alps.run.start import run
@@ -106,6 +110,32 @@ def forge(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     change(card)
     card["checksum"] = checksum_of(card)
     write_card_of(folder, card)
+
+
+def copied(
+    source: Path, target: Path, change: Callable[[dict[str, Any]], object] = lambda card: None
+) -> Path:
+    """Copy a submission under another name, and change its card."""
+    shutil.copytree(source, target)
+    forge(target, lambda card: (card.update(slug=target.name, name=target.name), change(card)))
+    return target
+
+
+def write_review(folder: Path, **fields: Any) -> None:
+    """Write a maintainer's review: of a second judgement, unless the fields say otherwise."""
+    row = {"status": "re-scored", "date": "2026-11-02", "tracks": {}, "note": None, **fields}
+    (folder / REVIEW).write_text(json.dumps(row))
+
+
+def boards_in(submissions: Path, track: str = "task1", metric: str = "f1") -> list[Board]:
+    """Return the boards of a metric of a track, the leading one first."""
+    boards = build_boards(load(submissions), read_references())
+    return [board for board in boards if (board.key.track, board.metric.name) == (track, metric)]
+
+
+def page_in(submissions: Path, site: Path, name: str = "extraction") -> str:
+    """Build the site; return one of its pages."""
+    return (build(submissions, site).out / f"{name}.html").read_text("utf-8")
 
 
 def forge_rows(folder: Path, name: str, change: Callable[[list[dict[str, Any]]], object]) -> None:

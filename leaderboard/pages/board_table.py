@@ -21,7 +21,7 @@ from alps.leaderboard.provenance import (
     whole,
 )
 from alps.leaderboard.ranking import Board, PeopleRow, RankedSystem
-from alps.leaderboard.references import ReferenceRow, ReferenceTable, Reported
+from alps.leaderboard.references import ReferenceRow, ReferenceTable
 from alps.leaderboard.site_data import SiteSystem
 from alps.rows import PEOPLE
 from alps.show.caveats import NOT_CHECKED, strongest_above
@@ -204,10 +204,6 @@ def _further_columns(
 def _standing(
     board: Board, row: RankedSystem, shown: Sequence[Metric], root: str, brief: bool
 ) -> TableRow:
-    rank = NOTHING
-    if row.rank is not None:
-        slug, written = row.system.slug, str(row.rank)
-        rank = computed(row.rank.best, "rank", board.id, slug, written=written)
     name = system_name(row.system, root)
     if row.copy_of is not None:
         link = Markup('<a href="{}systems/{}.html">{}</a>')
@@ -215,9 +211,16 @@ def _standing(
         name = Markup("{}<small>same answers as {}</small>").format(name, original)
     if (part := part_of(board.key.field)) is not None:
         name += part.under_name(board, row)
-    cells = [rank, name, *_standing_cells(board, row, shown)]
+    cells = [rank_of(board, row) or NOTHING, name, *_standing_cells(board, row, shown)]
     cells += [] if brief else _account(board, row)
     return TableRow(cells, facts_of(row.system, row.track))
+
+
+def rank_of(board: Board, row: RankedSystem) -> Markup:
+    """Return the rank of a system on a board; nothing where it has none."""
+    if row.rank is None:
+        return Markup()
+    return computed(row.rank.best, "rank", board.id, row.system.slug, written=str(row.rank))
 
 
 def facts_of(system: SiteSystem, track: FilePlace) -> dict[str, str]:
@@ -443,7 +446,7 @@ def _reported(
         rows = []
         for row in board.reported:
             if row.table.id == table.id:
-                cells = _reported_cells(board, row, shown)
+                cells = _reported_cells(board, reference_name(row.row), row.scores, shown)
                 rows.append(filled(cells, {"search": row.name.lower()}, width))
         title = f"{_how(table)}: {table.title}"
         yield BoardSection("reported", title, reference_note(table, root), rows)
@@ -492,28 +495,24 @@ def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -
         if row.without is not None:
             name += Markup("; agreement on the other items {}").format(figure(row.without))
     name += Markup("</small>")
-    lead = row.scores.get(board.metric.name)
-    cells = [Markup(), name, *([NOTHING] if board.by_difference else [])]
-    nothing = [NOTHING, NOTHING, Markup()]
-    cells += nothing if lead is None else score_cells(board, lead, "reported")
-    cells += [NOTHING] if board.has_corrected else []
-    for metric in shown:
-        score = row.scores.get(metric.name)
-        cells.append(NOTHING if score is None else pair(score))
+    cells = _reported_cells(board, name, row.scores, shown)
     note = "one annotator's labels scored with another's as gold, on other data; never ranked"
     note += f". Matched by: {visible(row.rule)}" if row.rule else ""
     facts = {"search": visible(" ".join(row.names)).lower()}
     return BoardSection("reported", "People", note, [filled(cells, facts, width)])
 
 
-def _reported_cells(board: Board, row: Reported, shown: Sequence[Metric]) -> list[Markup]:
-    lead = row.scores.get(board.metric.name)
-    cells = [Markup(), reference_name(row.row), *([NOTHING] if board.by_difference else [])]
+def _reported_cells(
+    board: Board, name: Markup, scores: Mapping[str, FilePlace], shown: Sequence[Metric]
+) -> list[Markup]:
+    """Return the cells of a row that is no submission, some of whose scores may be unknown."""
+    lead = scores.get(board.metric.name)
+    cells = [Markup(), name, *([NOTHING] if board.by_difference else [])]
     nothing = [NOTHING, NOTHING, Markup()]
     cells += nothing if lead is None else score_cells(board, lead, "reported")
     cells += [NOTHING] if board.has_corrected else []
     for metric in shown:
-        score = row.scores.get(metric.name)
+        score = scores.get(metric.name)
         cells.append(NOTHING if score is None else pair(score))
     return cells
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from alps.leaderboard.pages.common import Renderer, page_of
 from alps.leaderboard.parts import part_of
+from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.ranking import Board, PeopleRow, RankedSystem
 from alps.leaderboard.references import ReferenceTable
 from alps.show.formatting import csv_of
@@ -63,29 +64,27 @@ def _rows(board: Board) -> Iterator[dict[str, Any]]:
     for standing in board.standings:
         yield _of_system(board, standing, "ranked")
     for beside in board.beside:
-        scores = {name: score.value for name, score in beside.track["scores"].items()}
-        row = {
-            "section": "beside",
-            "name": beside.memory,
-            **columns_of("ahead", beside.ahead.value),
-        }
-        yield {**row, **_figures(board, scores)}
+        ahead = columns_of("ahead", beside.ahead.value)
+        yield _row(board, beside.track["scores"], section="beside", name=beside.memory, **ahead)
     for standing in board.floor_systems:
         yield _of_system(board, standing, "floor")
     for floor in board.floors:
-        scores = {name: score.value for name, score in floor.scores.items()}
-        row = {"section": "floor", "name": floor.name, "judge": floor.judge}
-        yield {**row, **_figures(board, scores)}
-    if board.people is not None:
-        scores = {name: place.value for name, place in board.people.scores.items()}
-        row = {"section": "people", "name": " and ".join(board.people.names)}
-        yield {**row, **_draft(board.people), **_figures(board, scores)}
+        about: dict[str, Any] = {"section": "floor", "name": floor.name, "judge": floor.judge}
+        yield _row(board, floor.scores, **about)
+    if (people := board.people) is not None:
+        about = {"section": "people", "name": " and ".join(people.names), **_draft(people)}
+        yield _row(board, people.scores, **about)
     for reported in board.reported:
-        scores = {name: place.value for name, place in reported.scores.items()}
-        judge = reported.table.judge
-        row = {"section": reported.table.kind, "name": reported.name, "role": reported.row.role}
-        row |= {"table": reported.table.id, "judge": None if judge is None else judge.name}
-        yield {**row, **_figures(board, scores)}
+        table = reported.table
+        about = {"section": table.kind, "name": reported.name, "role": reported.row.role}
+        about |= {"table": table.id, "judge": None if table.judge is None else table.judge.name}
+        yield _row(board, reported.scores, **about)
+
+
+def _row(board: Board, scores: FilePlace | Mapping[str, FilePlace], **about: Any) -> dict[str, Any]:
+    """Return a row that is of no submission: what it is, and its scores."""
+    values = {metric: place.value for metric, place in scores.items()}
+    return {**about, **_figures(board, values)}
 
 
 def _about_reference(table: ReferenceTable) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
-from alps.leaderboard.official import ORDER, JudgedBy
 from alps.leaderboard.pages.board_table import (
     NOT_RECOMPUTED,
     REFUTED_MARK,
@@ -20,15 +19,17 @@ from alps.leaderboard.pages.board_table import (
     facts_of,
     foreign,
     metric_title,
+    rank_of,
     reference_name,
     signed_delta,
     system_name,
 )
 from alps.leaderboard.pages.charts import cost_chart, score_whisker
 from alps.leaderboard.pages.common import BoardView, Renderer, page_of, view
-from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, computed, figure, pair, whole
+from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.references import ReferenceTable, Reported
+from alps.leaderboard.site_data import ORDER, JudgedBy
 from alps.show.charts import axis_of
 from alps.show.formatting import signed
 from alps.show.svg import axis_labels
@@ -244,8 +245,7 @@ def _cell(board: Board, row: RankedSystem, column: TaskColumn) -> Markup:
         cell += Markup(" <small>judged by {}</small>").format(
             foreign(str(row.track["judge"].value))
         )
-    if row.rank is not None:
-        rank = computed(row.rank.best, "rank", board.id, row.system.slug, written=str(row.rank))
+    if rank := rank_of(board, row):
         cell += Markup(' <span class="place">rank {}</span>').format(rank)
     if row.system.refuted:
         return cell + REFUTED_MARK
@@ -321,8 +321,7 @@ def _panels(renderer: Renderer) -> Iterator[Panel]:
     for table, place in renderer.content.references.placed():
         if table.recomputed:
             task = board_tracks()[table.columns[0].track]
-            name = table.columns[0].metric
-            metric = next(metric for metric in task.metrics if metric.name == name)
+            metric = _metric(task, table.columns[0].metric)
             yield Panel(
                 table=table,
                 title=f"{table.title}: {task.heading}",

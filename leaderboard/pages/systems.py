@@ -3,8 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -18,6 +16,7 @@ from alps.leaderboard.pages.board_table import (
     foreign,
     known_items,
     metric_title,
+    rank_of,
 )
 from alps.leaderboard.pages.charts import Matrix, matrix_of, score_whisker
 from alps.leaderboard.pages.common import (
@@ -30,15 +29,14 @@ from alps.leaderboard.pages.common import (
 )
 from alps.leaderboard.pages.multiples import beside_of, multiples_of
 from alps.leaderboard.parts import parts_of
-from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, computed, figure, pair, whole
+from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
-from alps.leaderboard.site_data import SiteSystem
+from alps.leaderboard.site_data import CALIBRATIONS, SiteSystem, calibrations_in
 from alps.leaderboard.submission import histories
 from alps.show.charts import axis_of
 from alps.show.svg import Axis, axis_labels
 from alps.tasks import Metric, Task, board_tracks
 
-CALIBRATIONS = Path(str(files("alps.judges"))) / "calibrations"
 # What a calibration's page shows of each rubric.
 FIGURES = {
     "kappa": "kappa with people",
@@ -206,10 +204,8 @@ def _tiles(content: Content, system: SiteSystem) -> Iterator[Tile]:
             continue
         seen.add(board.key.track)
         rank = Markup("not ranked · ")
-        if row.rank is not None:
-            best, written = row.rank.best, str(row.rank)
-            rank = computed(best, "rank", board.id, system.slug, written=written)
-            rank = Markup("rank {} · ").format(rank)
+        if written := rank_of(board, row):
+            rank = Markup("rank {} · ").format(written)
         judge = Markup("no judge needed")
         if board.key.judge is not None:
             judge = Markup("judged by {}").format(foreign(str(row.track["judge"].value)))
@@ -310,12 +306,8 @@ def _row(
     again: FilePlace,
     shown: Markup,
 ) -> PageMetric:
-    rank = NOTHING
     own = [one for one in standings if one[0].metric.name == metric.name]
-    for board, standing in own[:1]:
-        if standing.rank is not None:
-            best, written = standing.rank.best, str(standing.rank)
-            rank = computed(best, "rank", board.id, standing.system.slug, written=written)
+    ranks = [rank_of(board, standing) for board, standing in own[:1]]
     return PageMetric(
         title=metric_title(metric),
         lead=metric.headline,
@@ -325,7 +317,7 @@ def _row(
         drawn=score_whisker(score, axis_of(metric)),
         corrected=shown,
         again=pair(again),
-        rank=rank,
+        rank=next(filter(None, ranks), NOTHING),
         n=score["n"],
         unscored=str(score["unscored"].value or ""),
         reason=str(score["reason"].value or ""),
@@ -394,7 +386,7 @@ def _used_calibrations(rows: Sequence[tuple[SiteSystem, str]]) -> set[tuple[str,
 
 def _calibrations(parts: Mapping[str, Any]) -> Iterator[FilePlace]:
     """Yield the package's own calibrations of a judge: those whose parts are all its own."""
-    for path in sorted({*CALIBRATIONS.glob("*.json"), *CALIBRATIONS.glob("*/calibration.json")}):
+    for path in calibrations_in(CALIBRATIONS):
         name = f"judges/calibrations/{path.relative_to(CALIBRATIONS).as_posix()}"
         root = FilePlace(name, "", from_json(path.read_bytes()))
         # One that names no parts would fit every judge.

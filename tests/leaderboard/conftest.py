@@ -2,10 +2,11 @@
 
 import pytest
 
+from alps.leaderboard.packing import pack
 from alps.leaderboard.site import build
 from tests import site_made
 from tests.once import made_once
-from tests.submissions import Shelf, pack_rules
+from tests.submissions import SLUG, WHO, Shelf, pack_rules
 
 
 @pytest.fixture(scope="session")
@@ -27,9 +28,9 @@ def honest(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def thumb(tmp_path_factory):
-    """The same, called as most submissions of these tests are."""
-    return pack_rules(tmp_path_factory.mktemp("thumb"))
+def thumb(honest):
+    """The same, called as most submissions of these tests are; in a folder of its own."""
+    return pack([honest.with_name("run")], WHO, out=honest.parent / "thumb" / SLUG).folder
 
 
 @pytest.fixture(scope="session")

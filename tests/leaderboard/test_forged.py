@@ -18,22 +18,23 @@ import pytest
 
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.submission import CARD
+from tests.endtoend import edit_json
 from tests.submissions import (
     DROPPED,
     HOME,
     SLUG,
-    card_of,
     changed,
     forge,
     forge_bytes,
     forge_rows,
     refused,
     said,
-    write_card_of,
 )
 
 SCRIPT = "<script>alert(1)</script>"
 ONE, F1, CHOSEN = "tracks.task1", "tracks.task1.scores.f1", "task3_d100/predictions"
+PREDICTIONS, SCORES = "task1/predictions.jsonl", "task1/scores.jsonl"
+FILES, SETTINGS, ZEROS = f"{ONE}.files", "system.settings", "0" * 64
 # Where a card has texts, and where the finding of one that holds script begins.
 TEXTS = {
     **dict.fromkeys(("name", "org", "notes", "submitted", "alps", "slug"), ""),
@@ -49,18 +50,15 @@ KEYS = {
     **{key: {} for key in ("system.settings", "tracks", f"{ONE}.scores", f"{ONE}.floors")},
     **dict.fromkeys((f"{ONE}.counts", f"{ONE}.failed_predictions"), 1),
 }
+VALUES = {"url": f"https://example.org/{SCRIPT}", SETTINGS: {"a": [{"b": SCRIPT}]}}
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize("path", [*TEXTS, *(f"{path}.{SCRIPT}" for path in KEYS), "url", "deep"])
+@pytest.mark.parametrize("path", [*TEXTS, *(f"{path}.{SCRIPT}" for path in KEYS), *VALUES])
 def test_script_in_a_text_of_a_card_is_refused(shelf, folder, path):
-    field, key = path.removesuffix(f".{SCRIPT}"), path.endswith(SCRIPT)
-    change = changed(path, KEYS[field] if key else SCRIPT)
-    if path == "url":
-        change = changed("url", f"https://example.org/{SCRIPT}")
-    elif path == "deep":
-        field, change = "system.settings", changed("system.settings", {"a": [{"b": SCRIPT}]})
-    forge(folder, change)
+    field = path.removesuffix(f".{SCRIPT}")
+    value = VALUES.get(path, KEYS[field] if path.endswith(SCRIPT) else SCRIPT)
+    forge(folder, changed(path, value))
     found = shelf.verify(folder)
     assert found.serious
     begins = TEXTS.get(field) or field
@@ -117,18 +115,8 @@ CARDS = [
     (f"{ONE}.floors", {}, "score", "floors.floor/empty"),
     (f"{ONE}.floors.floor/content-free.scores.f1.value", -1.0, "score", "value: the card has -1"),
     (f"{ONE}.failed_predictions", {"x": 1}, "score", "failed"),
-    (
-        f"{ONE}.files.predictions.sha256",
-        "0" * 64,
-        "hash",
-        "predictions.jsonl: sha256: the card has 000",
-    ),
-    (
-        f"{ONE}.files.scores.rows",
-        99,
-        "hash",
-        "task1/scores.jsonl: rows: the card has 99, but the file has 12",
-    ),
+    (f"{FILES}.predictions.sha256", ZEROS, "hash", "predictions.jsonl: sha256: the card has 000"),
+    (f"{FILES}.scores.rows", 99, "hash", f"{SCORES}: rows: the card has 99, but the file has 12"),
     (f"{ONE}.run", 7, "run", "7, but the last run on the card is runs.0"),
     ("runs", lambda old: [*old, old[0]], "run", "runs.1: no task belongs to this run"),
     ("runs.0.settings.limit", 3, "limit", "covers only a part"),
@@ -138,12 +126,7 @@ CARDS = [
     ("runs.0.judge.judge", "openai/gpt-9", "fingerprint", "judge.id"),
     ("runs.0.judge.rubrics", "x", "fingerprint", "rubrics"),
     ("runs.0.judge.threshold", 0.1, "fingerprint", "runs.0.judge.id"),
-    (
-        "system.settings",
-        {"header": "Bearer abcdefgh12345678"},
-        "leak",
-        "settings.header: contains a",
-    ),
+    (SETTINGS, {"header": "Bearer abcdefgh12345678"}, "leak", "settings.header: contains a"),
     ("slug", "other", "slug", f"other, but the folder is named {SLUG}"),
     ("tracks.task4_ability1.conditions", {"window": -1}, "identity", "conditions: "),
     (f"{ONE}.conditions", {"scoring": "authors-v1"}, "score", "tracks.task1.scores.authors_f1"),
@@ -151,12 +134,7 @@ CARDS = [
     (f"{ONE}.judge_fingerprint", "0" * 12, "identity", "tracks.task1.judge_fingerprint"),
     (f"{ONE}.judge", "openai/gpt-4.1", "identity", "tracks.task1.judge"),
     (f"{ONE}.task", "update", "identity", "tracks.task1.task"),
-    (
-        f"{ONE}.data_sha256",
-        "0" * 64,
-        "data",
-        "tracks.task1.data_sha256: the card has 000000000000…",
-    ),
+    (f"{ONE}.data_sha256", ZEROS, "data", "tracks.task1.data_sha256: the card has 000000000000…"),
     *(
         ("name", name, "baseline", "calls itself a baseline")
         for name in ("Floor of mine", "floor/generic", "Baseline: BM25", "ORACLE")
@@ -179,14 +157,9 @@ def test_a_forged_card_is_refused(shelf, folder, path, value, code, words):
 WARNED = [
     ("name", "ОpenAI GРТ", "look_alike", "name: ОpenAI mixes similar letters"),
     ("name", "Mem0", "name", "is the name of a reference row, but the model is rules"),
-    (
-        "system.settings",
-        {"weights": f"{HOME}/w"},
-        "leak",
-        "system.settings.weights: contains an ab",
-    ),
-    ("system.settings", {"at": "gpu.local"}, "leak", "system.settings.at: contains the addres"),
-    ("runs.0.prompts.extraction/2", "0" * 64, "prompt", "extraction/2 differs from the bundled"),
+    (SETTINGS, {"weights": f"{HOME}/w"}, "leak", "system.settings.weights: contains an ab"),
+    (SETTINGS, {"at": "gpu.local"}, "leak", "system.settings.at: contains the addres"),
+    ("runs.0.prompts.extraction/2", ZEROS, "prompt", "extraction/2 differs from the bundled"),
 ]
 
 
@@ -249,9 +222,7 @@ def test_bytes_that_readers_would_not_agree_about_are_refused(shelf, folder, cha
 
 
 def test_a_number_that_nothing_recomputes_is_guarded_by_the_checksum(shelf, folder):
-    card = card_of(folder)
-    card["runs"][0]["calls"]["cost"] = 0.01
-    write_card_of(folder, card)
+    edit_json(folder / CARD, changed("runs.0.calls.cost", 0.01))
     refused(shelf.verify(folder), "checksum", "changed after packing")
 
 
@@ -321,11 +292,7 @@ def passwd(path: Path) -> None:
     path.symlink_to("/etc/passwd")
 
 
-PREDICTIONS, SCORES, NOT_OURS = (
-    "task1/predictions.jsonl",
-    "task1/scores.jsonl",
-    "the name begins with a dot, or",
-)
+NOT_OURS = "the name begins with a dot, or"
 CODE = "import os\nos.mkdir('exploded')\n"
 FOLDERS = [
     (instead(PREDICTIONS, passwd), "kind", f"{PREDICTIONS}: a symbolic link, not a plain file"),
@@ -392,7 +359,8 @@ PAIR = {"gold": "g1", "predicted": "p1", "relation": "same", "reason": "", "stre
 SUPPORT = {"id": "p1", "support": "supported", "reason": ""}
 ENDLESS = {"outcome": "ok", "items": [SUPPORT] * 900, "error": None, "raw": None}
 ANSWERS, VERDICTS, RATED = "task1/predictions", "task1/verdicts", "task4_ability1/verdicts"
-TEXT = "task4_ability1/predictions"
+TEXT, ROW = "task4_ability1/predictions", "task1/scores"
+JUDGES_OWN = "from the built-in judge's"
 ROWS = [
     (ANSWERS, "0.track", "task2", "row", "the row belongs to task2"),
     (ANSWERS, "0.benchmark_id", "../../etc/passwd", "extra_ids", "../../etc/passwd"),
@@ -414,24 +382,12 @@ ROWS = [
     (VERDICTS, "0.support", ENDLESS, "verdict", "the support verdicts repeat a memory"),
     (VERDICTS, "0.pairs", DROPPED, "verdict", "the verdict has no pairs"),
     (VERDICTS, "0.judge", "0" * 12, "judge", "by a judge other than the one on the card"),
-    (
-        VERDICTS,
-        "0.pairs",
-        lambda old: [] if old else [PAIR],
-        "verdict",
-        "from the built-in judge's",
-    ),
+    (VERDICTS, "0.pairs", lambda old: [] if old else [PAIR], "verdict", JUDGES_OWN),
     (RATED, "0.marks", {"met": 5}, "verdict", "marks.met is 5"),
     (RATED, "0.marks", {"met": 1, "resonation": 5}, "verdict", "no rubric has exactly these marks"),
-    ("task1/scores", "2.scores.f1", 1.0, "row_score", "visitor_02: scores.f1: the file has 1, "),
-    (
-        "task1/scores",
-        "2.counts.matched",
-        17,
-        "row_score",
-        "counts.matched: the file has 17, but al",
-    ),
-    ("task1/scores", "0.scores.f1", 1e300, "row", "scores.f1"),
+    (ROW, "2.scores.f1", 1.0, "row_score", "visitor_02: scores.f1: the file has 1, "),
+    (ROW, "2.counts.matched", 17, "row_score", "counts.matched: the file has 17, but al"),
+    (ROW, "0.scores.f1", 1e300, "row", "scores.f1"),
 ]
 
 

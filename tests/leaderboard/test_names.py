@@ -5,18 +5,19 @@ joined by hand.
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from alps.errors import UsageError
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.names import fault_of_name
-from alps.leaderboard.site import build
 from alps.leaderboard.untrusted import fault_of, read_alike, skeleton
 from alps.leaderboard.verify import Options, verify
 from tests.endtoend import one_line, run
-from tests.submissions import SLUG, Shelf, card_of, forge
+from tests.submissions import SLUG, Shelf, card_of, changed, forge, page_in, write_review
 
-LATER = "thumb-rules-2"
+LATER, DAY = "thumb-rules-2", "2026-02-28"
 
 
 @pytest.mark.parametrize(
@@ -63,13 +64,8 @@ def test_names_that_read_otherwise_are_not(one: str, other: str) -> None:
 
 
 def test_a_skeleton_is_its_own() -> None:
-    for text in (
-        "Rules of thumb",
-        "\u0440\u0430\u0443\u0440\u0430\u04cf",
-        "㈝ ㏵ ⅿ",
-        "GRÖSSE 007",
-        "日本語",
-    ):
+    paypal = "\u0440\u0430\u0443\u0440\u0430\u04cf"
+    for text in ("Rules of thumb", paypal, "㈝ ㏵ ⅿ", "GRÖSSE 007", "日本語"):
         assert skeleton(skeleton(text)) == skeleton(text)
 
 
@@ -86,61 +82,49 @@ def both(thumb: Path, tmp_path: Path) -> Path:
     """The folder of submissions, with one of the same name and organisation beside the first."""
     for slug in (SLUG, LATER):
         shutil.copytree(thumb, tmp_path / "submissions" / slug)
-    forge(
-        tmp_path / "submissions" / LATER,
-        lambda card: card.update(slug=LATER, submitted="2026-02-28"),
-    )
+    forge(tmp_path / "submissions" / LATER, lambda card: card.update(slug=LATER, submitted=DAY))
     return tmp_path / "submissions"
 
 
-def names_of(site: Path, slug: str) -> str:
-    return (site / "systems" / f"{slug}.html").read_text(encoding="utf-8")
+def joined(both: Path, site: Path) -> list[bool]:
+    """Build the site; tell of each of the two whether its page leads to the other."""
+    pages = [page_in(both, site, f"systems/{slug}") for slug in (SLUG, LATER)]
+    return [f"{other}.html" in page for other, page in zip((LATER, SLUG), pages, strict=True)]
+
+
+def about_names(folder: Path) -> list[str]:
+    return [finding.where for finding in verify(folder).findings if finding.code == "name"]
 
 
 @pytest.mark.release
 def test_taking_name_and_organisation_joins_no_history(both: Path, tmp_path: Path) -> None:
     assert card_of(both / SLUG)["org"] == card_of(both / LATER)["org"]
-    site = build(both, tmp_path / "site").out
-    assert f"{LATER}.html" not in names_of(site, SLUG)
-    assert f"{SLUG}.html" not in names_of(site, LATER)
-    found = verify(both / LATER)
-    assert [finding.where for finding in found.findings if finding.code == "name"] == ["name"]
-    assert found.serious
+    assert joined(both, tmp_path / "site") == [False, False]
+    assert about_names(both / LATER) == ["name"]
+    assert verify(both / LATER).serious
 
 
 def test_a_maintainer_joins_a_history_and_the_site_shows_it(both: Path, tmp_path: Path) -> None:
     assert verify_command([str(both / LATER), f"continues={SLUG}", "record=yes"]) == 0
     assert json.loads((both / LATER / "review.json").read_bytes())["continues"] == SLUG
-    for slug in (SLUG, LATER):
-        assert not [finding for finding in verify(both / slug).findings if finding.code == "name"]
-    site = build(both, tmp_path / "site").out
-    assert f"{LATER}.html" in names_of(site, SLUG)
-    assert f"{SLUG}.html" in names_of(site, LATER)
+    assert about_names(both / SLUG) == about_names(both / LATER) == []
+    assert joined(both, tmp_path / "site") == [True, True]
+
+
+def serious(folder: Path, **options: Any) -> list[tuple[str, str]]:
+    """Return the kinds and places of what refuses a submission."""
+    found = verify(folder, Options(**options)).findings
+    return [(finding.code, finding.where) for finding in found if finding.severity == "serious"]
 
 
 def test_a_change_that_joins_itself_is_refused(both: Path, tmp_path: Path) -> None:
-    shutil.copytree(both, tmp_path / "before", ignore=shutil.ignore_patterns(LATER))
-    review = {
-        "status": "schema-valid",
-        "date": "2026-02-28",
-        "tracks": {},
-        "note": None,
-        "continues": SLUG,
-    }
-    (both / LATER / "review.json").write_text(json.dumps(review), encoding="utf-8")
-    found = verify(both / LATER, Options(base=str(tmp_path / "before")))
-    assert {"review", "name"} <= {
-        finding.code for finding in found.findings if finding.severity == "serious"
-    }
-    forged = verify(
-        both / LATER, Options(base=str(tmp_path / "before"), continues=SLUG, reviewed=True)
-    )
-    assert not forged.serious
+    before = shutil.copytree(both, tmp_path / "before", ignore=shutil.ignore_patterns(LATER))
+    write_review(both / LATER, status="schema-valid", date=DAY, continues=SLUG)
+    assert {"review", "name"} <= {code for code, _ in serious(both / LATER, base=str(before))}
+    assert not serious(both / LATER, base=str(before), continues=SLUG, reviewed=True)
 
 
 def test_joining_one_that_is_not_there_is_a_mistake(both: Path) -> None:
-    from alps.errors import UsageError
-
     with pytest.raises(UsageError, match=r"continues=nobody: no submission with this name next to"):
         verify_command([str(both / LATER), "continues=nobody"])
 
@@ -150,16 +134,11 @@ def test_a_change_of_a_submission_that_is_in_the_other_copy_is_refused(
     both: Path, tmp_path: Path
 ) -> None:
     shutil.rmtree(both / LATER)
-    shutil.copytree(both, tmp_path / "before")
-    forge(both / SLUG, lambda card: card.update(notes="Changed."))
-    found = verify(both / SLUG, Options(base=str(tmp_path / "before")))
-    assert [finding.where for finding in found.findings if finding.severity == "serious"] == [
-        "the change"
-    ]
-    assert not verify(both / SLUG, Options(base=str(tmp_path / "before"), continues=SLUG)).serious
-    listed = verify(
-        both / SLUG, Options(changed=(f"leaderboard/submissions/{SLUG}/submission.json",))
-    )
+    before, ours = shutil.copytree(both, tmp_path / "before"), both / SLUG
+    forge(ours, changed("notes", "Changed."))
+    assert [where for _, where in serious(ours, base=str(before))] == ["the change"]
+    assert not serious(ours, base=str(before), continues=SLUG)
+    listed = verify(ours, Options(changed=(f"leaderboard/submissions/{SLUG}/submission.json",)))
     told = "whether the submission is new; to check this, set base=REF or base=DIR"
     assert told in listed.unchecked
 
@@ -225,9 +204,7 @@ def test_a_name_that_claims_a_status_or_shows_nothing_has_a_fault():
 @pytest.mark.release
 def test_submit_refuses_such_a_name_in_one_line(shelf: Shelf, tmp_path: Path) -> None:
     words = ("name=Thumb (official)", f"out={tmp_path / 'thumb'}", "public=yes")
-    done = run(tmp_path, "leaderboard", "submit", str(shelf.run), *words)
-    assert done.returncode == 2
-    assert one_line(done) == (
+    assert one_line(run(tmp_path, "leaderboard", "submit", str(shelf.run), *words)) == (
         "alps: name: Thumb (official) contains “official”, which is reserved for boards; "
         "choose another name\n"
     )

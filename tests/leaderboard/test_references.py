@@ -114,10 +114,7 @@ def test_a_figure_that_is_not_what_the_answers_give_fails_the_check(recomputing,
 
 @pytest.mark.release
 @needs(ALPSBENCH)
-@pytest.mark.parametrize(
-    "table",
-    ["alpsbench-extraction", pytest.param("alpsbench-memory-retrieval", marks=pytest.mark.release)],
-)
+@pytest.mark.parametrize("table", ["alpsbench-extraction", "alpsbench-memory-retrieval"])
 def test_outputs_of_a_model_are_recomputed_to_the_digit(recomputing, capsys, tmp_path, table):
     shutil.copytree(ALPSBENCH / "benchmark_data", tmp_path / "benchmark_data")
     copied(ALPSBENCH, tmp_path, "outputs/task1/qwen3-max/records.jsonl")

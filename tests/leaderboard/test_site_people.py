@@ -24,17 +24,10 @@ def agreement(*, draft: bool = True) -> dict[str, Any]:
     drafts = {"memories": {"verbatim": shares, "without": without}} if draft else {}
     figures = {"set_f1": figure(0.7345, 0.6789, 0.8012)}
     lists = {"title": "lists", "figures": figures, "drafts": drafts}
-    return {
-        "format": 1,
-        "kind": "gold",
-        "annotators": ["Ada <b>", "Bea"],
-        "rule": {"rule": "publishers"},
-        "matching": "publishers",
-        "sessions": 12,
-        "alone": 0,
-        "draft": "release" if draft else None,
-        "parts": {"task1": lists, "task2": lists},
-    }
+    about = {"format": 1, "kind": "gold", "annotators": ["Ada <b>", "Bea"], "sessions": 12}
+    about |= {"rule": {"rule": "publishers"}, "matching": "publishers", "alone": 0}
+    drafted = "release" if draft else None
+    return {**about, "draft": drafted, "parts": {"task1": lists, "task2": lists}}
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +49,14 @@ def site(submissions):
     return build(submissions, submissions.parent / "site", people=people).out
 
 
+def people_on(site: Path, page: str) -> str:
+    """Return the row of people on a page; nothing where there is none."""
+    text = (site / f"{page}.html").read_text(encoding="utf-8")
+    return text.partition("<strong>People</strong>")[2].partition("</tbody>")[0]
+
+
 def test_people_stand_on_the_board_marked_anchored_with_the_share_of_the_draft(site):
-    page = (site / "extraction.html").read_text(encoding="utf-8")
-    row = page[page.index("<strong>People</strong>") :].partition("</tbody>")[0]
+    row = people_on(site, "extraction")
     assert "Ada &lt;b&gt;" in row
     assert "anchored" in row
     for pointer, shown in (
@@ -73,30 +71,22 @@ def test_people_stand_on_the_board_marked_anchored_with_the_share_of_the_draft(s
 
 
 def test_a_board_shows_people_beside_the_metric_that_they_are_measured_by(site):
-    page = (site / "update.html").read_text(encoding="utf-8")
-    row = page[page.index("<strong>People</strong>") :].partition("</tbody>")[0]
-    assert 'class="pair"><data value="0.7345"' in row
+    assert 'class="pair"><data value="0.7345"' in people_on(site, "update")
     # What a file has no figure for has no row.
-    assert "<strong>People</strong>" not in (site / "retrieval-100.html").read_text("utf-8")
-
-
-def test_people_stand_in_the_files_of_a_board(site):
+    assert not people_on(site, "retrieval-100")
+    # They stand in the files of a board, too.
     boards = json.loads((site / "data" / "boards.json").read_text(encoding="utf-8"))["boards"]
     name = next(board["id"] for board in boards if board["track"] == "task1")
     with (site / "data" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["section"] == "people"]
-    assert [(row["f1_value"], row["from_draft_first"], row["without_draft"]) for row in rows] == [
-        ("0.7345", "0.8125", "0.125")
-    ]
+    (row,) = rows
+    figures = (row["f1_value"], row["from_draft_first"], row["without_draft"])
+    assert figures == ("0.7345", "0.8125", "0.125")
 
 
 def test_people_without_a_known_draft_are_not_marked(submissions, tmp_path):
     people = written(tmp_path / "people.json", agreement(draft=False))
-    page = (
-        build(submissions, tmp_path / "site", people=people).out / "extraction.html"
-    ).read_text()
-    _, _, after = page.partition("<strong>People</strong>")
-    row, _, _ = after.partition("</tbody>")
+    row = people_on(build(submissions, tmp_path / "site", people=people).out, "extraction")
     assert "sessions" in row
     assert ">anchored<" not in row
 
@@ -115,10 +105,11 @@ def test_what_alps_agreement_writes_is_what_a_board_reads(submissions, tmp_path)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        pytest.param({"kind": "labels"}, "kind: input should be 'gold'", id="labels"),
-        pytest.param({"sessions": "many"}, "sessions: input should be", id="no number"),
-        pytest.param({"extra": 1}, "extra: no such field", id="an unknown field"),
+        ({"kind": "labels"}, "kind: input should be 'gold'"),
+        ({"sessions": "many"}, "sessions: input should be"),
+        ({"extra": 1}, "extra: no such field"),
     ],
+    ids=["labels", "no number", "an unknown field"],
 )
 def test_a_file_that_is_no_agreement_is_refused(submissions, tmp_path, change, said):
     people = written(tmp_path / "people.json", {**agreement(), **change})

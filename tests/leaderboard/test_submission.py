@@ -2,7 +2,6 @@
 written.
 """
 
-import json
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from alps.errors import DataError, RunFolderError, UsageError
 from alps.leaderboard.commands import submit_command
 from alps.leaderboard.packing import pack, slug_of
 from alps.leaderboard.submission import CARD, kinds_of, public_name, read_entry
-from tests.endtoend import files_of, rows, summary, write_rows
+from tests.endtoend import edit_json, files_of, rows, summary, write_rows
 from tests.submissions import (
     DAY,
     DROPPED,
@@ -29,18 +28,13 @@ from tests.submissions import (
     changed,
     make_run,
 )
+from tests.tracks import Ran, alps_here
 
 
 @pytest.fixture
 def run(shelf, tmp_path):
     """A copy of the run that may be spoiled."""
     return Path(shutil.copytree(shelf.run, tmp_path / "run"))
-
-
-def change_manifest(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    manifest = json.loads((run / "manifest.json").read_text())
-    change(manifest)
-    (run / "manifest.json").write_text(json.dumps(manifest))
 
 
 def change_rows(run: Path, stage: str, change: Callable[[list[dict[str, Any]]], object]) -> None:
@@ -55,56 +49,39 @@ def test_the_card_holds_what_the_run_found(shelf):
     assert tuple(card.tracks) == TRACKS
     for name, track in card.tracks.items():
         there = found["tracks"][name]
-        assert track.n == there["n"]
-        assert track.scored == there["scored"]
-        assert track.judge_fingerprint == there["judge_fingerprint"]
-        assert {k: v.model_dump(exclude_unset=True) for k, v in track.scores.items()} == there[
-            "scores"
-        ]
-        assert {floor: said.lead for floor, said in track.floors.items()} == {
-            floor: said["lead"] for floor, said in there["floors"].items()
-        }
+        same = ("n", "scored", "judge_fingerprint", "scores")
+        printed = track.model_dump(exclude_unset=True, include={*same, "floors"})
+        leads = {floor: there["floors"][floor]["lead"] for floor in there["floors"]}
+        assert {floor: row["lead"] for floor, row in printed.pop("floors").items()} == leads
+        assert printed == {field: there[field] for field in same}
     assert (card.system.kind, card.system.model) == ("rules", "rules")
-    assert card.runs[0].data.model_dump() == {
-        "name": "data",
-        "split": "dev",
-        "commit": None,
-        "public": False,
-    }
-    assert card.runs[0].calls.http == 0
-    assert card.runs[0].calls.cost == 0.0
-    assert card.runs[0].seconds is None
+    own = card.runs[0]
+    data = {"name": "data", "split": "dev", "commit": None, "public": False}
+    assert own.data.model_dump() == data
+    assert (own.calls.http, own.calls.cost, own.seconds) == (0, 0.0, None)
     assert card.tracks["task3_d100"].seconds_per_query is not None
 
 
 def test_each_track_has_its_own_rows_in_the_order_of_the_data(shelf):
-    entry = read_entry(shelf.folder)
+    entry, predictions = read_entry(shelf.folder), rows(shelf.run / "predictions.jsonl")
     for name in TRACKS:
-        there = [
-            row["benchmark_id"]
-            for row in rows(shelf.run / "predictions.jsonl")
-            if row["track"] == name
-        ]
+        there = [row["benchmark_id"] for row in predictions if row["track"] == name]
         for stage in ("predictions", "verdicts", "scores"):
             assert [row["benchmark_id"] for row in entry.rows(name, stage)] == there
-    assert {key for row in entry.rows("task1", "scores") for key in row} == {
-        *("benchmark_id", "track", "outcome", "stage", "scores", "counts")
-    }
+    fields = {"benchmark_id", "track", "outcome", "stage", "scores", "counts"}
+    assert {key for row in entry.rows("task1", "scores") for key in row} == fields
 
 
 def test_the_same_input_and_date_give_the_same_bytes(shelf, tmp_path):
-    again = pack([shelf.run], WHO, out=tmp_path / SLUG)
-    assert files_of(again.folder) == files_of(shelf.folder)
-    pack([shelf.run], WHO, out=tmp_path / SLUG)
-    assert files_of(again.folder) == files_of(shelf.folder)
+    for _ in range(2):
+        again = pack([shelf.run], WHO, out=tmp_path / SLUG)
+        assert files_of(again.folder) == files_of(shelf.folder)
     assert [path.name for path in tmp_path.iterdir()] == [SLUG]
 
 
 def test_no_path_of_this_machine_and_no_raw_text_is_published(shelf, run, tmp_path):
-    def talk(found):
-        found[0] |= {"raw": "what the model said", "error": f"at {HOME}/run"}
-
-    change_rows(run, "predictions", talk)
+    talk = {"raw": "what the model said", "error": f"at {HOME}/run"}
+    change_rows(run, "predictions", lambda found: found[0].update(talk))
     packed = pack([run], WHO, out=tmp_path / SLUG)
     everything = b"".join(files_of(packed.folder).values())
     assert str(shelf.data).encode() not in everything
@@ -113,27 +90,11 @@ def test_no_path_of_this_machine_and_no_raw_text_is_published(shelf, run, tmp_pa
 
 
 def test_raw_texts_and_calls_go_along_when_asked_for(run, tmp_path):
-    call = {
-        "key": "k",
-        "purpose": "answer",
-        "about": "visitor_00",
-        "model": "m",
-        "ask": 0,
-        "attempt": 0,
-        "outcome": "ok",
-    }
-    call |= {
-        "status": 200,
-        "prompt_tokens": 5,
-        "completion_tokens": 2,
-        "cost": None,
-        "seconds": 1.5,
-        "error": None,
-    }
-    change_rows(run, "predictions", lambda found: found[0].update(raw="what the model said"))
-    (run / "calls.jsonl").write_text(
-        json.dumps({**call, "assumed_tokens": 0, "assumed_cost": 0.0}) + "\n"
-    )
+    call = {"key": "k", "purpose": "answer", "about": "visitor_00", "model": "m", "ask": 0}
+    call |= {"attempt": 0, "outcome": "ok", "status": 200, "error": None, "cost": None}
+    call |= {"prompt_tokens": 5, "completion_tokens": 2, "seconds": 1.5}
+    write_rows(run / "calls.jsonl", [{**call, "assumed_tokens": 0, "assumed_cost": 0.0}])
+    change_rows(run, "predictions", changed("0.raw", "what the model said"))
     packed = pack([run], WHO, out=tmp_path / SLUG, calls=True)
     entry = read_entry(packed.folder)
     assert next(entry.rows("task1", "predictions"))["raw"] == "what the model said"
@@ -151,15 +112,14 @@ def test_runs_of_one_system_make_one_submission(shelf, tmp_path):
         for name, more in (("extraction", ()), ("retrieval", ()), ("utilization", ("ability=pa",)))
     ]
     packed = pack(runs, WHO, out=tmp_path / SLUG)
-    assert {name: track.run for name, track in packed.card.tracks.items()} == dict(
-        zip(TRACKS, range(3), strict=True)
-    )
+    assert [(name, track.run) for name, track in packed.card.tracks.items()] == [
+        *zip(TRACKS, range(3), strict=True)
+    ]
     assert packed.verification.consistent
     with pytest.raises(UsageError, match="both have task1"):
         pack([runs[0], shelf.run], WHO, out=tmp_path / "other" / SLUG)
-    other = make_run(
-        tmp_path / "floor", "task=extraction", "model=floor/empty", f"data={shelf.data}"
-    )
+    words = ("task=extraction", "model=floor/empty", f"data={shelf.data}")
+    other = make_run(tmp_path / "floor", *words)
     with pytest.raises(UsageError, match="different systems"):
         pack([runs[1], other], WHO, out=tmp_path / "other" / SLUG)
 
@@ -178,11 +138,7 @@ JOURNALS = [
     ("predictions", lambda found: found.pop(), CHANGED),
     ("verdicts", changed("0.outcome", "invalid"), CHANGED),
     ("scores", changed(SCORE, 0.123), CHANGED),
-    (
-        "scores",
-        changed(SCORE, float("nan")),
-        r"task1/scores\.jsonl: .*alps cannot publish this file",
-    ),
+    ("scores", changed(SCORE, float("nan")), r"task1/scores\.jsonl: .*cannot publish this file"),
 ]
 
 
@@ -209,9 +165,7 @@ FILES = [
 
 @pytest.mark.parametrize(("file", "path", "value", "why"), FILES)
 def test_what_can_not_be_published_is_refused(run, tmp_path, file, path, value, why):
-    row = json.loads((run / f"{file}.json").read_text())
-    changed(path, value)(row)
-    (run / f"{file}.json").write_text(json.dumps(row))
+    edit_json(run / f"{file}.json", changed(path, value))
     with pytest.raises((UsageError, RunFolderError), match=why):
         pack([run], WHO, out=tmp_path / SLUG)
 
@@ -245,8 +199,8 @@ HUBS = [
 def test_a_run_on_the_hub_is_packed_by_its_name_without_a_network(
     run, shelf, tmp_path, data, commit, said
 ):
-    change_manifest(run, changed("settings.data", data))
-    change_manifest(run, changed("data.commit", commit))
+    edit_json(run / "manifest.json", changed("settings.data", data))
+    edit_json(run / "manifest.json", changed("data.commit", commit))
     packed = pack([run], WHO, out=tmp_path / SLUG)
     own = packed.card.runs[0]
     assert own.data.model_dump() == {**said, "split": "dev", "commit": commit}
@@ -256,9 +210,9 @@ def test_a_run_on_the_hub_is_packed_by_its_name_without_a_network(
 
 
 def test_a_changed_journal_is_refused_even_where_the_data_are_gone(run, tmp_path):
-    change_manifest(run, lambda manifest: manifest["settings"].update(data=str(tmp_path / "gone")))
+    edit_json(run / "manifest.json", changed("settings.data", str(tmp_path / "gone")))
     assert pack([run], WHO, out=tmp_path / SLUG, write=False).verification.consistent is False
-    change_rows(run, "scores", lambda found: found[0]["scores"].update(f1=0.123))
+    change_rows(run, "scores", changed(SCORE, 0.123))
     with pytest.raises(RunFolderError, match="changed since the run's summary"):
         pack([run], WHO, out=tmp_path / SLUG)
 
@@ -275,12 +229,13 @@ def test_a_folder_whose_name_begins_as_the_hub_is_known_by_its_last_part_alone(
 
 
 def test_markup_in_what_the_submitter_says_is_refused(shelf, tmp_path):
-    with pytest.raises(UsageError, match=r"org: contains markup or script"):
-        pack([shelf.run], replace(WHO, org="<script>alert(1)</script>"), out=tmp_path / SLUG)
-    with pytest.raises(UsageError, match=r"url: must begin with https://"):
-        pack([shelf.run], replace(WHO, url="http://example.org"), out=tmp_path / SLUG)
-    with pytest.raises(UsageError, match="can only be submitted with kind=rules"):
-        pack([shelf.run], replace(WHO, kind="llm"), out=tmp_path / SLUG)
+    for who, told in (
+        ({"org": "<script>alert(1)</script>"}, "org: contains markup or script"),
+        ({"url": "http://example.org"}, "url: must begin with https://"),
+        ({"kind": "llm"}, "can only be submitted with kind=rules"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            pack([shelf.run], replace(WHO, **who), out=tmp_path / SLUG)
 
 
 def test_only_a_submission_of_the_same_name_is_replaced(shelf, tmp_path):
@@ -294,6 +249,8 @@ def test_only_a_submission_of_the_same_name_is_replaced(shelf, tmp_path):
     (reviewed / "review.json").write_text("{}")
     with pytest.raises(UsageError, match="a reviewed one; choose another out="):
         pack([shelf.run], WHO, out=reviewed)
+    with pytest.raises(UsageError, match="becomes the slug"):
+        pack([shelf.run], WHO, out=tmp_path / "My Submission")
 
 
 def test_the_command_shows_what_will_be_published_and_writes_it(
@@ -307,16 +264,9 @@ def test_the_command_shows_what_will_be_published_and_writes_it(
     assert submit_command(words) == 0
     second = capsys.readouterr().out
     assert (tmp_path / f"rules-of-thumb-{DAY}" / CARD).is_file()
-    for word in (
-        "task1/predictions.jsonl",
-        "Rules of thumb",
-        "Graz",
-        "system        rules",
-        "calls         none",
-        "recall@1",
-        "not public",
-    ):
-        assert word in first
+    shown = ("task1/predictions.jsonl", "Rules of thumb", "Graz", "system        rules")
+    shown += ("calls         none", "recall@1", "not public")
+    assert [words for words in shown if words not in first] == []
     assert "nothing written" in first
     assert first.splitlines()[:-1] == second.splitlines()[: len(first.splitlines()) - 1]
     assert max(map(len, (first + second).splitlines())) <= 80
@@ -328,11 +278,6 @@ def test_in_a_checkout_it_goes_among_the_submissions(shelf, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     assert submit_command([str(shelf.run), "name=Rules", f"date={DAY}"]) == 0
     assert card_of(home / f"rules-{DAY}")["name"] == "Rules"
-
-
-def test_the_folder_s_name_is_the_slug(shelf, tmp_path):
-    with pytest.raises(UsageError, match="becomes the slug"):
-        pack([shelf.run], WHO, out=tmp_path / "My Submission")
 
 
 def test_a_wrong_setting_names_the_closest(shelf):
@@ -358,9 +303,6 @@ def test_without_a_name_a_system_goes_by_its_model(shelf, tmp_path):
 )
 def test_slugs_are_safe(name, slug):
     assert slug_of(name, DAY) == f"{slug}-{DAY}"
-
-
-def test_a_name_without_latin_letters_needs_a_folder():
     with pytest.raises(UsageError, match="give out=FOLDER"):
         slug_of("记忆", DAY)
 
@@ -371,15 +313,13 @@ def test_kinds_and_names_of_systems():
     assert kinds_of("openai/gpt-4.1") == ("llm", "memory")
     assert kinds_of("program:./mem0.sh")[:2] == ("program", "memory")
     assert public_name(f"predictions:{HOME}/x.jsonl") == "predictions:x.jsonl"
-    assert (
-        public_name(f"program:/usr/bin/python3 {HOME}/run.py --k 3")
-        == "program:python3 run.py --k 3"
-    )
+    program = f"program:/usr/bin/python3 {HOME}/run.py --k 3"
+    assert public_name(program) == "program:python3 run.py --k 3"
     assert public_name("openai/gpt-4.1") == "openai/gpt-4.1"
 
 
 def test_reading_names_the_field_that_does_not_fit(shelf, folder):
-    (folder / CARD).write_text(json.dumps({**card_of(folder), "submitted": "2026-02-30"}))
+    edit_json(folder / CARD, changed("submitted", "2026-02-30"))
     with pytest.raises(DataError, match=r"submission\.json, submitted: day is out of range"):
         read_entry(folder)
 
@@ -395,3 +335,37 @@ def test_nothing_heavy_is_imported(shelf):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def submitted(packed: Path, out: Path, *words: str) -> Ran:
+    """Submit the run that a submission on the samples was packed from."""
+    words = ("name=Thumb", f"date={DAY}", f"out={out}", *words)
+    return alps_here("leaderboard", "submit", str(packed.with_name("run")), *words)
+
+
+def test_what_is_missing_is_listed_until_it_is_given(honest, tmp_path):
+    bare = submitted(honest, tmp_path / "thumb", "dry_run=yes").out
+    places = [bare.index(line) for line in ("1. notes=", "2. org=", "3. url=")]
+    assert places == sorted(places)
+    whole = ("notes=By rules.", "org=A lab", "url=https://example.org/rules", "dry_run=yes")
+    assert "Before you submit" not in submitted(honest, tmp_path / "thumb", *whole).out
+
+
+def test_the_text_of_the_pull_request_ticks_what_was_checked(honest, tmp_path):
+    request = tmp_path / "request.md"
+    done = submitted(honest, tmp_path / "thumb", "notes=By rules.", f"request={request}")
+    assert done.code == 0, done.err
+    text = request.read_text(encoding="utf-8")
+    verified = "- [x] `alps leaderboard verify leaderboard/submissions/thumb` does not refuse"
+    assert f"{verified} the submission." in text
+    assert "- [ ] I have read what will be published" in text
+    assert "| extraction | F1 | .069 | [.015, .201] | 26 |" in text
+    assert "By rules." in text
+
+
+def test_the_text_is_no_part_of_the_submission(honest, tmp_path):
+    inside = tmp_path / "thumb" / "request.md"
+    refused = submitted(honest, tmp_path / "thumb", f"request={inside}")
+    assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+    assert "must be outside the submission" in refused.err
+    assert not inside.exists()

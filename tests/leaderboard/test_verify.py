@@ -3,12 +3,11 @@
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from alps.errors import DataError, UsageError
-from alps.leaderboard.commands import rescore_command, verify_command
+from alps.errors import UsageError
+from alps.leaderboard.commands import verify_command
 from alps.leaderboard.packing import pack
 from alps.leaderboard.submission import read_entry
 from alps.leaderboard.verify import verify
@@ -29,9 +28,10 @@ from tests.submissions import (
     said,
     write_card_of,
 )
-from tests.visitors import memory_items, values_of, visitor_id, write_visitors
+from tests.visitors import memory_items, values_of, visitor_id
 
 SCRIPT = "<script>alert(1)</script>"
+F1 = "tracks.task1.scores.f1.value"
 FIGURES, BATCHES = ("scores", "floors"), 12
 """What is recomputed from the rows, each figure by itself."""
 
@@ -77,13 +77,7 @@ def _names(path: tuple[str | int, ...]) -> set[str]:
 
 
 def test_a_difference_below_the_tolerance_is_none(shelf: Shelf, folder: Path) -> None:
-    score = card_of(folder)["tracks"]["task3_d100"]["scores"]["mrr"]
-    forge(
-        folder,
-        lambda card: card["tracks"]["task3_d100"]["scores"]["mrr"].update(
-            value=score["value"] + 5e-7
-        ),
-    )
+    forge(folder, changed("tracks.task3_d100.scores.mrr.value", lambda old: old + 5e-7))
     assert shelf.verify(folder).consistent
 
 
@@ -104,8 +98,8 @@ def test_scores_without_their_data_are_held_against_the_scores_of_single_answers
     honest = verify(folder)
     assert (honest.serious, honest.consistent) == (False, False)
     assert any("set data=FOLDER" in line for line in honest.unchecked)
-    forge(folder, lambda card: card["tracks"]["task1"]["scores"]["f1"].update(value=0.9))
-    assert said(verify(folder), "score").where == "tracks.task1.scores.f1.value"
+    forge(folder, changed(F1, 0.9))
+    assert said(verify(folder), "score").where == F1
 
 
 def test_the_oracle_is_flagged_as_a_copy_of_the_gold_and_only_flagged(
@@ -120,29 +114,16 @@ def test_the_oracle_is_flagged_as_a_copy_of_the_gold_and_only_flagged(
 
 def recorded_run(shelf: Shelf, folder: Path) -> Path:
     """Run recorded predictions under recorded verdicts: a judge that can't be asked again."""
-    told = {n: memory_items(*values_of(n)) for n in range(VISITORS)}
-    review = {
-        "gold_id": "m1",
-        "pred_id": "m1",
-        "error_type": "EQUIVALENT",
-        "rationale": "the same town",
-    }
-    answers = [{"benchmark_id": visitor_id(n), "memory_items": items} for n, items in told.items()]
-    reviews = [
-        {
-            "benchmark_id": visitor_id(n),
-            "model_output": {"memory_items": items},
-            "judge_output": {"pair_reviews": [review]},
-        }
-        for n, items in told.items()
-    ]
-    for name, found in (("answers", answers), ("reviews", reviews)):
-        write_rows(folder / f"{name}.jsonl", found)
-    words = (
-        f"model=predictions:{folder / 'answers.jsonl'}",
-        f"judge=recorded:{folder / 'reviews.jsonl'}",
-    )
-    return make_run(folder / "run", "task=extraction", f"data={shelf.data}", *words)
+    same = {"gold_id": "m1", "pred_id": "m1", "error_type": "EQUIVALENT", "rationale": "one town"}
+    answers, reviews = [], []
+    for n in range(VISITORS):
+        given = {"memory_items": memory_items(*values_of(n))}
+        answers.append({"benchmark_id": visitor_id(n), **given})
+        judged = {"model_output": given, "judge_output": {"pair_reviews": [same]}}
+        reviews.append({"benchmark_id": visitor_id(n), **judged})
+    model = f"model=predictions:{write_rows(folder / 'answers.jsonl', answers)}"
+    judge = f"judge=recorded:{write_rows(folder / 'reviews.jsonl', reviews)}"
+    return make_run(folder / "run", "task=extraction", f"data={shelf.data}", model, judge)
 
 
 def test_verdicts_of_a_judge_that_can_not_be_asked_again_are_taken_as_they_stand(
@@ -150,34 +131,17 @@ def test_verdicts_of_a_judge_that_can_not_be_asked_again_are_taken_as_they_stand
 ) -> None:
     packed = pack([recorded_run(shelf, tmp_path)], WHO, out=tmp_path / SLUG)
     assert packed.verification.consistent
-    assert (packed.card.system.kind, packed.card.system.model) == (
-        "recorded",
-        "predictions:answers.jsonl",
-    )
-    track = packed.card.tracks["task1"]
-    assert (track.judge, track.comparable, track.scores["f1_strict"].value) == (
-        "recorded:reviews.jsonl",
-        False,
-        0.5,
-    )
-
-    def agree(found: list[dict[str, Any]]) -> None:
-        second = {
-            "gold": "g2",
-            "predicted": "p2",
-            "relation": "same",
-            "reason": "why not",
-            "strength": 0.0,
-        }
-        found[0]["pairs"].append(second)
-
-    forge_rows(packed.folder, "task1/verdicts", agree)
+    system, track = packed.card.system, packed.card.tracks["task1"]
+    assert (system.kind, system.model) == ("recorded", "predictions:answers.jsonl")
+    assert (track.judge, track.comparable) == ("recorded:reviews.jsonl", False)
+    assert track.scores["f1_strict"].value == 0.5
+    second = {"gold": "g2", "predicted": "p2", "relation": "same", "reason": "", "strength": 0.0}
+    forge_rows(packed.folder, "task1/verdicts", changed("0.pairs", lambda old: [*old, second]))
     found = shelf.verify(packed.folder)
-    assert said(found, "score").where == "tracks.task1.scores.f1.value"
-    assert said(found, "row_score").where == "task1/scores.jsonl: visitor_00"
-    assert said(found, "row_score").what.startswith(
-        "scores.f1: the file has 0.5, but alps recomputed 1;"
-    )
+    assert said(found, "score").where == F1
+    row = said(found, "row_score")
+    assert row.where == "task1/scores.jsonl: visitor_00"
+    assert row.what.startswith("scores.f1: the file has 0.5, but alps recomputed 1;")
 
 
 def test_without_such_verdicts_only_means_are_held_against_single_scores(
@@ -187,8 +151,8 @@ def test_without_such_verdicts_only_means_are_held_against_single_scores(
     found = shelf.verify(packed.folder)
     assert (found.serious, found.consistent) == (False, False)
     assert "task1: the scores, because verdicts.jsonl is missing" in found.unchecked
-    forge(packed.folder, lambda card: card["tracks"]["task1"]["scores"]["f1"].update(value=0.9))
-    assert said(shelf.verify(packed.folder), "score").where == "tracks.task1.scores.f1.value"
+    forge(packed.folder, changed(F1, 0.9))
+    assert said(shelf.verify(packed.folder), "score").where == F1
 
 
 TEXT = "task4_ability1/predictions"
@@ -229,45 +193,6 @@ def test_endless_answers_are_found_though_all_are_endless(shelf, folder):
     assert what.startswith("12 answers with up to 15,000 characters")
 
 
-def test_a_review_is_for_maintainers_alone(
-    shelf: Shelf, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [
-        "judge=lexical",
-        f"data={shelf.data}",
-        f"out={tmp_path / 'work'}",
-        "note=Looked at.",
-        "date=2026-02-01",
-    ]
-    assert rescore_command([str(folder), *words]) == 0
-    assert "re-scored under lexical" in capsys.readouterr().out
-    entry = read_entry(folder)
-    assert entry.review is not None
-    assert (entry.status, entry.review.date) == ("re-scored", "2026-02-01")
-    scores = entry.review.tracks["task1"].scores
-    assert scores["f1"].value == pytest.approx(entry.card.tracks["task1"].scores["f1"].value)
-    assert entry.review.recomputed == list(entry.card.tracks)
-    alone = shelf.verify(folder)
-    assert (said(alone, "review").severity, alone.status, alone.serious) == (
-        "note",
-        "format-checked",
-        False,
-    )
-    assert shelf.verify(folder, reviewed=True).status == "re-scored"
-    for change in (
-        {"base": str(tmp_path / "work")},
-        {"changed": (f"leaderboard/submissions/{SLUG}/review.json",)},
-    ):
-        finding = said(shelf.verify(folder, **change), "review")
-        assert (finding.severity, finding.what) == ("serious", "only maintainers write this file")
-    assert not shelf.verify(folder, changed=()).serious
-    (folder / "review.json").unlink()
-    gone = said(
-        shelf.verify(folder, changed=(f"leaderboard/submissions/{SLUG}/review.json",)), "changes"
-    )
-    assert (gone.severity, gone.what) == ("serious", "only maintainers may remove a review")
-
-
 def test_a_maintainer_notes_that_a_submission_is_in_order(shelf: Shelf, folder: Path) -> None:
     words = [str(folder), f"data={shelf.data}"]
     assert read_entry(folder).status == "self-reported"
@@ -277,9 +202,8 @@ def test_a_maintainer_notes_that_a_submission_is_in_order(shelf: Shelf, folder: 
     assert (review.status, review.recomputed) == ("format-checked", list(TRACKS))
     assert verify_command(words) == 0
     assert verify_command([*words, "reviewed=yes"]) == 0
-    assert (
-        verify_command([*words, "base=main"]) == 1
-    )  # what changed can't be seen here: a review might have
+    # What changed can't be seen here: a review might have.
+    assert verify_command([*words, "base=main"]) == 1
 
 
 def test_scores_that_nobody_could_recompute_are_not_called_consistent(
@@ -287,50 +211,11 @@ def test_scores_that_nobody_could_recompute_are_not_called_consistent(
 ) -> None:
     for predictions in folder.glob("*/predictions.jsonl"):
         predictions.unlink()
-    assert verify_command([str(folder), f"data={shelf.data}"]) == 1
+    assert verify_command([str(folder), f"data={shelf.data}", "record=yes"]) == 1
+    assert not (folder / "review.json").exists()  # nothing is noted of what is refused
     printed = capsys.readouterr().out
     assert "alps could not recompute the scores of any task" in printed
     assert "consistent" not in printed
-
-
-def test_nothing_is_noted_of_a_submission_that_is_refused(shelf: Shelf, folder: Path) -> None:
-    (folder / "task1" / "predictions.jsonl").write_text("{}\n")
-    assert verify_command([str(folder), f"data={shelf.data}", "record=yes"]) == 1
-    assert not (folder / "review.json").exists()
-
-
-def test_hidden_gold_is_judged_from_a_private_path(shelf: Shelf, tmp_path: Path) -> None:
-    private, public = tmp_path / "private", tmp_path / "public"
-    for folder, withheld in ((private, ()), (public, range(VISITORS))):
-        write_visitors(folder, VISITORS, withheld=list(withheld), split="test")
-    run = make_run(
-        tmp_path / "run", "task=extraction", "model=rules", f"data={public}", "max_failures=1"
-    )
-    packed = pack([run], WHO, out=tmp_path / SLUG)
-    track = packed.card.tracks["task1"]
-    assert (track.scored, track.failed_judgements) == (0, {"no_gold": VISITORS})
-    assert (
-        rescore_command(
-            [str(packed.folder), "judge=lexical", f"data={private}", f"out={tmp_path / 'work'}"]
-        )
-        == 0
-    )
-    review = read_entry(packed.folder).review
-    assert review is not None
-    assert review.tracks["task1"].scores["f1"].n == VISITORS
-
-
-def test_predictions_on_other_records_are_not_judged_again(shelf: Shelf, tmp_path: Path) -> None:
-    folder, other = shelf.copy(tmp_path), write_visitors(tmp_path / "other", VISITORS + 1)
-    run = make_run(tmp_path / "run", "task=extraction", "model=rules", f"data={shelf.data}")
-    packed = pack([run], WHO, out=tmp_path / "alone" / SLUG)
-    with pytest.raises(
-        UsageError, match="not the data of the submission: task1 lacks 1 record of the data"
-    ):
-        rescore_command(
-            [str(packed.folder), "judge=lexical", f"data={other}", f"out={tmp_path / 'work'}"]
-        )
-    assert not (folder / "review.json").exists()
 
 
 def _git(folder: Path, *words: str) -> None:
@@ -384,34 +269,47 @@ def test_changes_can_be_given_as_a_list_or_as_another_copy(shelf: Shelf, tmp_pat
     assert beside in said(shelf.verify(folder, changed=(own, beside)), "changes").what
 
 
-def test_the_command_fits_80_columns_and_says_how_to_mend(
+def test_the_command_fits_80_columns_says_how_to_mend_and_gives_json(
     shelf: Shelf, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert verify_command([str(folder), f"data={shelf.data}"]) == 0
+    words = [str(folder), f"data={shelf.data}"]
+    assert verify_command(words) == 0
     good = capsys.readouterr().out
-    forge(folder, lambda card: card["tracks"]["task1"].update(n=13))
-    assert verify_command([str(folder), f"data={shelf.data}"]) == 1
+    forge(folder, changed("tracks.task1.n", 13))
+    assert verify_command(words) == 1
     bad = capsys.readouterr().out
     assert "the scores follow from the predictions and verdicts" in " ".join(good.split())
     assert "tracks.task1.n: the card has 13, but alps recomputed 12" in bad
     assert "pack again" in bad
     assert "Refused (1 serious" in bad
     assert max(len(line) for line in (good + bad).splitlines()) <= 80
-
-
-def test_the_result_as_json(shelf: Shelf, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    forge(folder, lambda card: card["tracks"]["task1"].update(n=13))
-    assert verify_command([str(folder), f"data={shelf.data}", "format=json"]) == 1
+    assert verify_command([*words, "format=json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert (found["serious"], found["status"], found["found"]["serious"]) == (
-        True,
-        "self-reported",
-        1,
-    )
+    assert (found["serious"], found["status"]) == (True, "self-reported")
+    assert found["found"]["serious"] == 1
     assert found["findings"][0]["where"] == "tracks.task1.n"
 
 
-def test_rescoring_refuses_what_verifying_refuses(shelf: Shelf, folder: Path) -> None:
-    write_card_of(folder, {**card_of(folder), "name": "Other"})
-    with pytest.raises(DataError, match="checksum"):
-        rescore_command([str(folder), "judge=lexical", f"data={shelf.data}"])
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("part", "kind"),
+    [("failed_predictions", "transport"), ("failed_judgements", "unparsable"), (None, "no_gold")],
+)
+def test_silence_is_serious_and_withheld_gold_is_none(shelf, folder, part, kind):
+    more = {part or "failed_judgements": {kind: 4}, "unscored": 4, "scored": VISITORS - 4}
+    forge(folder, lambda card: card["tracks"]["task1"].update(more))
+    found = [one for one in shelf.verify(folder).findings if one.code == "silence"]
+    expected = [] if part is None else [("serious", "tracks.task1.unscored")]
+    assert [(one.severity, one.where) for one in found] == expected
+
+
+def test_what_is_no_submission_is_told_in_one_line(shelf: Shelf, tmp_path: Path) -> None:
+    for word, told in (
+        (tmp_path / "nowhere", "no such folder"),
+        ("", "no such folder"),
+        (shelf.run, "a run, not a submission; pack it with alps leaderboard submit"),
+        (shelf.folder.parent, f"contains 1 submission; name one, such as .*{SLUG}"),
+        (tmp_path, "no submission.json there"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            verify_command([str(word)])

@@ -2,7 +2,6 @@
 refuses what was sent.
 """
 
-import json
 import os
 import re
 import shlex
@@ -11,14 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from alps.leaderboard.packing import CHECKLIST as PACKED
 from tests.conftest import ROOT
-from tests.endtoend import environment, install
-from tests.submissions import SLUG, card_of, forge
+from tests.endtoend import edit_json, environment, install
+from tests.few import few
+from tests.submissions import SLUG, changed, forge, forge_bytes, write_review
 
 SCRIPT = ROOT / ".ci" / "verify-submissions"
 WORKFLOW = ROOT / ".github" / "workflows" / "verify.yml"
@@ -53,9 +52,8 @@ class Desk:
         self.commit(self.base, lambda: (self.base / "README.md").write_text("a suite\n"))
 
     def git(self, place: Path, *words: str) -> None:
-        subprocess.run(
-            ["git", *words], cwd=place, env=self.environment, check=True, capture_output=True
-        )
+        done = self.started(place, "git", *words)
+        assert done.returncode == 0, done.stderr
 
     def commit(self, place: Path, edit: Callable[[], object]) -> None:
         edit()
@@ -93,29 +91,33 @@ class Desk:
 
     def verify(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the script as the workflow does, or with a maintainer's words."""
-        return self.bash(self.folder, str(SCRIPT), "base", "head", *words, **variables)
+        script = ("bash", str(SCRIPT), "base", "head")
+        return self.started(self.folder, *script, *words, **variables)
 
     def second_look(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the script of a maintainer in the checkout of the base."""
         scratch = self.folder / "tmp"
         scratch.mkdir(exist_ok=True)
-        script = str(self.base / ".ci" / "second-look")
-        return self.bash(self.base, script, *words, ALPS_PYTHON=sys.executable, TMPDIR=str(scratch))
+        own = {"ALPS_PYTHON": sys.executable, "TMPDIR": str(scratch)}
+        return self.started(self.base, "bash", str(self.base / ".ci/second-look"), *words, **own)
 
-    def bash(self, place: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def started(self, place: Path, *words: str, **own: str) -> subprocess.CompletedProcess[str]:
+        env = {**self.environment, **own}
         return subprocess.run(
-            ["bash", *words],
-            cwd=place,
-            env={**self.environment, **variables},
-            capture_output=True,
-            text=True,
-            check=False,
+            words, cwd=place, env=env, capture_output=True, text=True, check=False
         )
 
 
 @pytest.fixture
 def desk(tmp_path: Path, thumb: Path) -> Desk:
     return Desk(tmp_path / "desk", thumb)
+
+
+def said_by(desk: Desk, *words: str, code: int = 1) -> str:
+    """Run the script as the workflow does; return what it printed, without line breaks."""
+    done = desk.verify(*words)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return " ".join((done.stdout + done.stderr).split())
 
 
 @needs_bash
@@ -130,27 +132,19 @@ def test_a_submission_passes_and_what_others_merged_since_is_not_held_against_it
     assert "format-checked: the scores follow from the predictions and verdicts" in done.stdout
     assert "4 changed files, compared with" in done.stdout
     lines = done.stdout.splitlines()
+    # Else a runner would take what is printed for its own commands.
     word = lines[0].removeprefix("::stop-commands::")
-    assert re.fullmatch(r"[0-9a-f]{32}", word), (
-        "a runner would take what is printed for its own commands"
-    )
+    assert re.fullmatch(r"[0-9a-f]{32}", word)
     assert lines[-2:] == ["1 changed, 0 refused.", f"::{word}::"]
 
 
 @needs_bash
 def test_a_changed_digit_is_refused_and_named(desk: Desk) -> None:
-    def change_digit() -> None:
-        path = desk.add() / "submission.json"
-        value = card_of(path.parent)["tracks"]["task1"]["scores"]["f1"]["value"]
-        path.write_text(path.read_text().replace(json.dumps(value), "0.9", 1))
-
-    desk.change(change_digit)
-    done = desk.verify()
-    assert done.returncode == 1
-    assert "tracks.task1.scores.f1.value: the card has 0.9, but alps recomputed 0.0692" in " ".join(
-        done.stdout.split()
-    )
-    assert done.stdout.endswith("1 changed, 1 refused.\n")
+    f1 = "tracks.task1.scores.f1.value"
+    desk.change(lambda: edit_json(desk.add() / "submission.json", changed(f1, 0.9)))
+    told = said_by(desk)
+    assert f"{f1}: the card has 0.9, but alps recomputed 0.0692" in told
+    assert told.endswith("1 changed, 1 refused.")
 
 
 @needs_bash
@@ -165,9 +159,7 @@ def test_a_change_beside_the_submission_is_refused_and_none_of_its_code_is_run(d
 
     desk.change(change_more)
     install(desk.folder / "bin", cold=True)  # an interpreter of its own would read sitecustomize.py
-    done = desk.verify()
-    assert done.returncode == 1
-    assert "5 files outside the submission's folder changed" in done.stdout
+    assert "5 files outside the submission's folder changed" in said_by(desk)
     assert not was_run.exists()
 
 
@@ -180,89 +172,58 @@ def test_one_for_another_is_refused_twice(desk: Desk) -> None:
 
     desk.publish()
     desk.change(replace)
-    done = desk.verify()
-    assert done.returncode == 1
-    assert f"{SLUG}: no such folder" in done.stderr
-    assert done.stdout.count("4 files outside the submission's folder changed") == 1
-    assert f"serious: {SLUG}: the change takes it away or renames it" in done.stdout
-    assert done.stdout.endswith("2 changed, 2 refused.\n")
+    told = said_by(desk)
+    assert f"{SLUG}: no such folder" in told
+    assert told.count("4 files outside the submission's folder changed") == 1
+    assert f"serious: {SLUG}: the change takes it away or renames it" in told
+    assert "2 changed, 2 refused." in told
 
 
-def change_prediction(folder: Path) -> None:
-    path = folder / "task1" / "predictions.jsonl"
-    path.write_bytes(path.read_bytes() + b"\n")
-
-
-def rename_system(folder: Path) -> None:
-    forge(folder, lambda card: card.update(name="Mine now", org="Somebody else"))
+def link_card(folder: Path) -> None:
+    (folder / "submission.json").unlink()
+    (folder / "submission.json").symlink_to("x")
 
 
 CHANGES = {
-    "rows": change_prediction,
-    "card": rename_system,
+    "rows": lambda folder: forge_bytes(folder, "task1/predictions", lambda data: data + b"\n"),
+    "card": lambda folder: forge(folder, changed("name", "Mine now")),
     "mode": lambda folder: (folder / "submission.json").chmod(0o755),
-    "link": lambda folder: (
-        (folder / "submission.json").unlink(),
-        (folder / "submission.json").symlink_to("x"),
-    ),
+    "link": link_card,
     "added": lambda folder: (folder / "task1" / "calls.jsonl").write_text(""),
     "removed": lambda folder: (folder / "task1" / "verdicts.jsonl").unlink(),
-    "review": lambda folder: (folder / "review.json").write_text(
-        '{"status": "reproduced", "date": "2026-02-01", "tracks": {}, "note": null}'
-    ),
+    "review": lambda folder: write_review(folder, status="reproduced", date="2026-02-01"),
 }
-
-
-FEW = ("rows", "review")
-EDITS = [
-    pytest.param(edit, id=name, marks=[] if name in FEW else pytest.mark.release)
-    for name, edit in CHANGES.items()
-]
 
 
 @pytest.mark.few(1)
 @needs_bash
-@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("edit", few(CHANGES, {"rows", "review"}))
 def test_a_change_of_a_submission_that_is_there_is_refused(
     desk: Desk, edit: Callable[[Path], object]
 ) -> None:
     desk.publish()
     desk.change(lambda: edit(desk.head / SUBMISSIONS / SLUG))
-    done = desk.verify()
-    assert done.returncode == 1, (done.stdout, done.stderr)
-    assert "of a submission that is already in the base" in " ".join(done.stdout.split())
+    assert "of a submission that is already in the base" in said_by(desk)
 
 
 @pytest.mark.release
 @needs_bash
 def test_a_maintainer_who_knows_the_submitter_lets_a_correction_pass(desk: Desk) -> None:
     desk.publish()
-    desk.change(
-        lambda: forge(
-            desk.head / SUBMISSIONS / SLUG, lambda card: card.update(notes="How to run it again.")
-        )
-    )
-    assert desk.verify().returncode == 1
-    told = desk.verify(f"continues={SLUG}")
-    assert told.returncode == 0, (told.stdout, told.stderr)
+    correction = changed("notes", "How to run it again.")
+    desk.change(lambda: forge(desk.head / SUBMISSIONS / SLUG, correction))
+    said_by(desk, code=1)
+    said_by(desk, f"continues={SLUG}", code=0)
 
 
 @pytest.mark.few(1)
 @needs_bash
 @pytest.mark.parametrize("name", ["Ru1es of thurnb", "Rulеs of\u2800thumb"])
 def test_a_newcomer_takes_nobodys_name(desk: Desk, name: str) -> None:
-    def add() -> None:
-        desk.add("newcomer")
-        forge(
-            desk.head / SUBMISSIONS / "newcomer",
-            lambda card: card.update(slug="newcomer", name=name),
-        )
-
+    called = {"slug": "newcomer", "name": name}
     desk.publish()
-    desk.change(add)
-    done = desk.verify()
-    assert done.returncode == 1
-    told = " ".join(done.stdout.split())
+    desk.change(lambda: forge(desk.add("newcomer"), lambda card: card.update(called)))
+    told = said_by(desk)
     assert f"(submission {SLUG})" in told or "invisible character" in told
 
 
@@ -319,11 +280,7 @@ def test_the_second_look_passes_what_is_in_order_with_what_was_merged_since(desk
 @needs_bash
 def test_where_no_submission_changed_there_is_nothing_to_verify(desk: Desk) -> None:
     desk.change(lambda: (desk.head / "README.md").write_text("a better suite\n"))
-    done = desk.verify()
-    assert (done.returncode, done.stdout) == (
-        0,
-        "No submission changed: there is nothing to verify.\n",
-    )
+    assert said_by(desk, code=0) == "No submission changed: there is nothing to verify."
 
 
 @needs_bash
@@ -333,60 +290,38 @@ def test_a_link_in_place_of_the_submissions_is_followed_nowhere(desk: Desk) -> N
         (desk.head / SUBMISSIONS).symlink_to(desk.submission.parent)
 
     desk.change(link)
-    done = desk.verify()
-    assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr == "verify-submissions: leaderboard/submissions is no folder in this change\n"
-    )
+    told = "verify-submissions: leaderboard/submissions is no folder in this change"
+    assert said_by(desk, code=2) == told
 
 
 @needs_bash
 def test_a_change_without_the_commit_of_the_base_can_not_be_judged(desk: Desk) -> None:
     desk.change(desk.add)
     desk.better()
-    done = desk.verify()
-    assert done.returncode == 2
-    assert "fetch it with its history" in done.stderr
+    assert "fetch it with its history" in said_by(desk, code=2)
 
 
-@pytest.fixture(scope="module")
-def workflow() -> dict[Any, Any]:
-    yaml: Any = pytest.importorskip("yaml")
-    read: dict[Any, Any] = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
-    return read
-
-
-def test_the_workflow_is_started_by_pull_requests_alone_and_may_only_read(
-    workflow: dict[Any, Any],
-) -> None:
-    assert workflow[True] == "pull_request"  # YAML 1.1 takes the word `on` for true
+def test_the_workflow_may_only_read_and_runs_the_code_of_the_base() -> None:
+    text = WORKFLOW.read_text(encoding="utf-8")
+    workflow = pytest.importorskip("yaml").safe_load(text)
+    # It is started by pull requests alone; YAML 1.1 takes the word `on` for true.
+    assert workflow[True] == "pull_request"
     assert workflow["permissions"] == {"contents": "read"}
-    assert all(
-        job.keys() <= {"runs-on", "timeout-minutes", "steps"} for job in workflow["jobs"].values()
-    )
-
-
-def test_the_workflow_knows_no_secret_and_puts_no_word_of_a_stranger_into_a_command(
-    workflow: dict[Any, Any],
-) -> None:
-    text = WORKFLOW.read_text(encoding="utf-8").split("\nname:", 1)[1]
-    assert "secrets" not in text
-    assert "pull_request_target" not in text
-    assert "workflow_run" not in text
-    assert ANYTHING_ELSE.search(text) is None
+    known = {"runs-on", "timeout-minutes", "steps"}
+    assert all(job.keys() <= known for job in workflow["jobs"].values())
+    # It knows no secret, and puts no word of a stranger into a command.
+    commands = text.split("\nname:", 1)[1]
+    forbidden = ("secrets", "pull_request_target", "workflow_run")
+    assert [word for word in forbidden if word in commands] == []
+    assert ANYTHING_ELSE.search(commands) is None
     steps = workflow["jobs"]["verify"]["steps"]
     assert not any("${{" in step.get("run", "") or "env" in step or "if" in step for step in steps)
-
-
-def test_what_runs_is_the_code_of_the_base(workflow: dict[Any, Any]) -> None:
-    steps = workflow["jobs"]["verify"]["steps"]
-    checkouts = [
+    base, head = [
         step["with"] for step in steps if step.get("uses", "").startswith("actions/checkout@v")
     ]
-    base, head = checkouts
     assert (base["path"], base["ref"]) == ("base", "refs/heads/${{ github.base_ref }}")
     assert (head["path"], head["fetch-depth"], "ref" in head) == ("head", 0, False)
-    assert [part["persist-credentials"] for part in checkouts] == [False, False]
+    assert base["persist-credentials"] is head["persist-credentials"] is False
     install, verify = [step for step in steps if "run" in step]
     assert install["working-directory"] == "base"
     assert re.fullmatch(r"python -m pip install .* \.", install["run"])

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from alps.errors import AlpsError, CredentialError, UsageError
-from alps.ext.batches.files import FileBatches
 from alps.ext.batches.interface import (
     MESSAGES,
     BatchLine,
@@ -28,8 +27,8 @@ from alps.ext.batches.interface import (
     provider_of,
 )
 from alps.ext.batches.journal import BatchEntry, BatchJournal
-from alps.ext.batches.messages import MessageBatches
 from alps.ext.batches.part import Room
+from alps.ext.batches.providers import FileBatches, MessageBatches
 from alps.llm import provider
 from alps.llm.prices import BATCH
 from alps.llm.retries import DAY, PATIENCE, Tries
@@ -126,8 +125,19 @@ class Batches:
     async def read(
         self, request: Request[Any], messages: list[dict[str, str]], answered: BatchAnswer
     ) -> Reply:
-        """Return an answer as the reply of a single request; see `read_result`."""
-        return await read_result(request, messages, answered)
+        """Return an answer of a batch as the reply of a single request.
+
+        Raises:
+            TransportError: If it was not answered, or answered with an error.
+        """
+        result = answered.result
+        if result.status is None:
+            raise TransportError(result.lost, transient=True)
+        reply = await provider.read_kept(
+            request, messages, status=result.status, body=result.body, service=BATCH
+        )
+        # by these two a row of the ledger is known again
+        return replace(reply, service=BATCH, request_id=answered.batch)
 
     def takes(self, request: Request[Any], key: str) -> bool:
         """Tell whether a batch answers a request: one under way, or the next."""
@@ -486,24 +496,6 @@ class Batches:
                 if pause is None:
                     raise
             await asyncio.sleep(pause)
-
-
-async def read_result(
-    request: Request[Any], messages: list[dict[str, str]], answered: BatchAnswer
-) -> Reply:
-    """Return a result of a batch as the reply of a single request.
-
-    Raises:
-        TransportError: If it was not answered, or answered with an error.
-    """
-    result = answered.result
-    if result.status is None:
-        raise TransportError(result.lost, transient=True)
-    reply = await provider.read_kept(
-        request, messages, status=result.status, body=result.body, service=BATCH
-    )
-    # by these two a row of the ledger is known again
-    return replace(reply, service=BATCH, request_id=answered.batch)
 
 
 async def _state(interface: Interface, entry: BatchEntry) -> State:

@@ -52,7 +52,7 @@ def local_try(name: str) -> None:
       alps local try
       alps local try local:FILE.gguf
     """
-    from alps.ext.local.doctor import tried
+    from alps.ext.local.server import tried
 
     for line in tried(name):
         click.echo(line)
@@ -63,7 +63,7 @@ EXTENSION = Extension(
     needs=("memory",),
     heading="Scale",
     commands={"local": "alps.ext.local:local"},
-    examine="alps.ext.local.doctor:examine",
+    examine="alps.ext.local.server:examine",
     has_part=_has_part,
     part="alps.ext.local.server:Part",
     serves=serves,

@@ -1,4 +1,4 @@
-"""The part of local models in a run: llama.cpp servers on loopback.
+"""Local models: llama.cpp servers on loopback, their part in a run, and how fast one is.
 
 A server ends with the run that needs it, however that ends. The file of its model is that which
 `model=local` or `model=local:FILE.gguf` names.
@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from hashlib import file_digest
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel
 
 from alps.errors import UsageError
 from alps.ext.local import FILE, MODEL, SERVED
@@ -25,6 +27,8 @@ from alps.llm.secrets import program_environment
 from alps.run.parts import RunPart
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from alps.run.source import RunData
 
 CONTEXT = 8192
@@ -32,6 +36,10 @@ CONTEXT = 8192
 # Seconds in which a server that was told so ends by itself
 _GRACE = 5.0
 _SHOWN = 300
+# What a model is asked to measure its speed, and the longest that it may take, in seconds: a busy
+# machine writes a token in one
+_ASKED, _TOKENS = "Name the days of the week and explain their names.", 32
+_LONGEST = 120.0
 
 _HERE = Path(__file__).parent
 SERVE = _HERE / "serve.py"
@@ -190,3 +198,61 @@ class Part(RunPart):
                 file = model_file(name)
                 versions[file.path.name] = f"sha256:{file.sha256()}"
         return versions
+
+
+def examine(settings: BaseModel, console: "Console") -> None:
+    """Print whether a local model is installed, as a part of `alps doctor`."""
+    from rich.text import Text
+
+    from alps.embeddings import E5
+    from alps.show.formatting import visible
+
+    if settings.model_fields_set:
+        return
+    state = "not installed → alps local install"
+    if ENVIRONMENT.is_installed:
+        state = f"{COMES_WITH} in {ENVIRONMENT.folder}; alps local try measures its speed"
+    console.print(Text(visible(f"model=local: {state}")), soft_wrap=True)
+    state = f"not installed → {E5.installation}" if E5.missing else f"{E5.model}, {E5.version()}"
+    console.print(Text(f"model=e5, memory=e5, memory_embedder=local: {state}"), soft_wrap=True)
+
+
+def tried(name: str) -> list[str]:
+    """Return what a model is, and how fast it answers a short question, in lines.
+
+    Raises:
+        UsageError: If nothing serves the model, or it can't be loaded.
+    """
+    return asyncio.run(_lines(name))
+
+
+async def _lines(name: str) -> list[str]:
+    import httpx
+
+    file = model_file(name)
+    server = Server.of(file)
+    try:
+        address = await server.ready()
+        async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=_LONGEST) as client:
+            props = (await client.get("/props")).json()
+            about = (await client.get("/v1/models")).json()["data"][0]["meta"]
+            messages = [{"role": "user", "content": _ASKED}]
+            asked = {"messages": messages, "max_tokens": _TOKENS}
+            timings = (await client.post("/v1/chat/completions", json=asked)).json()["timings"]
+    except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
+        raise UsageError(f"{name}: unexpected response from its server ({error!r})") from error
+    finally:
+        await server.released()
+    return [_what(file.path.name, props, about), _speed(timings)]
+
+
+def _what(name: str, props: dict[str, Any], about: dict[str, Any]) -> str:
+    millions = about["n_params"] / 1_000_000
+    context = props["default_generation_settings"]["n_ctx"]
+    known = f"a context of {context:,} tokens (it was trained on {about['n_ctx_train']:,})"
+    return f"{name}: {millions:,.0f} million parameters, {known}, one answer at a time"
+
+
+def _speed(timings: dict[str, Any]) -> str:
+    reads, writes = timings["prompt_per_second"], timings["predicted_per_second"]
+    return f"measured now: reads {reads:,.0f} tokens a second, writes {writes:,.0f}"

@@ -68,7 +68,7 @@ def _show_sweep(plan: Any, *, only: Any) -> None:
     from alps.ext.sweeps.plan import PlanError
     from alps.ext.sweeps.progress import SweepProgress
     from alps.ext.sweeps.sweep import sweep
-    from alps.ext.sweeps.table import SweptRun, print_sweep, report_sweep, write_sweep_page
+    from alps.ext.sweeps.table import print_sweep, report_sweep, write_sweep_page
     from alps.run.opened import RUNS
 
     try:
@@ -76,10 +76,7 @@ def _show_sweep(plan: Any, *, only: Any) -> None:
     except PlanError as error:
         tell_faults(error)
         raise
-    runs = []
-    for one in swept.ended:
-        runs.append(SweptRun(one.cell.system, one.cell.task, one.folder, one.judge, one.failure))
-    report = report_sweep(runs, left=swept.left)
+    report = report_sweep(swept)
     print_sweep(report, console())
     for one in swept.ended:
         if one.finished is not None:

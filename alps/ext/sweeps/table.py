@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from alps.errors import RunFolderError, UsageError
+from alps.ext.sweeps.sweep import Swept
 from alps.llm.ledger import cost_without_judge
 from alps.run.opened import open_run
 from alps.show.caveats import BELOW_MARK, judge_of
@@ -114,11 +115,11 @@ class SweepReport:
         return sum(bool(run.failure) for run in self.runs)
 
 
-def report_sweep(runs: Sequence[SweptRun], *, left: int = 0) -> SweepReport:
-    """Compare the finished runs of a sweep, those of one task under one judge together.
-
-    `left` is how many were not to be run now.
-    """
+def report_sweep(swept: Swept) -> SweepReport:
+    """Compare the finished runs of a sweep, those of one task under one judge together."""
+    runs = []
+    for one in swept.ended:
+        runs.append(SweptRun(one.cell.system, one.cell.task, one.folder, one.judge, one.failure))
     groups: dict[tuple[str, str], list[SweptRun]] = {}
     for run in runs:
         if run.judge is not None:
@@ -133,8 +134,8 @@ def report_sweep(runs: Sequence[SweptRun], *, left: int = 0) -> SweepReport:
         except (UsageError, RunFolderError) as error:
             notes.append(f"No comparison of {task} under {judge}: {error}")
             tracks += chain(*map(_alone, scored))
-    if left:
-        notes.append(f"Not repeated, because they did not fail: {counted(left, 'run')}")
+    if swept.left:
+        notes.append(f"Not repeated, because they did not fail: {counted(swept.left, 'run')}")
     for run in runs:
         if run.failure:
             notes.append(f"{run.task} {run.system}: {run.failure.rstrip('.')}")

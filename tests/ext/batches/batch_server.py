@@ -371,21 +371,23 @@ def _row(name: str, result: Row) -> bytes:
     return json.dumps({"custom_id": name, "result": result}).encode()
 
 
+def _answered(name: str, status: int, body: Row) -> bytes:
+    response = {"status_code": status, "request_id": f"req_{name[:8]}", "body": body}
+    row = {"id": f"batch_req_{name[:8]}", "custom_id": name, "response": response, "error": None}
+    return json.dumps(row).encode()
+
+
 def _line(name: str, body: Row, *, anthropic: bool) -> bytes:
     if anthropic:
         return _row(name, {"type": "succeeded", "message": body})
-    response = {"status_code": 200, "request_id": f"req_{name[:8]}", "body": body}
-    row = {"id": f"batch_req_{name[:8]}", "custom_id": name, "response": response, "error": None}
-    return json.dumps(row).encode()
+    return _answered(name, 200, body)
 
 
 def _failed(name: str, *, anthropic: bool) -> bytes:
     if anthropic:
         return _row(name, {"type": "errored", "error": _error("api_error", "scripted")})
     body = {"error": {"message": "scripted", "type": "server_error", "code": None}}
-    response = {"status_code": 500, "request_id": f"req_{name[:8]}", "body": body}
-    row = {"id": f"batch_req_{name[:8]}", "custom_id": name, "response": response, "error": None}
-    return json.dumps(row).encode()
+    return _answered(name, 500, body)
 
 
 def _expired(name: str, *, anthropic: bool) -> bytes:

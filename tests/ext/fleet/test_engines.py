@@ -1,66 +1,29 @@
 """Engines that divide a run among processes: merged, it is the run of one process."""
 
-import os
 import signal
 
 import pytest
 
 from alps.errors import AlpsError, UsageError
-from alps.parsing import parse_words
-from alps.run.start import run as carry_out
-from alps.settings import RunSettings
-from tests.cluster import cluster, state_of
+from tests.cluster import cluster, is_running, state_of, worker_ids
 from tests.endtoend import finish, one_line, run, start, wait_until
-from tests.ext.fleet.test_shards import MEMORY, OFF, VERDICT, is_the_same
+from tests.ext.fleet.test_shards import MEMORY, OFF, VERDICT, asking, is_the_same
 from tests.loopback import Answer, serve
+from tests.submissions import make_run
 
 pytestmark = pytest.mark.release
 
 WORDS = ("task=extraction,update", "model=rules", "limit=9")
+POOLS = ("task=retrieval", "model=bm25", "distractors=300", "limit=6")
 TWO = ("engine=processes", "workers=2")
 
 
-def ran(folder, *words):
-    return carry_out(parse_words([*words, f"out={folder}"], RunSettings))
-
-
-def worker_ids(parent):
-    """Return the process ids of the workers of a parent."""
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{name}/stat") as file:
-                ancestor = int(file.read().rpartition(")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
-            continue
-        if ancestor == parent:
-            found.append(int(name))
-    return found
-
-
-def is_running(number):
-    try:
-        with open(f"/proc/{number}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def test_a_run_in_processes_is_that_of_one(tmp_path):
-    whole = ran(tmp_path / "whole", *WORDS)
-    divided = ran(tmp_path / "divided", *WORDS, *TWO)
-    is_the_same(divided.folder, whole.folder)
-    assert not (tmp_path / "divided.shards").exists()
-    again = ran(tmp_path / "divided", *WORDS, *TWO)
-    is_the_same(again.folder, whole.folder)
-
-
-@pytest.mark.release
-def test_pools_are_those_of_one_process(tmp_path):
-    words = ("task=retrieval", "model=bm25", "distractors=300", "limit=6")
-    whole = ran(tmp_path / "whole", *words)
-    divided = ran(tmp_path / "divided", *words, *TWO)
-    is_the_same(divided.folder, whole.folder)
+@pytest.mark.parametrize("words", [WORDS, POOLS], ids=["lists", "pools"])
+def test_a_run_in_processes_is_that_of_one(tmp_path, words):
+    whole = make_run(tmp_path / "whole", *words)
+    for _ in range(2):
+        is_the_same(make_run(tmp_path / "divided", *words, *TWO), whole)
+        assert not (tmp_path / "divided.shards").exists()
 
 
 SYSTEMS = """
@@ -139,14 +102,6 @@ def test_an_error_of_a_worker_is_that_of_the_run(place):
     assert "not a run folder" in one_line(run(place, *words))
 
 
-def asking(server, *words):
-    return (
-        *("run", "task=extraction", "model=openai/scripted", f"api_base={server.url}"),
-        *("judge=openai/judge", f"judge_api_base={server.url}", "concurrency=2"),
-        *("limit=12", "baseline_records=3", "structured=json", "judge_structured=json", *words),
-    )
-
-
 CANARY = "canary-of-the-workers-4711"
 
 
@@ -158,7 +113,6 @@ def dask(tmp_path_factory):
         yield made, folder
 
 
-@pytest.mark.release
 def test_a_shard_of_a_lost_worker_goes_on_where_it_was(dask):
     made, folder = dask
     words = of("Slow", "out=divided", "engine=dask", f"scheduler={made.address}")
@@ -179,7 +133,6 @@ def test_a_shard_of_a_lost_worker_goes_on_where_it_was(dask):
     is_the_same(folder / "divided", folder / "whole")
 
 
-@pytest.mark.release
 def test_a_scheduler_that_restarts_without_workers_is_awaited_for_the_patience(tmp_path):
     """Its workers end with their connection, and nobody need start others."""
     (tmp_path / "mine.py").write_text(SYSTEMS)
@@ -210,9 +163,8 @@ def test_workers_keep_to_one_limit_and_their_keys_stay_with_them(dask):
         return Answer(VERDICT if request["model"] == "judge" else MEMORY, delay=delay)
 
     with serve(answer) as server:
-        done = run(
-            folder, *asking(server, "engine=dask", f"scheduler={made.address}", "out=keys"), **OFF
-        )
+        at = ("engine=dask", f"scheduler={made.address}", "out=keys")
+        done = run(folder, *asking(server, *at), **OFF)
         assert done.returncode == 0, done.stderr
         assert all(f"Bearer {CANARY}" in sent.values() for sent in server.headers)
         assert server.most_under_way == 2
@@ -241,11 +193,11 @@ def test_a_secret_in_the_settings_does_not_go_through_the_scheduler(dask):
 )
 def test_settings_that_do_not_go_together_are_refused(tmp_path, words, said):
     with pytest.raises(UsageError, match=said):
-        ran(tmp_path / "out", *WORDS, *words)
+        make_run(tmp_path / "out", *WORDS, *words)
 
 
 def test_a_folder_that_one_process_began_is_not_divided(tmp_path):
-    whole = ran(tmp_path / "whole", *WORDS).folder
+    whole = make_run(tmp_path / "whole", *WORDS)
     (whole / "summary.json").unlink()
     with pytest.raises(AlpsError, match="this run used one process"):
-        ran(whole, *WORDS, *TWO)
+        make_run(whole, *WORDS, *TWO)

@@ -17,7 +17,8 @@ from alps.llm.client import Client, Endpoint
 from alps.llm.ledger import Ledger
 from alps.llm.prices import price_of
 from alps.llm.types import EndpointCalls, Request
-from tests.endtoend import begin
+from tests.cluster import is_running
+from tests.endtoend import begin, rows
 from tests.loopback import Answer, asked_over_http, serve
 
 really = pytest.mark.skipif(
@@ -80,12 +81,9 @@ def test_doctor_says_whether_it_is_installed(alps, monkeypatch, tmp_path):
     assert told[0] == "model=local: not installed → alps local install"
 
 
-def test_it_costs_nothing():
+def test_it_costs_nothing_and_servers_of_others_are_asked_as_ever():
     assert price_of("local").known
     assert price_of("local:any.gguf").cost(1000, 1000) == 0
-
-
-def test_servers_of_others_are_asked_as_ever():
     limiter = Endpoint.of(None, 1).limiter
     assert sender(EndpointCalls("openai/gpt-4.1", None, limiter=limiter)) is None
     assert sender(EndpointCalls("openai/m", "https://llm.example.com/v1", limiter=limiter)) is None
@@ -114,25 +112,11 @@ def processes():
     return {int(number) for number, words in lines if "ext/local/serve.py" in words}
 
 
-def alive(number: int) -> bool:
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    with open(f"/proc/{number}/stat", encoding="utf-8") as stat:
-        return stat.read().rpartition(")")[2].split()[0] != "Z"
-
-
 def gone(number: int) -> bool:
     ends = time.monotonic() + 20
-    while time.monotonic() < ends:
-        try:
-            if not alive(number):
-                return True
-        except FileNotFoundError:
-            return True
+    while is_running(number) and time.monotonic() < ends:
         time.sleep(0.1)
-    return False
+    return not is_running(number)
 
 
 @really
@@ -154,7 +138,7 @@ def test_it_answers_and_its_server_ends_with_the_client(tmp_path):
     ledger.close()
     assert completion.outcome == "ok"
     assert (completion.used.completion_tokens, completion.used.cost) == (4, 0.0)
-    (row,) = [json.loads(line) for line in (tmp_path / "calls.jsonl").read_text().splitlines()]
+    (row,) = rows(tmp_path / "calls.jsonl")
     assert row["served_model"] == "SmolLM2-135M-Instruct.Q4_1"
     assert gone(seen[0])
 
@@ -208,7 +192,7 @@ def test_a_run_with_it_as_model_and_judge_says_what_it_was_run_with(alps, tmp_pa
     assert re.fullmatch(r"[\d.]+", manifest["versions"]["xllamacpp"])
     assert manifest["versions"]["SmolLM2-135M-Instruct.Q4_1.gguf"].startswith("sha256:")
     assert "127.0.0.1" not in json.dumps(manifest)
-    assert len((tmp_path / "run/scores.jsonl").read_text(encoding="utf-8").splitlines()) == 1
+    assert len(rows(tmp_path / "run" / "scores.jsonl")) == 1
 
 
 @really

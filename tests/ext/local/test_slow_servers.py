@@ -66,9 +66,8 @@ RATES = [(16, True), (40, False), (16, False), (40, True), (400, True), (400, Fa
 def test_an_answer_that_takes_longer_than_the_timeout_is_asked_for_once(rate, tells, tmp_path):
     # At 16 tokens a second an answer takes 1.5 s, and the last of these waits for 3 s before it.
     with slow(TEXT, rate=rate, tells=tells) as server:
-        found = ask(
-            server, tmp_path, [to(server, text) for text in ("one", "two", "three")], timeout=1.0
-        )
+        asked = [to(server, text) for text in ("one", "two", "three")]
+        found = ask(server, tmp_path, asked, timeout=1.0)
         assert [one.outcome for one in found.completions] == ["ok"] * 3
         assert {one.value.strip() for one in found.completions} == {TEXT}
         assert len(server.requests) == 3
@@ -151,12 +150,8 @@ def choice(delta, reason=None):
 
 
 def test_a_stream_is_put_together_with_all_that_it_brings():
-    call = {
-        "index": 0,
-        "id": "t",
-        "type": "function",
-        "function": {"name": "f", "arguments": '{"a'},
-    }
+    function = {"name": "f", "arguments": '{"a'}
+    call = {"index": 0, "id": "t", "type": "function", "function": function}
     more = {"index": 0, "function": {"arguments": '": 1}'}}
     body = sse(
         choice({"role": "assistant", "content": None}),

@@ -27,19 +27,13 @@ from alps.show.formatting import number
 from alps.stats.bootstrap import clustered_mean
 from alps.stats.curves import Spot, area_under, area_weights, front_of, rival_of
 from tests.conftest import ROOT
-from tests.endtoend import JOURNALS, finish, rows, start, wait_until, write_rows
+from tests.endtoend import JOURNALS, finish, rows, start, summary, wait_until, write_rows
 from tests.few import few
 from tests.loopback import Answer, serve
 
 SIZES = (256, 1024, 4096)
-WORDS = {
-    "task": "personamem",
-    "model": "rules",
-    "memory": "bm25",
-    "size": "32k",
-    "k": 50,
-    "limit": 40,
-}
+WORDS = {"task": "personamem", "model": "rules", "memory": "bm25"}
+WORDS |= {"size": "32k", "k": 50, "limit": 40}
 
 
 def run(out, **words):
@@ -47,7 +41,7 @@ def run(out, **words):
 
 
 def curve_in(folder):
-    return json.loads((folder / "summary.json").read_text())["tracks"]["personamem"]["curve"]
+    return summary(folder)["tracks"]["personamem"]["curve"]
 
 
 def untimed_curve(folder):
@@ -71,7 +65,7 @@ def test_each_point_is_the_run_at_that_size_alone(ran, tmp_path):
     for point, inside in (points[0], folder_of(ran, 256)), (points[2], ran):
         size = point["max_context_tokens"]
         alone = run(tmp_path / str(size), max_context_tokens=size).folder
-        track = json.loads((alone / "summary.json").read_text())["tracks"]["personamem"]
+        track = summary(alone)["tracks"]["personamem"]
         assert "curve" not in track
         assert point["score"] == track["scores"]["accuracy"]
         for name in JOURNALS:
@@ -79,12 +73,12 @@ def test_each_point_is_the_run_at_that_size_alone(ran, tmp_path):
     shown = [point["tokens"] for point in points]
     assert shown == sorted(shown)
     assert shown[0] <= 256 * 1.5
-
-
-def test_the_history_is_told_and_searched_once_for_all_sizes(ran):
+    # The history was told and searched once for all sizes; answers have times of their own.
     phases = [row["phase"] for row in rows(ran / "memory.jsonl")]
     assert phases.count("search") == 40
     assert not list(ran.glob("contexts/*/memory.jsonl"))
+    assert summary(ran)["answers"]["calls"] == 40
+    assert all(point["seconds"] > 0 and point["cost"] == 0 for point in points)
 
 
 def test_the_area_is_that_of_trapezoids_over_log2_of_the_size(ran):
@@ -107,6 +101,14 @@ def test_the_interval_of_an_area_takes_a_record_with_its_values_at_all_sizes():
     area = area_under(np.repeat([[0.0], [1.0]], 6, axis=0) * np.ones(3), [100, 200, 800], sessions)
     assert area.value == 0.5
     assert 0.0 <= area.low < 0.3 < 0.7 < area.high <= 1.0
+    # Near an end it has more room than that of scores.
+    values = np.zeros((40, 3))
+    values[:2, 2] = 1.0
+    area = area_under(values, [100, 200, 400], range(40))
+    scores = clustered_mean(values @ area_weights([100, 200, 400]), range(40))
+    assert area.value == scores.value
+    assert area.low <= scores.low
+    assert area.high > scores.high
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.98])
@@ -144,19 +146,16 @@ def test_a_killed_run_goes_on_and_ends_the_same(ran, tmp_path):
     half_way = folder_of(tmp_path / "out", 1024) / "scores.jsonl"
     cache = {"ALPS_CACHE": os.environ["ALPS_CACHE"]}
     process = start(tmp_path, "run", *words, **cache)
-    wait_until(
-        lambda: (
-            process.poll() is not None
-            or (half_way.exists() and len(half_way.read_bytes().splitlines()) > 5)
-        )
-    )
+
+    def is_half_way():
+        return half_way.exists() and half_way.read_bytes().count(b"\n") > 5
+
+    wait_until(lambda: process.poll() is not None or is_half_way())
     process.kill()
     process.communicate()
     diary = (tmp_path / "out" / "memory.jsonl").read_bytes()
     assert not (tmp_path / "out" / "summary.json").exists()
-    assert (
-        finish(start(tmp_path, "run", *words, ALPS_CACHE=os.environ["ALPS_CACHE"])).returncode == 0
-    )
+    assert finish(start(tmp_path, "run", *words, **cache)).returncode == 0
     for path in [*ran.glob("*.jsonl"), *ran.glob("contexts/*/*.jsonl")]:
         if path.name in JOURNALS:
             assert (tmp_path / "out" / path.relative_to(ran)).read_bytes() == path.read_bytes()
@@ -201,25 +200,18 @@ def test_answers_that_were_not_heard_at_a_smaller_size_fail_the_run(tmp_path, mo
     assert large["failed_predictions"] == {}
 
 
+READ = [("4000", 4000), (4000, 4000), ("4k", 4096), ("16k, 256,1K", (256, 1024, 16_384))]
+READ += [([256, 1024], (256, 1024)), ("1k,1024", 1024)]
+
+
 @pytest.mark.parametrize(
-    ("typed", "read"),
-    [
-        ("4000", 4000),
-        (4000, 4000),
-        ("4k", 4096),
-        ("16k, 256,1K", (256, 1024, 16_384)),
-        ([256, 1024], (256, 1024)),
-        ("1k,1024", 1024),
-    ],
+    ("typed", "read"), [*READ, *((typed, None) for typed in ("99", "256,50", "1m", "256,,1k", "k"))]
 )
-def test_sizes_are_read_in_their_order_each_once(typed, read):
+def test_sizes_are_read_in_their_order_each_once_and_what_is_none_is_refused(typed, read):
     words = {"task": "personamem", "model": "rules", "max_context_tokens": typed}
-    assert parse_settings(words, RunSettings).max_context_tokens == read
-
-
-@pytest.mark.parametrize("typed", ["99", "256,50", "1m", "256,,1k", "k"])
-def test_what_is_no_size_is_refused(typed):
-    words = {"task": "personamem", "model": "rules", "max_context_tokens": typed}
+    if read is not None:
+        assert parse_settings(words, RunSettings).max_context_tokens == read
+        return
     with pytest.raises(UsageError, match="max_context_tokens"):
         parse_settings(words, RunSettings)
 
@@ -281,9 +273,8 @@ def test_compare_shows_the_fronts_of_runs_at_several_sizes(ran, tmp_path):
     other = run(tmp_path / "other", memory="last:50").folder
     comparison = compare_runs([ran, other])
     (front, *_) = comparison.as_json()["tracks"]["personamem"]["pareto"]
-    assert [point["tokens"] for point in front["points"]] == sorted(
-        point["tokens"] for point in front["points"]
-    )
+    shown = [point["tokens"] for point in front["points"]]
+    assert shown == sorted(shown)
     assert sum(point["front"] for point in front["points"]) >= 1
     alone = run(tmp_path / "alone", max_context_tokens=256).folder
     twin = run(tmp_path / "twin", max_context_tokens=256, memory="last:50").folder
@@ -304,14 +295,6 @@ def test_the_page_draws_the_curves_of_several_runs_on_one_axis(ran, tmp_path):
         assert number(curve_in(folder)["area"]["value"]) in page
 
 
-def test_answers_have_times_of_their_own_and_the_memory_its_lag_and_size(ran):
-    summary = json.loads((ran / "summary.json").read_text())
-    assert summary["answers"]["calls"] == 40
-    for point in summary["tracks"]["personamem"]["curve"]["points"]:
-        assert point["seconds"] > 0
-        assert point["cost"] == 0
-
-
 class Sized(Turns):
     def __init__(self):
         super().__init__("bm25")
@@ -323,27 +306,13 @@ class Sized(Turns):
 @pytest.mark.release
 def test_a_system_that_declares_its_size_is_believed(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.path", [str(ROOT), *sys.path])
-    run(
-        tmp_path / "run",
-        memory="python:tests.ext.sizes.test_context_sizes:Sized",
-        max_context_tokens=500,
-    )
+    run(tmp_path / "run", memory=f"python:{__name__}:Sized", max_context_tokens=500)
     told = {}
     for row in rows(tmp_path / "run" / "memory.jsonl"):
         if row["phase"] == "settle":
             told[row["user"]] = row
     declared = sum(row["bytes"] for row in told.values())
     turns = sum(row["turns"] for row in told.values())
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["bytes_per_1000_turns"] == pytest.approx(1000 * declared / turns)
-    assert summary["bytes_per_1000_turns"] > 0
-
-
-def test_the_interval_of_an_area_has_more_room_near_an_end_than_that_of_scores():
-    values = np.zeros((40, 3))
-    values[:2, 2] = 1.0
-    area = area_under(values, [100, 200, 400], range(40))
-    scores = clustered_mean(values @ area_weights([100, 200, 400]), range(40))
-    assert area.value == scores.value
-    assert area.low <= scores.low
-    assert area.high > scores.high
+    found = summary(tmp_path / "run")["bytes_per_1000_turns"]
+    assert found == pytest.approx(1000 * declared / turns)
+    assert found > 0

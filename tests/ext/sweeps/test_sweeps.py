@@ -5,35 +5,31 @@ import io
 import json
 import random
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from alps.cli import cli
-from alps.exit_codes import guarded
 from alps.ext.sweeps import models_of
 from alps.ext.sweeps.plan import PlanError, SweepCell, read_plan
 from alps.ext.sweeps.progress import SweepProgress, SweepRow, table_of
 from alps.ext.sweeps.sweep import Swept, sweep
-from alps.ext.sweeps.table import SweepReport, SweptRun, report_sweep, write_sweep_page
+from alps.ext.sweeps.table import report_sweep, write_sweep_page
 from alps.llm.client import Client, Endpoint
 from alps.llm.ledger import Ledger, counted_in
 from alps.llm.types import Reply, Request
 from alps.parsing import parse_words
 from alps.run.start import run
 from alps.settings import RunSettings
+from tests.endtoend import JOURNALS, contents
 from tests.loopback import Answer, serve
+from tests.tracks import alps_here
 from tests.virtual_time import NoLedger, Windows, in_virtual_time
 
-QUESTION = Request[None](
-    model="openai/x",
-    messages=({"role": "user", "content": "hello"},),
-    answer=None,
-    purpose="generate",
-    about="a",
-)
+HELLO = ({"role": "user", "content": "hello"},)
+QUESTION = Request[None]("openai/x", HELLO, None, purpose="generate", about="a")
 
 
 class Provider:
@@ -56,48 +52,32 @@ def ledgers(tmp_path):
         ledger.close()
 
 
-def two_clients(ledgers: list[Ledger], provider: Provider) -> list[Client]:
-    endpoint = Endpoint.of(concurrency=4, patience=1.0)
-    return [
-        Client(concurrency=4, ledger=one, cache=None, send=provider, endpoint=endpoint)
-        for one in ledgers
-    ]
-
-
-def test_two_runs_ask_the_same_question_once(ledgers):
+@pytest.mark.parametrize("ends_early", [False, True])
+def test_two_runs_ask_the_same_question_once_and_one_that_ends_loses_none(ledgers, ends_early):
     async def ask():
-        provider = Provider()
-        both = [
-            asyncio.ensure_future(client.complete(QUESTION))
-            for client in two_clients(ledgers, provider)
-        ]
-        await asyncio.sleep(0.01)
+        provider, asked = Provider(), []
+        shared = {"endpoint": Endpoint.of(concurrency=4, patience=1.0), "send": provider}
+        clients = [Client(concurrency=4, ledger=one, cache=None, **shared) for one in ledgers]
+        for client in clients:
+            asked.append(asyncio.ensure_future(client.complete(QUESTION)))
+            await asyncio.sleep(0.01)
+        if ends_early:
+            await clients[0].aclose()
         provider.may_answer.set()
-        first, second = await asyncio.gather(*both)
-        assert (first.value, second.value) == ("hi", "hi")
-        assert provider.asked == 1
+        assert (await asked[1]).value == "hi"
+        if ends_early:
+            with pytest.raises(asyncio.CancelledError):
+                await asked[0]
+        else:
+            assert (await asked[0]).value == "hi"
+            assert provider.asked == 1
 
     asyncio.run(ask())
-    assert [ledger.totals.calls for ledger in ledgers] == [1, 0]
-    assert [ledger.totals.cached for ledger in ledgers] == [0, 1]
-
-
-def test_a_run_that_ends_early_loses_no_answer_of_another(ledgers):
-    async def ask():
-        provider = Provider()
-        first, second = two_clients(ledgers, provider)
-        lost = asyncio.ensure_future(first.complete(QUESTION))
-        await asyncio.sleep(0.01)
-        kept = asyncio.ensure_future(second.complete(QUESTION))
-        await asyncio.sleep(0.01)
-        await first.aclose()
-        provider.may_answer.set()
-        assert (await kept).value == "hi"
-        with pytest.raises(asyncio.CancelledError):
-            await lost
-
-    asyncio.run(ask())
-    assert ledgers[1].totals.calls == 1
+    if ends_early:
+        assert ledgers[1].totals.calls == 1
+    else:
+        assert [ledger.totals.calls for ledger in ledgers] == [1, 0]
+        assert [ledger.totals.cached for ledger in ledgers] == [0, 1]
 
 
 @pytest.mark.release
@@ -212,18 +192,15 @@ def test_a_plan_that_says_nothing_or_something_twice_is_refused(more, fault, tmp
 
 
 def test_what_is_said_of_all_runs_holds_where_it_changes_something(tmp_path):
-    common = 'temperature = 0.5\njudge_api_base = "http://127.0.0.1:9/v1"\n'
-    judges = ("lexical", "openai/judge")
-    plan = written(
-        tmp_path,
-        f"""{common}
+    plan = """
+        temperature = 0.5
+        judge_api_base = "http://127.0.0.1:9/v1"
         [matrix]
         model = ["rules", "openai/x"]
         task = ["extraction"]
-        judge = {list(judges)}
-        """,
-    )
-    for cell in read_plan(plan).cells:
+        judge = ["lexical", "openai/judge"]
+    """
+    for cell in read_plan(written(tmp_path, plan)).cells:
         by_model, by_judge = cell.settings.model != "rules", cell.settings.judge != "lexical"
         assert cell.settings.temperature == (0.5 if by_model else None)
         assert (cell.settings.judge_api_base is not None) is by_judge
@@ -244,14 +221,13 @@ def test_what_changes_nothing_anywhere_or_where_it_is_said_is_refused(
     assert "temperature=0.5 would change nothing: model=rules" in faults[0]
 
 
-def test_a_plan_that_extends_itself_is_refused(tmp_path):
-    (told,) = faults_of(written(tmp_path, 'extends = "plan.toml"\n'))
-    assert told == f"{tmp_path}/plan.toml, extends: a plan can't extend itself"
-
-
-def test_a_plan_that_is_extended_and_not_there_is_told_with_the_key(tmp_path):
-    (told,) = faults_of(written(tmp_path, 'extends = "nope.toml"\n'))
-    assert told == f"{tmp_path}/plan.toml, extends: {tmp_path}/nope.toml: No such file or directory"
+def test_a_plan_extends_neither_itself_nor_one_that_is_not_there(tmp_path):
+    for name, fault in (
+        ("plan", "a plan can't extend itself"),
+        ("nope", f"{tmp_path}/nope.toml: No such file or directory"),
+    ):
+        (told,) = faults_of(written(tmp_path, f'extends = "{name}.toml"\n'))
+        assert told == f"{tmp_path}/plan.toml, extends: {fault}"
 
 
 def test_a_plan_has_the_runs_of_its_matrix_less_the_excluded_ones(tmp_path):
@@ -289,16 +265,7 @@ def test_a_plan_has_the_runs_of_its_matrix_less_the_excluded_ones(tmp_path):
     assert read.max_cost == 2
 
 
-def reported(done: Swept) -> SweepReport:
-    runs = []
-    for one in done.ended:
-        runs.append(SweptRun(one.cell.system, one.cell.task, one.folder, one.judge, one.failure))
-    return report_sweep(runs)
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    names = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "summary.json", "manifest.json")
-    return {name: (folder / name).read_bytes() for name in names}
+WHOLE = (*JOURNALS, "summary.json", "manifest.json")
 
 
 def test_each_run_of_a_sweep_is_what_it_is_alone_and_is_not_run_twice(tmp_path, capsys):
@@ -317,13 +284,13 @@ def test_each_run_of_a_sweep_is_what_it_is_alone_and_is_not_run_twice(tmp_path, 
     for one in first.ended:
         words = [f"task={one.cell.task}", f"model={one.cell.system}", "limit=4"]
         alone = run(parse_words([*words, f"out={tmp_path}/alone/{one.folder.name}"], RunSettings))
-        assert files_of(one.folder) == files_of(alone.folder)
+        assert contents(one.folder, WHOLE) == contents(alone.folder, WHOLE)
     written_before = {one.folder: (one.folder / "summary.json").stat() for one in first.ended}
     again = swept(path)
     for one in again.ended:
         assert (one.folder / "summary.json").stat() == written_before[one.folder]
     assert swept(path, only="failed").ended == again.ended
-    report = reported(again)
+    report = report_sweep(again)
     assert [track.track for track in report.tracks] == ["task1", "task2"]
     for track in report.tracks:
         assert [one.system for one in track.standings] == ["oracle", "rules"]
@@ -339,18 +306,10 @@ def test_each_run_of_a_sweep_is_what_it_is_alone_and_is_not_run_twice(tmp_path, 
     assert all(one.folder.name in page for one in again.ended)
 
 
-def test_models_with_commas_are_runs_of_their_own(tmp_path, monkeypatch, capsys):
+def test_models_with_commas_are_runs_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert (
-        guarded(
-            lambda: cli.main(
-                ["run", "task=extraction", "model=rules,oracle", "limit=3"], standalone_mode=False
-            )
-        )
-        == 0
-    )
-    told = capsys.readouterr()
-    assert "wrote runs/sweep.html" in told.out
+    done = alps_here("run", "task=extraction", "model=rules,oracle", "limit=3")
+    assert (done.code, "wrote runs/sweep.html" in done.out) == (0, True), done.err
     assert len(list((tmp_path / "runs").glob("extraction-*/summary.json"))) == 2
     assert models_of("program:answer --sizes 1,2") == ("program:answer --sizes 1,2",)
 
@@ -391,7 +350,7 @@ def test_a_model_that_fails_stops_no_other_and_is_run_again_alone(tmp_path):
         first = swept(path)
         assert [one.cell.system for one in first.failed] == ["openai/bad"]
         assert "key" in first.failed[0].failure
-        assert "openai/bad" in " ".join(reported(first).notes)
+        assert "openai/bad" in " ".join(report_sweep(first).notes)
         refused.clear()
         server.requests.clear()
         again = swept(path, only="failed")
@@ -405,7 +364,7 @@ def test_a_model_that_fails_stops_no_other_and_is_run_again_alone(tmp_path):
 def test_a_model_without_a_price_is_neither_free_nor_on_the_front(tmp_path):
     with serve(lambda body: Answer(MEMORY)) as server:
         ended = swept(plan_of_servers(tmp_path, server.url, '"openai/nobodys", "rules"'))
-    report = reported(ended)
+    report = report_sweep(ended)
     (track,) = report.tracks
     costs = {one.system: (one.cost, one.front) for one in track.standings}
     assert costs == {"openai/nobodys": (None, False), "rules": (0.0, True)}
@@ -424,9 +383,8 @@ def test_all_runs_keep_one_limit_of_their_endpoint_and_one_budget(tmp_path):
     cap = 20_000
     with serve(lambda body: Answer(MEMORY)) as server:
         (tmp_path / "capped").mkdir()
-        path = plan_of_servers(
-            tmp_path / "capped", server.url, models, f"max_total_tokens = {cap}\nconcurrency = 3"
-        )
+        more = f"max_total_tokens = {cap}\nconcurrency = 3"
+        path = plan_of_servers(tmp_path / "capped", server.url, models, more)
         stopped = swept(path)
         assert stopped.budget_spent
         assert 0 < len(server.requests) < 18
@@ -440,14 +398,12 @@ def test_all_runs_keep_one_limit_of_their_endpoint_and_one_budget(tmp_path):
 
 def rows_of(systems: int, tasks: int) -> list[SweepRow]:
     rows = []
-    for system in range(systems):
-        for task in range(tasks):
-            cell = SweepCell(f"openai/model-with-a-long-name-{system}", f"task{task}", SOME_RUN)
-            rows.append(
-                SweepRow(cell, 10, done=10 * (system < 5), began=0.0 if system < 9 else None)
-            )
-            if system < 5:
-                rows[-1].ended, rows[-1].fault = 3.0, "no key" if system == 4 else ""
+    for system, task in product(range(systems), range(tasks)):
+        cell = SweepCell(f"openai/model-with-a-long-name-{system}", f"task{task}", SOME_RUN)
+        row = SweepRow(cell, 10, done=10 * (system < 5), began=0.0 if system < 9 else None)
+        if system < 5:
+            row.ended, row.fault = 3.0, "no key" if system == 4 else ""
+        rows.append(row)
     return rows
 
 
