@@ -9,8 +9,9 @@ import pytest
 from alps.errors import UsageError
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.packing import pack
-from alps.leaderboard.submission import read_entry
+from alps.leaderboard.submission import CARD, read_entry
 from alps.leaderboard.verify import verify
+from tests.conftest import ROOT
 from tests.endtoend import write_rows
 from tests.submissions import (
     SLUG,
@@ -79,6 +80,26 @@ def _names(path: tuple[str | int, ...]) -> set[str]:
 def test_a_difference_below_the_tolerance_is_none(shelf: Shelf, folder: Path) -> None:
     forge(folder, changed("tracks.task3_d100.scores.mrr.value", lambda old: old + 5e-7))
     assert shelf.verify(folder).consistent
+
+
+def test_why_there_is_no_figure_may_be_said_in_the_words_of_another_version(
+    shelf: Shelf, folder: Path
+) -> None:
+    place = "tracks.task4_ability1.scores.pa.unscored"
+    assert "cannot rate" in at(card_of(folder), place.split("."))
+    forge(folder, changed(place, "judge lexical rates nothing"))
+    found = shelf.verify(folder)
+    assert (found.consistent, found.serious, said(found, "words").where) == (True, False, place)
+    forge(folder, changed(place, None))
+    assert said(shelf.verify(folder), "score").where == place
+
+
+SHIPPED = sorted(path.parent for path in (ROOT / "leaderboard/submissions").glob(f"*/{CARD}"))
+
+
+@pytest.mark.parametrize("shipped", SHIPPED, ids=lambda path: path.name)
+def test_a_shipped_submission_is_consistent(shipped: Path) -> None:
+    assert verify(shipped).consistent
 
 
 def test_the_samples_need_no_word_where_they_are(tmp_path: Path) -> None:
