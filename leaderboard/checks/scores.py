@@ -39,7 +39,7 @@ def compare_summary(
     # A corrected score hangs on calibrations, which need not be known here: it is compared below.
     card["scores"] = _each_without(scores, "corrected")
     summary = _only(again.summary.row(), SUMMARISED) | {"floors": _floors(again, printed)}
-    _report(f"tracks.{name}", card, summary, findings)
+    report_differences(f"tracks.{name}", card, summary, findings)
     for metric, score in scores.items():
         where = f"tracks.{name}.scores.{metric}.corrected"
         if (corrected := score.get("corrected")) is not None:
@@ -58,7 +58,7 @@ def compare_unjudged(
     summary |= {"floors": _floors(again, printed)}
     # What is not printed is no claim, and not compared.
     summary["scores"] = _only(recomputed["scores"], metrics)
-    _report(f"tracks.{task.track}", card, summary, findings)
+    report_differences(f"tracks.{task.track}", card, summary, findings)
 
 
 def compare_means(
@@ -71,7 +71,7 @@ def compare_means(
             scores[metric] = _only(row, ("value", "n"))
     card = _only(printed, again) | {"scores": scores}
     summary = {**again, "scores": _only(again["scores"], scores)}
-    _report(f"tracks.{name}", card, summary, findings)
+    report_differences(f"tracks.{name}", card, summary, findings)
 
 
 def check_silence(name: str, track: PublishedTrack, findings: Findings) -> None:
@@ -150,7 +150,16 @@ def differences(printed: Any, again: Any, where: str = "") -> Iterator[tuple[str
         yield where, printed, again
 
 
-def _report(where: str, printed: Any, again: Any, findings: Findings) -> None:
+def report_differences(
+    where: str,
+    printed: Any,
+    again: Any,
+    findings: Findings,
+    *,
+    code: str = "score",
+    mend: str = _MEND,
+) -> None:
+    """Find every figure of a card that is not the recomputed one; other words are a warning."""
     for place, before, now in differences(printed, again, where):
         what = f"the card has {figure(before)}, but alps recomputed {figure(now)}"
         texts = isinstance(before, str) and isinstance(now, str)
@@ -158,7 +167,7 @@ def _report(where: str, printed: Any, again: Any, findings: Findings) -> None:
             # Pages show the words of the card, so a reviewer reads them.
             findings.warn("words", place, what, "accept it if both say the same")
         else:
-            findings.serious("score", place, what, _MEND)
+            findings.serious(code, place, what, mend)
 
 
 def _floors(again: Recomputed, printed: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,7 +188,7 @@ def _compare_corrected(
         findings.warn("corrected", where, what)
         return
     to_compare = needed(CORRECTED).to_compare
-    _report(where, to_compare(corrected), to_compare(again.row()), findings)
+    report_differences(where, to_compare(corrected), to_compare(again.row()), findings)
 
 
 def _row_of(row: Mapping[str, Any], only: frozenset[str] | None) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from alps.leaderboard.checks.rows import (
     check_verdicts,
     named,
 )
-from alps.leaderboard.checks.scores import differences, figure
+from alps.leaderboard.checks.scores import differences, figure, report_differences
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack, task_of
 from alps.leaderboard.parts import AUDIT, BoardPart
@@ -339,9 +339,7 @@ def _check_corrected(audited: Audited, sessions: frozenset[str], findings: Findi
     printed = {}
     for metric, score in audited.audit.scores.items():
         printed[metric] = score.model_dump(exclude_unset=True)
-    for where, before, now in differences(printed, again, "corrected"):
-        what = f"the card has {figure(before)}, but alps recomputed {figure(now)}"
-        findings.serious("audit", where, what, PACK_AGAIN)
+    report_differences("corrected", printed, again, findings, code="audit", mend=PACK_AGAIN)
 
 
 def _scores_of(track: str, rows: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[RunKey, Any]:

@@ -24,7 +24,7 @@ from alps.ext.memory.resolve import MemoryOptions, is_alone, is_ours, open_memor
 from alps.ext.memory.store import cut, recall_of, sample_key
 from alps.leaderboard.checks.card import is_own
 from alps.leaderboard.checks.rows import LONGEST_ANSWER, TrackRows, named
-from alps.leaderboard.checks.scores import differences, figure
+from alps.leaderboard.checks.scores import differences, figure, report_differences
 from alps.leaderboard.checks.suspicion import as_run, differing
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack, needs_reader
@@ -507,9 +507,7 @@ def check_ahead(
             of_both = of_row.values(), scores[base].values()
             again = ahead_of(*of_both, gold.task.headline, gold.sessions)
         place = f"{where}.beside.{row}.ahead.{name}" if row else f"{where}.ahead.{name}"
-        for part, before, now in differences(printed, again, place):
-            what = f"the card has {figure(before)}, but alps recomputed {figure(now)}"
-            findings.serious("score", part, what, _MEND)
+        report_differences(place, printed, again, findings, mend=_MEND)
 
 
 def behind_memory(system: System, gold: GoldTrack) -> System:
