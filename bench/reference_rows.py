@@ -23,7 +23,8 @@ from pydantic import BaseModel, ConfigDict
 from alps.data.release import Row, read_rows
 from alps.errors import AlpsError, DataError, UsageError
 from alps.ext.people.agreement import measure
-from alps.ext.people.agreement_rows import AgreementFigure, AgreementFile, GoldAgreement
+from alps.ext.people.agreement_rows import AgreementFigure, GoldAgreement
+from alps.ext.people.board import AgreementFile
 from alps.ext.people.gold import PUBLISHERS
 from alps.ext.people.settings import AgreementSettings
 from alps.jsonl import dump

@@ -22,7 +22,7 @@ _COUNTS = ("n", "scored", "unscored", "failed_predictions", "failed_judgements")
 SUMMARISED = ("task", *_COUNTS, "judge_fingerprint", "scores", "counts", "floors", "tokens_shown")
 # A larger share of answers without a score leaves out too much of the split.
 MOST_UNSCORED = 0.05
-_MEND = "only alps leaderboard submit may write a submission: pack again"
+_FIX = "only alps leaderboard submit may write a submission: pack again"
 _ABSENT = object()
 # Texts beside figures: versions of alps word them differently, and only that they are there counts.
 _WORDS = ("unscored", "reason", "method")
@@ -92,8 +92,8 @@ def check_silence(name: str, track: PublishedTrack, findings: Findings) -> None:
     kinds = ", ".join(f"{shown(kind, 20)} {n:,}" for kind, n in failed.items())
     most = f"at most {100 * MOST_UNSCORED:.0f} % of the answers may lack a score"
     what = f"no score for {silent:,} of {track.n:,} answers ({kinds}); {most}"
-    mend = "to retry these answers, repeat the same alps run, then pack again"
-    findings.serious("silence", f"tracks.{name}.unscored", what, mend)
+    fix = "to retry these answers, repeat the same alps run, then pack again"
+    findings.serious("silence", f"tracks.{name}.unscored", what, fix)
 
 
 def compare_rows(
@@ -118,7 +118,7 @@ def compare_rows(
         key, (where, before, now) = min(wrong, key=lambda item: item[0])
         what = f"{where}: the file has {figure(before)}, but alps recomputed {figure(now)}; "
         what += counted(len(wrong), "row differs", "rows differ")
-        findings.serious("row_score", f"{name}/scores.jsonl: {named(key)}", what, _MEND)
+        findings.serious("row_score", f"{name}/scores.jsonl: {named(key)}", what, _FIX)
 
 
 def compare_verdicts(name: str, printed: Rows, again: Rows, findings: Findings) -> None:
@@ -157,17 +157,22 @@ def report_differences(
     findings: Findings,
     *,
     code: str = "score",
-    mend: str = _MEND,
+    fix: str = _FIX,
 ) -> None:
-    """Find every figure of a card that is not the recomputed one; other words are a warning."""
+    """Find every figure of a card that is not the recomputed one; other words are one warning."""
+    words = []
     for place, before, now in differences(printed, again, where):
         what = f"the card has {figure(before)}, but alps recomputed {figure(now)}"
         texts = isinstance(before, str) and isinstance(now, str)
         if texts and place.rpartition(".")[2] in _WORDS:
-            # Pages show the words of the card, so a reviewer reads them.
-            findings.warn("words", place, what, "accept it if both say the same")
+            words.append((place, what))
         else:
-            findings.serious(code, place, what, mend)
+            findings.serious(code, place, what, fix)
+    if words:
+        place, what = words[0]
+        more = f"; so have {len(words) - 1:,} more fields" if len(words) > 1 else ""
+        # Pages show the words of the card, so a reviewer reads them.
+        findings.warn("words", place, what + more, "accept it if both say the same")
 
 
 def _floors(again: Recomputed, printed: Mapping[str, Any]) -> dict[str, Any]:

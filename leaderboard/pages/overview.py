@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
+from alps.leaderboard.official import ORDER, JudgedBy
 from alps.leaderboard.pages.board_table import (
     NOT_RECOMPUTED,
     REFUTED_MARK,
@@ -29,7 +30,6 @@ from alps.leaderboard.pages.common import BoardView, Renderer, page_of, view
 from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.references import ReferenceTable, Reported
-from alps.leaderboard.site_data import ORDER, JudgedBy
 from alps.show.charts import axis_of
 from alps.show.formatting import signed
 from alps.show.svg import axis_labels

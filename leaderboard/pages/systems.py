@@ -10,6 +10,7 @@ from pydantic_core import from_json
 
 from alps.judges.embedded import AGREEMENTS, is_embedded_judge
 from alps.leaderboard.gold_data import known_track
+from alps.leaderboard.official import CALIBRATIONS, calibrations_in
 from alps.leaderboard.pages.board_table import (
     corrected,
     delta_of,
@@ -31,7 +32,7 @@ from alps.leaderboard.pages.multiples import beside_of, multiples_of
 from alps.leaderboard.parts import parts_of
 from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
-from alps.leaderboard.site_data import CALIBRATIONS, SiteSystem, calibrations_in
+from alps.leaderboard.site_data import SiteSystem
 from alps.leaderboard.submission import histories
 from alps.show.charts import axis_of
 from alps.show.svg import Axis, axis_labels

@@ -30,7 +30,7 @@ from alps.ext.memory.settings import BesideSettings, DiagnoseSettings
 from alps.ext.people.settings import AgreementSettings, AnnotateSettings, LabelExportSettings
 from alps.ext.personas.settings import PersonaSettings
 from alps.ext.sweeps.plan import SweepSettings
-from alps.ext.view.page import ViewSettings
+from alps.ext.view.settings import ViewSettings
 from alps.leaderboard.settings import (
     RescoreSettings,
     ServeSettings,

@@ -7,10 +7,10 @@ from alps.commands import command, console
 from alps.extension import EVERYDAY, Extension, extensions, load
 
 if TYPE_CHECKING:
-    from alps.ext.doctor.examination import DoctorSettings
+    from alps.ext.doctor.settings import DoctorSettings
 
 
-@command("[memory=… memory.NAME=… …]", "alps.ext.doctor.examination:DoctorSettings", quick=True)
+@command("[memory=… memory.NAME=… …]", "alps.ext.doctor.settings:DoctorSettings", quick=True)
 def doctor(settings: "DoctorSettings") -> None:
     """Check installation, keys and samples, or a memory system.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from packaging.requirements import Requirement
 from rich.console import Console
@@ -20,8 +20,6 @@ from rich.text import Text
 import alps
 from alps.data.release import Split, open_split, read_samples
 from alps.errors import AlpsError
-from alps.extension import keys_of
-from alps.keys import FrozenSettings
 from alps.llm.cache import default_path
 from alps.show.formatting import counted, visible
 from alps.tasks import TASKS, load_tracks
@@ -57,16 +55,6 @@ _REASONS = {
 _STYLES = {"ok": "green", "note": "yellow", "bad": "bold red"}
 
 State = Literal["ok", "note", "bad"]
-
-if TYPE_CHECKING:
-
-    class DoctorSettings(FrozenSettings):
-        """Settings of `alps doctor`: those of the extensions that it examines."""
-
-else:
-
-    class DoctorSettings(*keys_of("doctor"), FrozenSettings):
-        """Settings of `alps doctor`."""
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,19 @@
-"""Export of runs: the settings, the formats, and the stores of experiment trackers.
+"""Formats that `alps export` knows, its settings, and the export of runs in one of them."""
 
-Of trackers that is MLflow's file store, and offline runs of Weights & Biases.
-"""
-
-import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from alps.errors import RunFolderError, UsageError
-from alps.ext.export.rows import score_rows, times_of, write_parquet
 from alps.extension import load
 from alps.folders import refuse_full
 from alps.keys import FrozenSettings, HomePath
-from alps.run.opened import RunFolder, open_run, refuse_same_names
+
+if TYPE_CHECKING:
+    from alps.run.opened import RunFolder
 
 Target = Literal["csv", "parquet", "hf", "inspect", "mlflow", "wandb"]
 
@@ -31,11 +25,7 @@ class ExportSettings(FrozenSettings):
     out: HomePath = Field(description="folder to write")
 
 
-Writer = Callable[[Sequence[RunFolder], Path], list[Path]]
-
-# What MLflow takes in no name of a metric
-_NO_METRIC = re.compile(r"[^\w./ -]")
-_NAMES_OF_RUN = ("manifest.json", "summary.json", "config.toml")
+Writer = Callable[["Sequence[RunFolder]", Path], list[Path]]
 
 
 @dataclass(frozen=True)
@@ -51,8 +41,8 @@ _FORMATS: dict[Target, _Format] = {
     "parquet": _Format("alps.ext.export.rows:write_parquet"),
     "hf": _Format("alps.ext.export.rows:write_hf"),
     "inspect": _Format("alps.ext.export.inspect_logs:write_inspect", "inspect"),
-    "mlflow": _Format("alps.ext.export.formats:write_mlflow", "mlflow"),
-    "wandb": _Format("alps.ext.export.formats:write_wandb", "wandb"),
+    "mlflow": _Format("alps.ext.export.trackers:write_mlflow", "mlflow"),
+    "wandb": _Format("alps.ext.export.trackers:write_wandb", "wandb"),
 }
 
 
@@ -64,6 +54,8 @@ def export_runs(folders: Sequence[Path], settings: ExportSettings) -> list[Path]
             not installed, or there is something in the folder.
         RunFolderError: If a run, or the folder, can't be read or written.
     """
+    from alps.run.opened import open_run, refuse_same_names
+
     out, form = Path(settings.out), _FORMATS[settings.format]
     # The name of its folder is a run's in every table.
     refuse_same_names(folders)
@@ -73,128 +65,19 @@ def export_runs(folders: Sequence[Path], settings: ExportSettings) -> list[Path]
     refuse_full(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        return _writer(form, settings.format)(runs, out)
+        return _written(form, settings.format, runs, out)
     except OSError as error:
         raise RunFolderError(f"{out}: {error.strerror or error}; choose another out=") from error
 
 
-def _writer(form: _Format, name: str) -> Writer:
+def _written(form: _Format, name: str, runs: "Sequence[RunFolder]", out: Path) -> list[Path]:
     try:
+        # Some writers import the library of their extra only when they are called.
         writer: Writer = load(form.writer)
+        return writer(runs, out)
     except ModuleNotFoundError as error:
         if not form.extra:
             raise
         raise UsageError(
             f"format={name} needs {error.name}: pip install 'alps-eval[{form.extra}]'"
         ) from error
-    return writer
-
-
-def write_mlflow(runs: Sequence[RunFolder], out: Path) -> list[Path]:
-    """Write a file store of MLflow: a run with metrics, settings and tables for each of ours."""
-    with _variables({"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_DISABLE_TELEMETRY": "true"}):
-        from mlflow import MlflowClient
-        from mlflow.entities import Param
-
-        client = MlflowClient(tracking_uri=out.resolve().as_uri())
-        experiment = client.create_experiment("alps")
-        for run in runs:
-            began, ended = (int(moment.timestamp() * 1000) for moment in times_of(run))
-            made = client.create_run(experiment, start_time=began, run_name=run.name)
-            number = made.info.run_id
-            params = [Param(name, str(value)) for name, value in _settings(run).items()]
-            client.log_batch(number, params=params)
-            for name, value in _metrics(run).items():
-                known = _NO_METRIC.sub("_", name)
-                client.log_metric(number, known, value, timestamp=ended)
-            with TemporaryDirectory() as folder:
-                for path in _artifacts(run, Path(folder)):
-                    client.log_artifact(number, str(path))
-            client.set_terminated(number, end_time=ended)
-    return [out]
-
-
-def write_wandb(runs: Sequence[RunFolder], out: Path) -> list[Path]:
-    """Write offline runs of Weights & Biases: nothing is sent, until the user does `wandb sync`."""
-    import wandb
-
-    # Its logs and settings are left in the user's folders otherwise.
-    with (
-        TemporaryDirectory() as own,
-        _variables({"WANDB_SILENT": "true", "WANDB_CACHE_DIR": own, "WANDB_CONFIG_DIR": own}),
-    ):
-        for run in runs:
-            session = wandb.init(
-                project="alps",
-                name=run.name,
-                dir=str(out),
-                config=_settings(run),
-                mode="offline",
-                settings=wandb.Settings(
-                    silent=True, console="off", disable_git=True, x_disable_stats=True
-                ),
-            )
-            session.summary.update(_metrics(run))
-            session.finish()
-        # Its service flushes a run's file as it ends: one export in ten found only the head of it.
-        wandb.teardown()
-    return sorted((out / "wandb").glob("offline-run-*"))
-
-
-def _settings(run: RunFolder) -> dict[str, Any]:
-    """Return the settings of a run that were given, or took effect."""
-    given = run.manifest.settings.items()
-    settings = {name: value for name, value in given if value is not None}
-    return {**settings, "alps": run.manifest.alps, "data_sha256": _hashes(run)}
-
-
-def _hashes(run: RunFolder) -> str:
-    return ",".join(str(track.sha256) for track in run.tracks.values())
-
-
-def _metrics(run: RunFolder) -> dict[str, float]:
-    """Return every figure of a run as TRACK/METRIC, with the ends of its interval and its n."""
-    metrics: dict[str, float] = {}
-    for row in score_rows(run):
-        if row.slice or row.value is None:
-            continue
-        name = f"{row.track}/{row.metric}"
-        if row.baseline:
-            name = f"{row.track}/{row.system.replace('/', '_')}/{row.metric}"
-        ends = {"ci_low": row.low, "ci_high": row.high, "n": float(row.n)}
-        metrics[name] = row.value
-        for end, value in ends.items():
-            if value is not None:
-                metrics[f"{name}_{end}"] = value
-    return metrics | _calls(run)
-
-
-def _calls(run: RunFolder) -> dict[str, float]:
-    calls = run.finished.calls
-    taken = {
-        "calls/prompt_tokens": calls.prompt_tokens,
-        "calls/completion_tokens": calls.completion_tokens,
-        "calls/cost": calls.cost,
-    }
-    return {name: float(value) for name, value in taken.items() if value is not None}
-
-
-def _artifacts(run: RunFolder, folder: Path) -> list[Path]:
-    """Return the small files of a run, and its two tables, written into `folder`."""
-    own = [run.folder / name for name in _NAMES_OF_RUN]
-    return [path for path in own if path.is_file()] + write_parquet([run], folder)
-
-
-@contextmanager
-def _variables(values: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of the environment for a while."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -10,7 +10,7 @@ from alps.completion import words_of
 from alps.extension import EVERYDAY, Extension
 
 if TYPE_CHECKING:
-    from alps.ext.looking.report_page import ReportSettings
+    from alps.ext.looking.settings import ReportSettings
 
 
 @command(quick=True)
@@ -47,7 +47,7 @@ def show(run: Path, record: str, full: bool) -> None:
         show_whole_run(run)
 
 
-@command("RUN… [out=FILE]", "alps.ext.looking.report_page:ReportSettings", runs=True, own_task=True)
+@command("RUN… [out=FILE]", "alps.ext.looking.settings:ReportSettings", runs=True, own_task=True)
 def report(runs: list[Path], settings: "ReportSettings") -> None:
     """Write one HTML page about one or more runs.
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
-from pydantic import Field
 
 from alps.errors import UsageError
 from alps.ext.looking.report_differences import Differences, alike, differences_of
@@ -27,7 +26,6 @@ from alps.ext.looking.report_sections import (
 )
 from alps.judges.agreement import people_say
 from alps.judges.embedded import known_agreement
-from alps.keys import FrozenSettings, HomePath
 from alps.rows import Score
 from alps.run.opened import AnswerKey, RunFolder, open_run
 from alps.show import charts
@@ -48,12 +46,6 @@ from alps.show.html import page_environment, refuse_other_file, write_page
 from alps.show.parts import shown_parts
 from alps.show.short_form import empty_line, method_lines
 from alps.show.svg import SHARES, Axis, axis_labels
-
-
-class ReportSettings(FrozenSettings):
-    """Settings of `alps report`."""
-
-    out: HomePath | None = Field(None, description="file for the page")
 
 
 @dataclass(frozen=True)

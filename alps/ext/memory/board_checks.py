@@ -507,7 +507,7 @@ def check_ahead(
             of_both = of_row.values(), scores[base].values()
             again = ahead_of(*of_both, gold.task.headline, gold.sessions)
         place = f"{where}.beside.{row}.ahead.{name}" if row else f"{where}.ahead.{name}"
-        report_differences(place, printed, again, findings, mend=_MEND)
+        report_differences(place, printed, again, findings, fix=_MEND)
 
 
 def behind_memory(system: System, gold: GoldTrack) -> System:

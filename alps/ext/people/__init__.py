@@ -150,6 +150,6 @@ EXTENSION = Extension(
         "annotate serve": "annotate",
         "labels draw": "annotate draw",
     },
-    board="alps.ext.people.agreement_rows:BOARD",
+    board="alps.ext.people.board:BOARD",
     on_card="people",
 )

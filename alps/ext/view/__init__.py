@@ -11,12 +11,12 @@ from alps.commands import command, say
 from alps.extension import EVERYDAY, Extension
 
 if TYPE_CHECKING:
-    from alps.ext.view.page import ViewSettings
+    from alps.ext.view.settings import ViewSettings
 
 
 @command(
     "RUN… [out=DIR] [serve=yes]",
-    "alps.ext.view.page:ViewSettings",
+    "alps.ext.view.settings:ViewSettings",
     runs=True,
     own_task=True,
     quick=True,

@@ -12,13 +12,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
 from alps.errors import RunFolderError, UsageError
 from alps.ext.looking.record import build_view, opening_of_sample, record_card
 from alps.ext.view.loopback import application_of
 from alps.jsonl import Row
-from alps.keys import FrozenSettings, HomePath
 from alps.run.opened import AnswerKey, RunFolder, Samples, open_run, read_wanted, state_of
 from alps.show.caveats import judge_of
 from alps.show.formatting import letter_of, metric_title
@@ -54,16 +51,6 @@ POLICY = (
 )
 _MARK = '<meta name="generator" content="alps view">'
 _SCRIPT = "text/javascript; charset=utf-8"
-
-
-class ViewSettings(FrozenSettings):
-    """Settings of `alps view`."""
-
-    out: HomePath = Field("view", description="folder for the page")
-    serve: bool = Field(
-        False, description="yes: serve the page on this machine, and follow runs in progress"
-    )
-    port: int = Field(0, ge=0, le=65535, description="port on loopback; 0: any free port")
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,14 @@ import csv
 import json
 import re
 import shutil
+import sys
 from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
 from alps.data.release import write_track
+from alps.errors import UsageError
 from alps.ext.export.formats import ExportSettings, export_runs
 from tests.endtoend import edit_json, extraction, one_line, rows, run, summary, task1
 from tests.loopback import Answer, serve
@@ -159,6 +161,16 @@ def test_wandb_writes_an_offline_run_and_asks_nobody(folder, monkeypatch):
         assert text.encode() in content
     # A number is no text: else runs could not be put in order by it.
     assert re.search(rb"seed..\x010", content)
+
+
+@pytest.mark.parametrize("form", ["mlflow", "wandb"])
+def test_a_library_that_is_not_installed_is_named_with_its_extra(
+    folder, tmp_path, monkeypatch, form
+):
+    monkeypatch.setitem(sys.modules, form, None)
+    told = f"format={form} needs {form}: pip install 'alps-eval[{form}]'"
+    with pytest.raises(UsageError, match=re.escape(told)):
+        export_runs([folder / "rules"], ExportSettings(format=form, out=str(tmp_path / "out")))
 
 
 def test_runs_that_tables_could_not_tell_apart_are_refused(folder):

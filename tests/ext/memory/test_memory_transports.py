@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from alps.errors import UsageError
-from alps.ext.doctor.examination import DoctorSettings
+from alps.ext.doctor.settings import DoctorSettings
 from alps.ext.memory.connection import ClassConnection, MemoryFailed
 from alps.ext.memory.line_protocol import JsonLines, McpTools, SpokenConnection
 from alps.ext.memory.part import checks_of, memory_options
