@@ -518,7 +518,6 @@ WAYS = {
     "model": (("task=extraction", "model=python:mine:Mine", "judge=lexical"), MODELS),
 }
 RAISING_BODIES = [(way, name) for way, (_, bodies) in WAYS.items() for name in bodies]
-MODELS["predict"] = RAISING.format("predict"), "'predict' raised RuntimeError: not yet"
 
 
 def refused(module: str, text: str, *words: str) -> str:
@@ -558,4 +557,8 @@ MODULES = {
 )
 @pytest.mark.parametrize(("text", "said"), MODULES.values(), ids=MODULES)
 def test_what_a_module_raises_is_one_line(module, words, text, said):
-    assert said in refused(module, text, *words, "limit=1")
+    if "task=python:mine" in words:
+        where = "importing it"
+    else:
+        where = "its 'Mine'" if "__getattr__" in text else f"importing {module}"
+    assert f"{where} {said}" in refused(module, text, *words, "limit=1")

@@ -231,6 +231,7 @@ def test_matching_gives_pairs_that_the_judge_related_and_the_most_similar_others
         drawn_of_all = draw_labels(matched, n=n, out=tmp_path / f"{n}")
         sides.append({row["item_id"]: row["payload"] for row in items_of(tmp_path / f"{n}")})
     drawn, whole = sides
+    assert len(items_of(tmp_path / "1000")) == len(whole) == 11
     likeness = {}
     for name, shown in whole.items():
         likeness[name] = similarity(shown["gold"]["value"], shown["predicted"]["value"])

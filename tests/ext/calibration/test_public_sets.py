@@ -173,9 +173,11 @@ def kappa_in(found, row):
     return pair["kappa"]["value"]
 
 
-def test_94_of_126_published_kappas_are_those_of_the_declared_scale(imported, published):
-    judged = reports(imported["empathy"][1], "gemini", draws=2)
-    found = {name: report.row() for name, report in judged.items()}
+def test_94_of_126_published_kappas_are_those_of_the_declared_scale(imported, published, tmp_path):
+    words = (f"labels={imported['empathy'][1]}", "judge=gemini", f"out={tmp_path / 'out'}")
+    ran = alps_here("calibrate", *words)
+    assert (ran.code, ran.err) == (0, "")
+    found = json.loads((tmp_path / "out" / "calibration.json").read_text())["rubrics"]
     assert len(found) == 21
     near = []
     for row in published:

@@ -2,6 +2,7 @@
 
 import json
 import random
+from typing import NamedTuple
 
 import pytest
 from rich.console import Console
@@ -104,7 +105,9 @@ CHANGED_POOLS = {
     "the lowest id": ({"ids": lowest_once, "change": gold_first}, "id-leak", "serious", LOWEST),
     "an odd id": ({"ids": odd_form, "change": gold_first}, "id-leak", "serious", ""),
     "one id": (
-        *({"ids": shuffled, "change": one_id_for_gold}, "id-leak", "serious"),
+        {"ids": shuffled, "change": one_id_for_gold},
+        "id-leak",
+        "serious",
         "always the same id is the gold:",
     ),
     "the first": ({"place": 0, "ids": shuffled}, "position-cue", "serious", "the first"),
@@ -206,18 +209,35 @@ OF_OTHER_GOLD = pool(0, random.Random(1), place=4, session="s-a")
 SHARED, STRANGER = (OF_OTHER_GOLD[0]["input"]["candidate_memories"][n]["value"] for n in (2, 3))
 
 
+class Expected(NamedTuple):
+    """A finding; of its first example, a part that is None may be anything."""
+
+    track: str
+    severity: str
+    count: int
+    of: int
+    detail: str
+    what: str | None = None
+    name: str | None = None
+
+
 def quoted(quote, detail):
     rows = [extraction("a", "Keeps bees", said=SAID, quote=quote), extraction("b", "Keeps bees")]
-    found = [("task1", "warning", 1, 2, detail)]
+    found = [Expected("task1", "warning", 1, 2, detail)]
     return {"dev/task1": rows}, "evidence-not-in-user-turn", found
 
 
 def of_other_records(change, detail):
     rows = [changed(utilization("p1"), change), utilization("p2")]
-    found = [("task4_ability2", "serious", 1, 2, detail)]
+    found = [Expected("task4_ability2", "serious", 1, 2, detail)]
     return {"dev/task4_ability2": rows}, "misaligned-row", found
 
 
+SECOND_STAGE = "the annotators' second stage rejected the memory"
+GOLD_OF_SESSION = "a distractor's value is a gold value of the same session"
+SHOWN = "the gold memory is in the input"
+BY_ID = "input.metadata.selected_memory_id is the id of the gold memory, m2"
+BY_VALUE = "input.model_input.selected_memory.value: “keeps bees on the ROOF”"
 FLAWS = {
     "the mark of a rejected gold memory": (
         {
@@ -225,7 +245,10 @@ FLAWS = {
             "dev/task4_ability1": [utilization("p1", REJECTED), utilization("p2")],
         },
         "rejected-gold",
-        [("task1", "warning", 1, 3, ""), ("task4_ability1", "warning", 1, 2, "")],
+        [
+            Expected("task1", "warning", 1, 3, SECOND_STAGE),
+            Expected("task4_ability1", "warning", 1, 2, SECOND_STAGE),
+        ],
     ),
     "a gold memory in the input": (
         {
@@ -238,14 +261,8 @@ FLAWS = {
         },
         "label-in-input",
         [
-            (
-                *("task2", "serious", 1, 2),
-                "input.metadata.selected_memory_id is the id of the gold memory, m2",
-            ),
-            (
-                *("task4_ability1", "serious", 2, 3),
-                "input.model_input.selected_memory.value: “keeps bees on the ROOF”",
-            ),
+            Expected("task2", "serious", 1, 2, SHOWN, BY_ID),
+            Expected("task4_ability1", "serious", 2, 3, SHOWN, BY_VALUE),
         ],
     ),
     "an update that names a memory that it retains": (
@@ -259,7 +276,10 @@ FLAWS = {
             "dev/task1": [extraction("a", "Keeps bees", row={"stratum": "Preferences/Food"})],
         },
         "label-in-input",
-        [("task1", "note", 1, 1, ""), ("task4_ability1", "note", 1, 1, "")],
+        [
+            Expected("task1", "note", 1, 1, "stratum is the label of the gold"),
+            Expected("task4_ability1", "note", 1, 1, "audit_context repeats the dialogue"),
+        ],
     ),
     "a quote of the assistant": quoted(
         "prefer lavender and thyme", "the quote is only in the assistant's turns"
@@ -275,17 +295,17 @@ FLAWS = {
         },
         "empty-row",
         [
-            ("task1", "note", 1, 3, "an empty gold list"),
-            ("task1", "serious", 1, 3, "no dialogue"),
-            ("task1", "warning", 1, 3, "a turn without text"),
+            Expected("task1", "note", 1, 3, "an empty gold list"),
+            Expected("task1", "serious", 1, 3, "no dialogue"),
+            Expected("task1", "warning", 1, 3, "a turn without text"),
         ],
     ),
     "no query and no candidates": (
         {"dev/task3/d11": [changed(pool(0, random.Random(1)), empty_query)]},
         "empty-row",
         [
-            ("task3/d11", "serious", 1, 1, "no candidates"),
-            ("task3/d11", "serious", 1, 1, "no query"),
+            Expected("task3/d11", "serious", 1, 1, "no candidates"),
+            Expected("task3/d11", "serious", 1, 1, "no query"),
         ],
     ),
     "another session of the gold": of_other_records(
@@ -306,7 +326,7 @@ FLAWS = {
     "gold that is not in its pool": (
         {"dev/task3/d11": [changed(pool(0, random.Random(1)), gold_elsewhere)]},
         "misaligned-row",
-        [("task3/d11", "serious", 1, 1, "the gold is not in its pool")],
+        [Expected("task3/d11", "serious", 1, 1, "the gold is not in its pool")],
     ),
     "a distractor that is gold of the same session": (
         {
@@ -314,22 +334,22 @@ FLAWS = {
             "dev/task3/d11": [OF_OTHER_GOLD],
         },
         "same-session-distractor",
-        [("task3/d11", "warning", 1, 1, SHARED)],
+        [Expected("task3/d11", "warning", 1, 1, GOLD_OF_SESSION, f"c003: “{SHARED}”")],
     ),
     "a session in two splits": (
         {"test/task1": [(AWAY | {"session_id": "s-a"}, None)], "dev/task1": IN_TWO},
         "split-overlap",
-        [("task1", "serious", 1, 2, "the session is in another split: a")],
+        [Expected("task1", "serious", 1, 2, "the session is in another split", name="a")],
     ),
     "a dialogue in two splits": (
         {"test/task1": [(AWAY | SAME_DIALOGUE, None)], "dev/task1": IN_TWO},
         "split-overlap",
-        [("task1", "serious", 1, 2, "the dialogue is in another split: a")],
+        [Expected("task1", "serious", 1, 2, "the dialogue is in another split", name="a")],
     ),
     "a query of a user, but no instruction, in two splits": (
         {**in_split("dev"), **in_split("test")},
         "split-overlap",
-        [("task4_ability1", "serious", 1, 1, "the query is in another split")],
+        [Expected("task4_ability1", "serious", 1, 1, "the query is in another split")],
     ),
 }
 
@@ -338,11 +358,14 @@ FLAWS = {
 def test_a_flaw_is_found_and_counted(tmp_path, tracks, code, expected):
     report = audited(tmp_path, tracks)
     findings = sorted(found(report, code), key=lambda one: (one.track, one.severity, one.detail))
-    assert [(f.track, f.severity, f.count, f.of) for f in findings] == [one[:4] for one in expected]
-    for finding, (*_, said) in zip(findings, expected, strict=True):
+    told = [(f.track, f.severity, f.count, f.of, f.detail) for f in findings]
+    assert told == [one[:5] for one in expected]
+    for finding, one in zip(findings, expected, strict=True):
         example = finding.examples[0]
-        assert said in f"{finding.detail}: {example.benchmark_id}: {example.what}"
-    assert report.serious or "serious" not in [one[1] for one in expected]
+        assert one.what in (None, example.what)
+        assert one.name in (None, example.benchmark_id)
+    assert report.serious == any(one.severity == "serious" for one in report.findings)
+    assert report.serious == any(one.severity == "serious" for one in expected)
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,15 @@ def test_samples_have_questions_whose_evidence_is_in_their_history(name):
 
 
 GIVEN_AWAY = (
-    *("answer_", "has_answer", "dia_id", "D1:", "conv-"),
-    *("_abs", "adversarial", "u-1", "0a1b"),
+    "answer_",
+    "has_answer",
+    "dia_id",
+    "D1:",
+    "conv-",
+    "_abs",
+    "adversarial",
+    "u-1",
+    "0a1b",
 )
 
 
@@ -130,7 +137,10 @@ V3 = {
         '(-) Do NOT name it.;(-) No ""I know you"".;(-) Pushing it.",\n',
         ("Why?",),
         (
-            *("Says it; briefly.", "Don't push.", "Do NOT name it.", 'No "I know you".'),
+            "Says it; briefly.",
+            "Don't push.",
+            "Do NOT name it.",
+            'No "I know you".',
             "must not be true: Pushing it.",
         ),
     ),

@@ -108,8 +108,16 @@ def test_hostile_text_stays_text(hard_page):
 
 
 REQUESTING = {
-    *("src", "href", "xlink:href", "srcset", "data", "action", "formaction", "poster"),
-    *("background", "ping"),
+    "src",
+    "href",
+    "xlink:href",
+    "srcset",
+    "data",
+    "action",
+    "formaction",
+    "poster",
+    "background",
+    "ping",
 }
 
 

@@ -7,6 +7,7 @@ import asyncio
 import gzip
 import json
 from base64 import b64decode
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import httpx
@@ -65,8 +66,8 @@ class Asked(NamedTuple):
     requests: list[dict[str, Any]]
 
 
-def asked_through(work, path, *, script=script, cache=None, budget=None):
-    """Have `work` ask through a proxy in front of a scripted server."""
+def asked_through(work, path, *, script=script, server=None, cache=None, budget=None):
+    """Have `work` ask through a proxy in front of a server, which is a new scripted one if None."""
     metered, ledger = [], Ledger(path / "calls.jsonl")
     options = {"ledger": ledger, "cache": cache, "budget": budget}
     client = Client(concurrency=2, timeout=120, patience=0, **options)
@@ -83,10 +84,10 @@ def asked_through(work, path, *, script=script, cache=None, budget=None):
             await proxy.aclose()
             await client.aclose()
 
-    with serve(script) as server:
-        answer = asked_over_http(all_of(server.url))
+    with nullcontext(server) if server else serve(script) as asked:
+        answer = asked_over_http(all_of(asked.url))
     ledger.close()
-    return Asked(answer, metered, ledger.totals, server.requests)
+    return Asked(answer, metered, ledger.totals, asked.requests)
 
 
 def ask(theirs, text="hello", **options):
@@ -124,13 +125,16 @@ def test_what_a_system_asks_comes_back_as_the_server_said_it_and_is_counted(tmp_
 
 def test_a_kept_reply_is_told_apart_and_asks_nobody(tmp_path):
     cache = Cache(tmp_path / "replies.sqlite")
-    done = asked_through(lambda theirs: [ask(theirs), ask(theirs)], tmp_path, cache=cache)
+    with serve(script) as server:
+        words = {"server": server, "cache": cache}
+        first = asked_through(lambda theirs: [ask(theirs), ask(theirs)], tmp_path, **words)
+        second = asked_through(lambda theirs: [ask(theirs)], tmp_path, **words)
     cache.close()
-    said = [answer.choices[0].message.content for answer in done.answer]
-    assert said == ["You said: hello"] * 2
-    used = [(one.cached, one.prompt_tokens) for one in done.metered]
-    assert used == [(False, 11), (True, 11)]
-    assert len(done.requests) == 1
+    said = [answer.choices[0].message.content for answer in (*first.answer, *second.answer)]
+    assert said == ["You said: hello"] * 3
+    used = [[(one.cached, one.prompt_tokens) for one in done.metered] for done in (first, second)]
+    assert used == [[(False, 11), (True, 11)], [(True, 11)]]
+    assert len(server.requests) == 1
 
 
 def test_a_failure_is_told_once_and_noted(tmp_path):

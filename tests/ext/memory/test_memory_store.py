@@ -195,7 +195,9 @@ def test_hits_may_be_objects_of_the_protocol(personas, tmp_path):
         (
             "memories",
             fails(OSError("the index is gone")),
-            *("update", "invalid", "memory, memories: raised OSError: the index is gone"),
+            "update",
+            "invalid",
+            "memory, memories: raised OSError: the index is gone",
         ),
     ],
     ids=["no memories", "no hits", "it breaks"],

@@ -154,24 +154,34 @@ def halved(found: list[dict[str, Any]]) -> None:
 
 ROWS = {
     "another text of a hit": (
-        *(DIARY, lambda found: first_hits(found)[0].update(text="?"), "hits"),
+        DIARY,
+        lambda found: first_hits(found)[0].update(text="?"),
+        "hits",
         "1 answer does not agree with the hits in the memory diary: ",
     ),
     "a hit is gone": (
-        *(DIARY, lambda found: first_hits(found).pop(), "hits"),
+        DIARY,
+        lambda found: first_hits(found).pop(),
+        "hits",
         "shown something else",
     ),
     "a search is gone": (
-        *(DIARY, lambda found: found.remove(of_phase(found, "search")), "hits"),
+        DIARY,
+        lambda found: found.remove(of_phase(found, "search")),
+        "hits",
         "(no hits)",
     ),
     "half the seconds": (DIARY, halved, "phases", "memory.0.phases.ingest"),
     "other tokens": (
-        *(LEDGER, lambda found: of_phase(found, "ingest").update(completion_tokens=500), "phases"),
+        LEDGER,
+        lambda found: of_phase(found, "ingest").update(completion_tokens=500),
+        "phases",
         "memory.0.phases.ingest.used.completion_tokens: the card has",
     ),
     "a request is gone": (
-        *(LEDGER, lambda found: found.remove(of_phase(found, "admission")), "phases"),
+        LEDGER,
+        lambda found: found.remove(of_phase(found, "admission")),
+        "phases",
         "memory.0.phases.admission.requests: the card has",
     ),
     "a check is gone": (DIARY, lambda found: found[0]["checks"].pop(), "admission", BEFORE),

@@ -18,8 +18,13 @@ from tests.loopback import Answer, serve
 from tests.scripted_models import NoteKeeper, calling
 
 TASKS = (
-    *("update", "locomo", "extraction", "retrieval"),
-    *("forgetting", "utilization", "personamem"),
+    "update",
+    "locomo",
+    "extraction",
+    "retrieval",
+    "forgetting",
+    "utilization",
+    "personamem",
 )
 AT = "2026-01-05T09:00:00+00:00"
 
@@ -38,7 +43,8 @@ def test_a_model_keeps_notes_in_every_task_and_its_tokens_are_counted(task, tmp_
         done = carried_out(tmp_path, **few_of(task), memory="files", **asked)
     assert faults_of(done.summary.admission) == []
     assert len(done.summary.admission) == 24
-    assert not any(track.failed_predictions for track in done.summary.tracks.values())
+    (track,) = done.summary.tracks.values()
+    assert track.failed_predictions == {}
     assert keeper.commands == set(COMMANDS)
     metered = rows(tmp_path / "memory_calls.jsonl")
     check_tokens(metered, keeper, done)

@@ -47,7 +47,9 @@ PUBLISHED = {
     "three classes": (
         LabelScale("nominal", ("a", "b", "c")),
         [[13, 0, 0], [0, 20, 7], [0, 4, 56]],
-        *(0.796, 0.849, 5e-4),
+        0.796,
+        0.849,
+        5e-4,
     ),
 }
 labels = st.sampled_from(FIVE.values)

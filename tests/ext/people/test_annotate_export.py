@@ -332,6 +332,7 @@ def test_memories_under_one_id_or_none_are_each_verified(tmp_path):
 
     label_all(folder, "anna", keep)
     exported(folder, tmp_path / "out")
+    assert len(rows(tmp_path / "out" / "annotated" / "task1" / "reference_output.jsonl")) == 1
     kept = gold_in(tmp_path / "out")["gold"]["memory_items"]
     assert {item["value"] for item in kept} == set(values)
     assert len({item["memory_id"] for item in kept}) == 3

@@ -60,7 +60,9 @@ def test_two_runs_ask_the_same_question_once_and_one_that_ends_loses_none(ledger
         clients = [Client(concurrency=4, ledger=one, cache=None, **shared) for one in ledgers]
         for client in clients:
             asked.append(asyncio.ensure_future(client.complete(QUESTION)))
-            await asyncio.sleep(0.01)
+            if ends_early:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)
         if ends_early:
             await clients[0].aclose()
         provider.may_answer.set()
