@@ -82,7 +82,10 @@ def test_tasks_are_run_alone_where_they_are_named(alps, tmp_path, words, counts)
         (("task=python:nowhere", "model=rules"), "importing it raised ModuleNotFoundError"),
         (("task=python:json", "model=rules"), "json has no function tracks"),
         (("task=python:leaving", "model=rules"), "importing it raised SystemExit"),
-        (("task=all", "model=bm25"), "for extraction, only for retrieval (built-in systems: rules"),
+        (
+            ("task=all", "model=bm25"),
+            "model=bm25: not a system for extraction, only for retrieval (built-in systems: rules",
+        ),
     ],
 )
 def test_what_a_task_does_not_take_is_one_line(alps, tmp_path, words, said):

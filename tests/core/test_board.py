@@ -85,6 +85,7 @@ def test_a_figure_is_taken_over_the_records_that_define_it(metric, records, valu
     estimate = filled.estimate(metric)
     assert (estimate.value, estimate.n) == (value if value is None else pytest.approx(value), n)
     assert (estimate.low is None) == (value is None)
+    assert (estimate.high is None) == (value is None)
     assert filled.estimate(F1).n == len(records)
 
 

@@ -162,16 +162,18 @@ def test_data_that_changed_are_not_believed() -> None:
 
 
 def test_binary_scores_of_records_that_stand_alone_have_an_exact_test_below_the_table() -> None:
-    thirds, quarters = ([n % k / k for n in range(RECORDS)] for k in (3, 4))
-    set_scores(Path("rules"), {"f1": [1.0] * 8 + [0.0] + [1.0] * 15, "recall": thirds})
-    set_scores(Path("empty"), {"f1": [0.0] * 8 + [1.0] + [1.0] * 15, "recall": quarters})
+    set_scores(
+        Path("rules"),
+        {"f1": [1.0] * 8 + [0.0] + [1.0] * 15, "recall": [0.5] + [1.0] * (RECORDS - 1)},
+    )
+    set_scores(Path("empty"), {"f1": [0.0] * 8 + [1.0] + [1.0] * 15, "recall": [1.0] * RECORDS})
     together = compared("rules", "empty")
     clustered = contrast(together)
     assert (clustered.mcnemar.first_only, clustered.mcnemar.second_only) == (8, 1)
     assert clustered.mcnemar.p == pytest.approx(0.0390625)
     assert not clustered.exact
     assert clustered.p == clustered.difference.estimate.p
-    assert contrast(together, "recall").mcnemar is None, "scores between 0 and 1"
+    assert contrast(together, "recall").mcnemar is None, "a score between 0 and 1"
     said = folded(shown(together))
     assert "8 records score 1 only in A, 1 only in B." in said
     assert "McNemar" not in said

@@ -46,7 +46,9 @@ DRESSED = {
     "spaced out": " ".join(JOINED.replace(" ", "")),
     "in another order": ". ".join(reversed(SENTENCES)),
     "one prefix": ". ".join(f"You said: {sentence}" for sentence in SENTENCES),
-    "many prefixes": ". ".join(map(str.__add__, PREFIXES, SENTENCES)),
+    "many prefixes": ". ".join(
+        prefix + sentence for prefix, sentence in zip(PREFIXES, SENTENCES, strict=True)
+    ),
     "Cyrillic look-alikes": JOINED.translate(LOOK_ALIKE),
     "fullwidth": "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in JOINED),
     "mathematical bold": "".join(
@@ -87,6 +89,10 @@ RUSSIAN = "Весной мы с женой переехали в Казань. �
     ("dialogue", "response"),
     [
         (CHINESE, f"您说：{CHINESE.translate(str.maketrans('，。', '！；'))}"),
+        (
+            CHINESE,
+            "您说：我下个月要搬到成都去住！因为——我妻子在那边的医院找到了新的工作；所以我们打算先租房",
+        ),
         (CHINESE, "\u3164".join(CHINESE)),
         (RUSSIAN, RUSSIAN.upper()),
         (RUSSIAN, RUSSIAN.translate(str.maketrans("асеорху", "aceopxy"))),

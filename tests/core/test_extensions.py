@@ -33,7 +33,8 @@ import sys
 from pathlib import Path
 from alps.leaderboard.site import build
 from alps.leaderboard.verify import verify
-verify(next(Path(sys.argv[1]).iterdir()))
+found = verify(next(Path(sys.argv[1]).iterdir()))
+assert found.consistent, found.findings
 assert build(Path(sys.argv[1]), Path("site")).submissions == 1
 assert not [name for name in sys.modules if name.startswith("alps.ext.") and ".board_" in name]
 """
@@ -85,7 +86,7 @@ def reduced(tmp_path):
         shutil.copytree(sent, tmp_path / "sent" / sent.name)
         made = python(tmp_path, package, "-c", boards, "sent")
         assert made.returncode == 0, made.stderr
-        return done, lambda *words: python(tmp_path, package, "-m", "alps", *words)
+        return done, made.stdout, lambda *words: python(tmp_path, package, "-m", "alps", *words)
 
     return without
 
@@ -93,7 +94,7 @@ def reduced(tmp_path):
 @pytest.mark.parametrize("name", few({name: name for name in EXTENSIONS}, plain={"looking"}))
 @pytest.mark.release
 def test_without_an_extension_all_else_is_imported_and_runs(reduced, name):
-    done, command = reduced("ext", name, task="extraction", boards=BOARDS)
+    done, _, command = reduced("ext", name, task="extraction", boards=BOARDS)
     assert "extraction: F1 " in done.stdout
     shown = command("show", "out")
     # `alps show` is of the extension looking: without it, the word is refused in one line.
@@ -113,7 +114,8 @@ def test_without_an_extension_all_else_is_imported_and_runs(reduced, name):
 @pytest.mark.release
 def test_without_a_task_that_has_its_own_folder_all_else_is_imported_and_runs(reduced, name):
     # What was sent has tracks of all tasks, and is not read without one of them.
-    done, command = reduced("tasks", name, task="all", boards=TASKS_OF_BOARDS)
+    done, printed, command = reduced("tasks", name, task="all", boards=TASKS_OF_BOARDS)
+    assert printed == "['task1'] extraction\n"
     assert "tasks, not averaged" in done.stdout
     shown = command("show", "out")
     assert (shown.returncode, shown.stderr) == (0, "")

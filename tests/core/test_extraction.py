@@ -183,6 +183,14 @@ def test_the_strict_policy_counts_fewer_matches_and_what_says_less_is_none(relat
     assert (found.scores["f1"], found.scores["f1_strict"]) == scores
 
 
+def test_the_strict_policy_keeps_what_is_the_same_beside_what_is_narrower():
+    sample = extraction_sample(memories("Owns a dog", "Lives in Porto"))
+    prediction = heard(*memories("Owns a beagle", "Resides in Porto"))
+    judge = Names(("g1", "p1", "narrower"), ("g2", "p2", "same"))
+    found = score(sample, prediction, judge)
+    assert (found.scores["f1"], found.scores["f1_strict"]) == (1.0, 0.5)
+
+
 def test_what_was_matched_missed_and_extra_is_told():
     sample = extraction_sample(memories("Owns a dog", "Lives in Porto"))
     scored = score(sample, heard(*memories("Likes tea", "Owns a dog")))

@@ -103,7 +103,9 @@ def reasons(scored: Scored) -> dict[str, str]:
 BUNDLES = {
     "a bundle": (["Owns a dog", "Works nights"], "Has a dog and works nights", "bundle", {}),
     "called narrower than unrelated gold": (
-        *(["Owns a dog", "Works nights"], "Everything the user said", "narrower"),
+        ["Owns a dog", "Works nights"],
+        "Everything the user said",
+        "narrower",
         {"p1": "supported"},
     ),
 }

@@ -152,15 +152,16 @@ def test_options_are_read_in_both_published_formats(made, tmp_path):
     [
         (b"persona_id,question_id,question_id\n", "line 1, question_id: the column appears twice"),
         (b"persona_id,question_id\n", "line 1, question_type: the column is missing"),
-        (b"\xff\xfe\x00p", QUESTIONS),
+        (b"\xff\xfe\x00p", f"{QUESTIONS}: is UTF-16: save it as UTF-8"),
     ],
     ids=["a column twice", "columns missing", "no text"],
 )
 def test_a_file_without_its_columns_is_named(tmp_path, content, said):
     path = tmp_path / QUESTIONS
     path.write_bytes(content)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=said) as caught:
         list(read_questions(path))
+    assert "\n" not in str(caught.value)
 
 
 def test_a_folder_without_the_size_says_so(made):

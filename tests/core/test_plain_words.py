@@ -60,11 +60,13 @@ UNHEEDED = {
     "api_base= would change nothing: model=rules is not a litellm": (*RULES, NOBODY),
     "judge= is missing, so the judge is lexical": (*LLM, f"judge_{NOBODY}"),
     "judge_repeats=3 would change nothing: judge=lexical is no": (
-        *(*LLM, "judge=lexical"),
+        *LLM,
+        "judge=lexical",
         "judge_repeats=3",
     ),
     "max_tokens=9 would change nothing": (
-        *("task=extraction", "model=predictions:a"),
+        "task=extraction",
+        "model=predictions:a",
         "max_tokens=9",
     ),
 }

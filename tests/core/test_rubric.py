@@ -359,7 +359,8 @@ def test_the_fingerprint_changes_with_a_letter_of_a_rubric_and_with_the_draws():
 
 GROUNDED: dict[str, tuple[str, str, Callable[[float | None], bool]]] = {
     "named": (
-        *("For two greyhounds, the market hall.", "Owns two greyhounds"),
+        "For two greyhounds, the market hall.",
+        "Owns two greyhounds",
         lambda figure: 0.5 < figure < 1,
     ),
     "all of it": ("Who owns two Greyhounds?", "Two greyhounds", lambda figure: figure == 1),
@@ -367,7 +368,8 @@ GROUNDED: dict[str, tuple[str, str, Callable[[float | None], bool]]] = {
     "copied": (USER, "Moved to Bergen with two greyhounds", lambda figure: figure == 0),
     "copied in Chinese": (CHINESE, "搬到成都", lambda figure: figure == 0),
     "in Chinese": (
-        *("既然您要搬到成都了，锦江区不错。", "用户要搬到成都"),
+        "既然您要搬到成都了，锦江区不错。",
+        "用户要搬到成都",
         lambda figure: figure > 0.8,
     ),
     "not in Chinese": ("锦江区的早市很热闹。", "用户要搬到成都", lambda figure: figure == 0),

@@ -92,7 +92,8 @@ SAID = {
     "en, a place": ("I live in Porto with my brother.", "Lives in Porto", PLACE),
     "en, allergy": ("I'm allergic to walnuts", "llergic to walnuts", STATE),
     "en, a job": (
-        *("Thanks! I work as a nurse.", "Works as a nurse"),
+        "Thanks! I work as a nurse.",
+        "Works as a nurse",
         "Personal_Background/Occupation",
     ),
     "en, a name": ("my name is Ines", "Name is Ines", NAME),
@@ -103,7 +104,8 @@ SAID = {
     "es, a place": ("Vivo en Rosario.", "Vivo en Rosario", PLACE),
     "es, a name": ("Me llamo Inés", "Me llamo Inés", NAME),
     "es, an allergy": (
-        *("Soy alérgico a las nueces.", "alérgico a las nueces"),
+        "Soy alérgico a las nueces.",
+        "alérgico a las nueces",
         "States_Experiences",
     ),
 }

@@ -83,24 +83,29 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
 
 IGNORED = {
     "distractors": (
-        *("extraction", ["distractors=300"]),
+        "extraction",
+        ["distractors=300"],
         "distractors=300: only task retrieval uses distractors=",
     ),
     "extras": ("update", ["extras=judge"], "extras=judge: only task extraction uses extras="),
     "extras of the authors": (
-        *("extraction", ["extras=judge", *V1]),
+        "extraction",
+        ["extras=judge", *V1],
         "extras=judge: scoring=authors-v1 uses no judge",
     ),
     "a judge of the authors": (
-        *("update", ["judge=openai/j", *V1]),
+        "update",
+        ["judge=openai/j", *V1],
         "judge=openai/j: scoring=authors-v1 uses no judge",
     ),
     "all and another": (
-        *("all,update", []),
+        "all,update",
+        [],
         "task=all,update: 'all' means every task; name no other",
     ),
     "a system of some tasks": (
-        *("all", ["model=oracle"]),
+        "all",
+        ["model=oracle"],
         "not a system for utilization, only for extraction, update, retrieval, personamem "
         "(built-in systems: ",
     ),
