@@ -19,10 +19,21 @@ from tests.pages import barriers, browser, tab_of
 __all__ = ["browser"]  # a fixture
 
 KINDS_OF_PAGES = (
-    *("index.html", "extraction.html", "retrieval.html", "utilization.html", "update.html"),
-    *("systems.html", "references.html", "judges.html", "changes.html", "about.html"),
-    *("systems/system-003.html", "judges/0a1b2c3d4e5f.html", "records/index.html"),
-    *("records/task1/alps_ext_002.html", "records/task4_ability1/alps_pa_001.html"),
+    "index.html",
+    "extraction.html",
+    "retrieval.html",
+    "utilization.html",
+    "update.html",
+    "systems.html",
+    "references.html",
+    "judges.html",
+    "changes.html",
+    "about.html",
+    "systems/system-003.html",
+    "judges/0a1b2c3d4e5f.html",
+    "records/index.html",
+    "records/task1/alps_ext_002.html",
+    "records/task4_ability1/alps_pa_001.html",
 )
 
 

@@ -172,11 +172,12 @@ def test_one_for_another_is_refused_twice(desk: Desk) -> None:
 
     desk.publish()
     desk.change(replace)
-    told = said_by(desk)
-    assert f"{SLUG}: no such folder" in told
-    assert told.count("4 files outside the submission's folder changed") == 1
-    assert f"serious: {SLUG}: the change takes it away or renames it" in told
-    assert "2 changed, 2 refused." in told
+    done = desk.verify()
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    assert f"{SLUG}: no such folder" in done.stderr
+    assert done.stdout.count("4 files outside the submission's folder changed") == 1
+    assert f"serious: {SLUG}: the change takes it away or renames it" in done.stdout
+    assert done.stdout.endswith("2 changed, 2 refused.\n")
 
 
 def link_card(folder: Path) -> None:
@@ -291,14 +292,17 @@ def test_a_link_in_place_of_the_submissions_is_followed_nowhere(desk: Desk) -> N
 
     desk.change(link)
     told = "verify-submissions: leaderboard/submissions is no folder in this change"
-    assert said_by(desk, code=2) == told
+    done = desk.verify()
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{told}\n")
 
 
 @needs_bash
 def test_a_change_without_the_commit_of_the_base_can_not_be_judged(desk: Desk) -> None:
     desk.change(desk.add)
     desk.better()
-    assert "fetch it with its history" in said_by(desk, code=2)
+    done = desk.verify()
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert "fetch it with its history" in done.stderr
 
 
 def test_the_workflow_may_only_read_and_runs_the_code_of_the_base() -> None:

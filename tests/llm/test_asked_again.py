@@ -73,7 +73,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("damage", [garbage_in_the_middle, no_prediction, no_outcome])
 @pytest.mark.parametrize("now", ANSWERS.values(), ids=ANSWERS)
 def test_another_answer_is_judged_anew(here, damage, now):

@@ -50,7 +50,7 @@ BOMBS: dict[str, tuple[str, str, Callable[[], bytes]]] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @pytest.mark.usefixtures("keys", "transport")
 @pytest.mark.parametrize(("model", "encoding", "make"), BOMBS.values(), ids=BOMBS)
 def test_a_bomb_is_not_inflated(model: str, encoding: str, make: Callable[[], bytes]):

@@ -290,6 +290,7 @@ def test_every_http_attempt_is_one_row_with_its_tokens(desk: Desk):
         (1, 2, "transport", None),
         (1, 3, "ok", 200),
     ]
+    assert "scripted 500" in desk.rows[0]["error"]
     tokens = [(row["prompt_tokens"], row["completion_tokens"]) for row in desk.rows]
     asked = [sum(len(m["content"]) for m in body["messages"]) // 4 for body in server.requests]
     none = (None, None)
@@ -301,6 +302,10 @@ def test_every_http_attempt_is_one_row_with_its_tokens(desk: Desk):
     assert desk.totals.calls == 5
     assert desk.totals.prompt_tokens == asked[1] + asked[4]
     assert desk.totals.completion_tokens == len(PROSE) // 4 + len(GOOD) // 4
+    with serve(always(Answer(drop=True))) as server:
+        given_up = desk.ask(question(server))
+    assert (given_up.outcome, given_up.raw) == ("transport", None)
+    assert 3 <= len(server.requests) == len(desk.rows) - 5 <= 20
 
 
 def test_a_stored_answer_makes_no_request(desk: Desk, cache: Cache):
@@ -331,6 +336,7 @@ def test_a_failure_is_not_stored(desk: Desk, cache: Cache):
             assert cache.get(cache_key(asked)) is None, outcome
             answers.append(Answer(GOOD))
             assert desk.ask(asked, cache=cache).value == BOTH, outcome
+            assert cache.get(cache_key(asked)) is not None, outcome
 
 
 def test_a_stored_answer_that_does_not_serve_any_more_is_asked_for_again(desk: Desk, cache: Cache):
@@ -455,6 +461,7 @@ def test_an_odd_field_costs_the_answer_only_where_it_can_not_be_read_and_is_no_t
     unreadable = [replaced(ENDS[name], value) for name, value in broken]
     completions, requests = asked_about(desk, [*unreadable, "<html>Welcome</html>"])
     assert len(requests) == 3 * 5
+    assert {row["status"] for row in desk.rows[-15:]} == {200}
     for completion in completions:
         assert completion.outcome == "transport"
         assert "HTTP 200: the body can't be read: " in str(completion.error)

@@ -67,7 +67,8 @@ OUTCOMES = {
     "declines in prose": ("I'm sorry, but I can't help with that.", "stop", "refused"),
     "prose": ("The visitor seems to be a nice person.", "stop", "unparsable"),
     "cut off before anything": (
-        *('{"memory_items": [{"memory_id": "m1", "val', "length"),
+        '{"memory_items": [{"memory_id": "m1", "val',
+        "length",
         "truncated",
     ),
     "null": (None, "stop", "empty"),
@@ -316,6 +317,7 @@ def interrupt(folder):
         wait_until(lambda: len(journalled(folder / "out")) >= 4 or process.poll() is not None)
         server.script.delay, place = 60, len(server.requests)
         wait_until(lambda: len(server.requests) > place or process.poll() is not None)
+        second = run(folder, "run", "task=extraction", "model=rules", "data=data", "out=out")
         process.send_signal(signal.SIGINT)
         first = finish(process, timeout=200)
         server.script.let_go.set()
@@ -323,7 +325,7 @@ def interrupt(folder):
         done, place = journalled(folder / "out"), len(server.requests)
         resumed = run(folder, *words, ALPS_CACHE="off")
         later = [purpose(body) for body in server.requests[place:]]
-    return first, done, resumed, later, folder / "out"
+    return process.pid, first, second, done, resumed, later, folder / "out"
 
 
 def says_how_to_resume(interrupted):
@@ -333,8 +335,9 @@ def says_how_to_resume(interrupted):
 
 
 def test_an_interrupted_run_waits_for_no_answer_and_is_completed_by_the_same_command(at_once):
-    first, done, resumed, later, out = at_once[2].result()
+    pid, first, second, done, resumed, later, out = at_once[2].result()
     says_how_to_resume(first)
+    assert f"process {pid} " in one_line(second)  # which holds the folder
     assert resumed.returncode == 0, resumed
     assert 4 <= len(done) < 24
     assert done.isdisjoint(later)

@@ -116,14 +116,18 @@ def test_only_an_anthropic_model_that_nobody_knows_is_given_a_longest_answer(mon
 # Addresses and keys of the environment
 
 ADDRESSES = [
-    *((GPT, "OPENAI_BASE_URL"), (GPT, "OPENAI_API_BASE"), ("gpt-4.1", "OPENAI_BASE_URL")),
+    (GPT, "OPENAI_BASE_URL"),
+    (GPT, "OPENAI_API_BASE"),
+    ("gpt-4.1", "OPENAI_BASE_URL"),
     ("azure/gpt-4.1", "AZURE_API_BASE"),
-    *((SONNET, "ANTHROPIC_API_BASE"), (SONNET, "ANTHROPIC_BASE_URL")),
+    (SONNET, "ANTHROPIC_API_BASE"),
+    (SONNET, "ANTHROPIC_BASE_URL"),
     (GEMINI, "GEMINI_API_BASE"),
     ("groq/llama-3.3-70b-versatile", "GROQ_API_BASE"),
     ("deepseek/deepseek-chat", "DEEPSEEK_API_BASE"),
     ("openrouter/openai/gpt-5", "OPENROUTER_API_BASE"),
-    *(("ollama_chat/qwen3", "OLLAMA_API_BASE"), ("ollama/qwen3", "OLLAMA_API_BASE")),
+    ("ollama_chat/qwen3", "OLLAMA_API_BASE"),
+    ("ollama/qwen3", "OLLAMA_API_BASE"),
     ("hosted_vllm/any", "HOSTED_VLLM_API_BASE"),
     ("litellm_proxy/any", "LITELLM_PROXY_API_BASE"),
     ("together_ai/any/name", "TOGETHER_AI_API_BASE"),
@@ -164,8 +168,8 @@ def test_the_version_of_azures_api_is_found(monkeypatch: pytest.MonkeyPatch):
 PLACEHOLDER = {"api_key": "not-needed"}
 BEARER = {"AWS_BEARER_TOKEN_BEDROCK": "of-bedrock"}
 ENTRA = {"AZURE_AD_TOKEN": "of-entra"}
-TOGETHER = ("together_ai/any", {"TOGETHER_API_KEY": "of-together"})
-PERPLEXITY = ("perplexity/sonar", {"PERPLEXITY_API_KEY": "of-perplexity"})
+TOGETHER = {"TOGETHER_API_KEY": "of-together"}
+PERPLEXITY = {"PERPLEXITY_API_KEY": "of-perplexity"}
 
 
 @pytest.mark.parametrize(
@@ -177,8 +181,8 @@ PERPLEXITY = ("perplexity/sonar", {"PERPLEXITY_API_KEY": "of-perplexity"})
         ("azure/gpt-4.1", {**ENTRA, "AZURE_API_KEY": "of-azure"}, {}),
         (BEDROCK, BEARER, {}),
         (BEDROCK, {}, {}),
-        (*TOGETHER, {}),
-        (*PERPLEXITY, {}),
+        ("together_ai/any", TOGETHER, {}),
+        ("perplexity/sonar", PERPLEXITY, {}),
         ("ollama_chat/qwen3", {"OLLAMA_API_KEY": "of-ollama"}, {}),
         (SONNET, {}, {}),
         ("openai/mine", {"OPENAI_API_KEY": "of-openai"}, {}),
@@ -202,10 +206,11 @@ def test_no_placeholder_takes_the_place_of_a_credential(model, variables, given,
         (BEDROCK, {"AWS_PROFILE": "work"}, False),
         ("azure/gpt-4.1", {**ENTRA, "AZURE_API_VERSION": "2025-01-01"}, True),
         ("vertex_ai/gemini-2.5-pro", {}, True),
-        (*TOGETHER, False),
-        (*PERPLEXITY, False),
+        ("together_ai/any", TOGETHER, False),
+        ("perplexity/sonar", PERPLEXITY, False),
         ("replicate/any/model", {"REPLICATE_API_TOKEN": "of-replicate"}, True),
         ("huggingface/any/model", {"HF_TOKEN": "of-the-hub"}, True),
+        (GEMINI, {"GEMINI_API_KEY": "of-gemini"}, False),
         (GEMINI, {"GOOGLE_API_KEY": "of-google"}, False),
         (SONNET, {"ANTHROPIC_AUTH_TOKEN": "of-anthropic"}, False),
     ],

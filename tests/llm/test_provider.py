@@ -344,6 +344,15 @@ def test_a_redirect_is_an_error_and_its_target_hears_nothing(model, monkeypatch)
         assert (error.status, error.transient, error.fatal) == (status, False, None)
 
 
+def test_a_redirect_is_followed_by_no_second_attempt(desk: Desk):
+    moved = Answer(status=307, body="{}", headers={"Location": "http://localhost:9/v1"})
+    with serve(always(moved)) as server:
+        completion = desk.ask(question(server))
+    redirected = "HTTP 307: the endpoint redirects to localhost:9; use that address"
+    assert (completion.outcome, completion.error) == ("transport", redirected)
+    assert [row["attempt"] for row in desk.rows] == [1]
+
+
 def test_other_requests_of_the_process_follow_redirects_as_they_did():
     """Downloads from a hub need them; only what is asked of models does not."""
     moved = Answer(status=307, body="{}", headers={})

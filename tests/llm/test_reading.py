@@ -160,7 +160,10 @@ def test_what_holds_no_memories_is_an_empty_list_or_the_failure_that_it_is(text:
 
 def test_json_that_breaks_off_before_the_first_memory_is_a_failure():
     for text in (
-        *('[{"0432\\u043.', "{", '{"memory_items"', '{"memory_items": ['),
+        '[{"0432\\u043.',
+        "{",
+        '{"memory_items"',
+        '{"memory_items": [',
         '{"memory_items": [{"memory_id": "m1", "value": "Pl',
     ):
         assert read(text, cut=True).outcome == "truncated", text
@@ -500,7 +503,12 @@ def test_verdicts_that_differ_in_reasons_alone_do_not_contradict_each_other():
 
 
 MARKERS = (
-    *("<think></think>", "<think>", "</think>", "<think>{</think>", "`</think>`", "<|channel|>"),
+    "<think></think>",
+    "<think>",
+    "</think>",
+    "<think>{</think>",
+    "`</think>`",
+    "<|channel|>",
     '{"a": "</think>',
 )
 

@@ -68,6 +68,10 @@ def test_a_reply_tells_what_answered_it():
     assert (reply.request_id, reply.finish_reason) == ("req_42", "stop")
     assert (reply.cached_tokens, reply.reasoning_tokens) == (600, 20)
     assert sent(answer).request_id == "chatcmpl-7"  # without a header, that of the answer
+    counts = {"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 1_500}
+    counts |= {"completion_tokens_details": {"reasoning_tokens": 400}}
+    beside = sent(completion("Yes.", usage=counts))  # thought is not in the count of the answer
+    assert (beside.completion_tokens, beside.reasoning_tokens) == (500, 400)
 
 
 ODD = [7, ["a"], {"a": 1}, "", "x" * 5_000, "a\nb\x1b[31m", None, "fp an-ordinary-word"]

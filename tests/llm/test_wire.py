@@ -41,7 +41,14 @@ QUESTION = MatchQuestion(
     predicted=[Item("p1", "Is at home in Lyon", None, "", None)],
 )
 NOT_OURS = (
-    *("OPENAI_", "ANTHROPIC_", "AZURE_", "AWS_", "GEMINI_", "GOOGLE_", "OLLAMA_", "OPENROUTER_"),
+    "OPENAI_",
+    "ANTHROPIC_",
+    "AZURE_",
+    "AWS_",
+    "GEMINI_",
+    "GOOGLE_",
+    "OLLAMA_",
+    "OPENROUTER_",
     "LITELLM_",
 )
 
@@ -185,7 +192,8 @@ def asked(provider: Provider, server: LoopbackServer, calls: Path) -> Row:
             ledger.close()
     came = zip(server.paths, server.headers, server.requests, strict=True)
     chats = [one for one in list(came)[began:] if not one[0].endswith("/api/show")]
-    return Row(provider, outcome, error, *(chats[0] if chats else ("", {}, {})))
+    path, headers, body = chats[0] if chats else ("", {}, {})
+    return Row(provider, outcome, error, path, headers, body)
 
 
 async def _judged(settings: AskSettings, ledger: Ledger) -> tuple[str, str]:
