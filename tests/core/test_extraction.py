@@ -6,9 +6,11 @@ import pytest
 
 from alps.errors import UsageError
 from alps.judges.embedded import EmbeddedJudge, LexicalJudge
-from alps.judges.matching import RELATIONS, Judgement, Pair
+from alps.judges.matching import RELATIONS, Judgement, Pair, pairs_as_rows
+from alps.judges.relate import relations_of
 from alps.schema import (
     CANONICAL_LABELS,
+    LONGEST_VALUE,
     UNMAPPED,
     ExtractionSample,
     MemoryList,
@@ -419,3 +421,10 @@ def test_repeats_ask_the_system_and_the_judge_so_often(tmp_path):
     assert names == [(f"visitor_0{n}", repeat) for n in range(2) for repeat in range(3)]
     # The same answers to the judge are one question, whoever gave them.
     assert (asked.count(False), asked.count(True)) == (2 * 3, 2 * 2)
+
+
+def test_a_verdict_that_pairs_what_is_no_memory_counts_for_nothing():
+    gold, predicted = memories("Owns a dog"), memories("a " * LONGEST_VALUE, "Owns a dog")
+    pairs = [Pair(0, 0, "same", "named by hand"), Pair(0, 1, "same", "identical values")]
+    found = relations_of({"pairs": pairs_as_rows(pairs)}, gold, predicted, LexicalJudge())
+    assert [pair.predicted for pair in found.pairs] == [1]

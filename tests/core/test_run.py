@@ -3,11 +3,15 @@ import re
 import shutil
 import sys
 from collections import Counter
+from contextlib import chdir
 
 import pytest
 
 from alps.judges.admission import DRAWN
 from alps.llm.types import JUDGE_CHECK
+from alps.parsing import parse_words
+from alps.run.start import run_here
+from alps.settings import RunSettings
 from tests.conftest import ROOT
 from tests.endtoend import (
     JOURNALS,
@@ -175,6 +179,10 @@ def test_more_unscored_records_than_allowed_exit_1(alps, tmp_path, unheard, word
     assert counts in finished.stdout
     shown = alps("show", "out").stdout
     assert f"Failed predictions: {unheard} transport." in shown
+    with chdir(tmp_path):
+        said = ["task=extraction", model, "data=data", "out=out", *words]
+        again = run_here(parse_words(said, RunSettings))
+    assert (again.too_many_unscored, again.complaint is not None) == (bool(code), bool(code))
 
 
 def test_a_score_with_unscored_records_is_bounded_by_the_worst_and_the_best_case(alps, tmp_path):

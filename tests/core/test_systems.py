@@ -1,6 +1,7 @@
 import asyncio
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from alps.errors import AlpsError, DataError, UsageError
 from alps.judges.embedded import LexicalJudge
 from alps.schema import CANONICAL_LABELS, ExtractionSample, Prediction
 from alps.systems import floor_systems, is_local, resolve_system
+from alps.systems.wrappers import Anonymous
 from alps.tasks import load_task
 from tests.builders import TRACK, extraction_sample, heard, memories, memory
 
@@ -300,3 +302,36 @@ def test_the_settings_of_recorded_predictions_change_with_the_file(tmp_path):
     assert one.name == other.name == "predictions:predictions.jsonl"
     assert one.settings != other.settings
     assert str(tmp_path) not in json.dumps({"name": one.name, **one.settings})
+
+
+class Repeats:
+    """Answers with the id that it was shown."""
+
+    name, settings = "repeats", {}
+
+    async def answer(self, task, sample):
+        items = [memory(sample.benchmark_id).model_dump()]
+        shown = {"outcome": "ok", "prediction": {"memory_items": items}, "raw": sample.session_id}
+        return Prediction(benchmark_id=sample.benchmark_id, track=task.track, **shown)
+
+
+def test_a_record_of_two_tracks_is_two_records_to_a_program_and_answers_have_the_ids_of_the_data():
+    asked = []
+
+    class Asked(Repeats):
+        async def answer(self, task, sample):
+            asked.append((sample.benchmark_id, sample.session_id))
+            return await super().answer(task, sample)
+
+    sample = extraction_sample(GOLD, "Hello", benchmark_id="b42")
+    for track in (TRACK, "task4_ability1"):
+        hidden = Anonymous(Asked(), key="data")
+        answer = asyncio.run(hidden.answer(replace(TASK, track=track), sample))
+        assert (answer.benchmark_id, values(answer), answer.raw) == (
+            "b42",
+            ["b42"],
+            sample.session_id,
+        )
+    (first, session), (second, again) = asked
+    assert len({first, second, "b42"}) == 3
+    assert session == again != sample.session_id

@@ -118,6 +118,10 @@ CHANGED = {
     "the schema": replace(REQUEST, answer=replace(JUDGED, schema=Habits)),
     "no schema": replace(REQUEST, answer=None),
     "the repeat": replace(REQUEST, repeat=1),
+    "an option of the provider": replace(REQUEST, extra={"reasoning_effort": "low"}),
+    "its value": replace(REQUEST, extra={"reasoning_effort": "high"}),
+    "where probabilities are asked from": replace(REQUEST, echo_from=3),
+    "the place of those": replace(REQUEST, echo_from=4),
 }
 THE_SAME = {
     "the purpose": replace(REQUEST, purpose="judge"),
