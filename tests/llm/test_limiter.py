@@ -152,6 +152,17 @@ def test_after_a_pause_not_everything_starts_at_once():
     assert max(starts) < 4
 
 
+def test_a_429_that_names_no_time_waits_for_the_one_that_answers_told():
+    async def paused() -> list[float]:
+        crowd = Crowd(8)
+        crowd.limiter.told(0, 4)
+        crowd.limiter.throttled(None)
+        await crowd.all_enter(4)
+        return crowd.starts
+
+    assert min(in_virtual_time(paused())) == 4
+
+
 def test_a_request_that_has_its_place_and_has_not_started_waits_too():
     async def held() -> float:
         limiter = Limiter(2)
