@@ -167,6 +167,7 @@ def test_withheld_gold_leaves_everything_unscored_and_exits_1(alps, tmp_path):
         pytest.param(1, (), 0, id="5 % are forgiven"),
         pytest.param(2, (), 1, id="10 % are not"),
         pytest.param(2, ("max_failures=10%",), 0, id="10 % allowed"),
+        pytest.param(7, ("max_failures=30%",), 1, id="one more than 30 %"),
     ],
 )
 def test_more_unscored_records_than_allowed_exit_1(alps, tmp_path, unheard, words, code):
