@@ -9,6 +9,7 @@ record belongs to, and a ValueError is raised where lengths differ.
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import erfc
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from alps.stats.bounded import (
     moments_of,
     p_of_interval,
     student_interval,
+    student_quantile,
 )
 
 Floats = NDArray[np.float64]
@@ -335,10 +337,8 @@ def _expanded(value: float, drawn: Floats, count: int, records: int, *, tested: 
 
 def _expanded_tail(levels: Floats, clusters: int) -> Floats:
     """Return what an interval of expanded percentiles leaves out at each end."""
-    from scipy.special import ndtr, stdtrit
-
-    wide = stdtrit(clusters - 1, (1 + levels) / 2) * (clusters / (clusters - 1)) ** 0.5
-    tails: Floats = ndtr(-wide)
+    wide = student_quantile(clusters - 1, (1 + levels) / 2) * (clusters / (clusters - 1)) ** 0.5
+    tails: Floats = np.vectorize(erfc, otypes=[float])(wide / 2**0.5) / 2
     return tails
 
 

@@ -13,7 +13,7 @@ from string import ascii_lowercase
 import numpy as np
 
 from alps.stats.bootstrap import UNIT, Estimate, Floats, clustered_difference, clustered_variance
-from alps.stats.bounded import LEVEL
+from alps.stats.bounded import LEVEL, student_quantile
 
 _ROUNDING = 1e-12
 # The share of cases in which a detectable difference is found.
@@ -173,11 +173,10 @@ def detectable_difference(
 
 def detectable(error: float, clusters: int) -> float:
     """Return the difference that is found with a chance of `POWER`, from its standard error."""
-    from scipy.stats import t
-
     # The two-sided quantile plus that of the power, times the standard error between clusters.
     freedom = clusters - 1
-    return float((t.ppf((1 + LEVEL) / 2, freedom) + t.ppf(POWER, freedom)) * error)
+    shares = np.array([(1 + LEVEL) / 2, POWER])
+    return float(student_quantile(freedom, shares).sum() * error)
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:

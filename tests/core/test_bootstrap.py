@@ -2,9 +2,11 @@ import random
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 from scipy.stats import t
 
 from alps.stats.bootstrap import Estimate, clustered_difference, clustered_mean, clustered_ratio
+from alps.stats.bounded import student_quantile
 from tests.few import few
 
 
@@ -34,6 +36,17 @@ def test_a_rate_of_records_that_stand_alone_has_agresti_and_coulls_interval_at_s
     assert (estimate.low, estimate.high) == pytest.approx(expected, abs=1e-9)
     assert estimate.value == pytest.approx(successes / trials)
     assert estimate.n == trials
+
+
+FREEDOM = np.array([0.4, 1, 1.2, 1.5, 2, 2.5, 3, 5, 7.3, 10, 25.5, 100, 1_000, 9_999, 100_000])
+
+
+@pytest.mark.parametrize("least", [0, 1])
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.975, 0.99, 1 - 1e-12])
+def test_the_quantile_of_students_t_is_that_of_scipy(share, least):
+    freedom = FREEDOM[least:]
+    expected = stdtrit(freedom, share)
+    assert student_quantile(freedom, share) == pytest.approx(expected, rel=2e-10, abs=1e-15)
 
 
 @pytest.mark.parametrize("count", [8, 11, 25, 300])

@@ -27,7 +27,7 @@ from alps.ext.audits.intervals import (
     wilson,
 )
 from alps.stats.bootstrap import UNIT, Estimate, Floats, cluster_sums, clustered_variance
-from alps.stats.bounded import LEVEL, interval_by_variance
+from alps.stats.bounded import LEVEL, interval_by_variance, student_quantile
 from alps.stats.paired import Difference, detectable, t_tests
 
 Method = Literal["rogan_gladen", "ppi"]
@@ -468,10 +468,8 @@ def _ppi_bounds(
     z = Z
     if not clustered and interval == "normal":
         return value - z * sqrt(variance), value + z * sqrt(variance)
-    from scipy.special import stdtrit
-
     variance *= units / (units - 1)
-    wide = float(stdtrit(units - 1, (1 + LEVEL) / 2))
+    wide = float(student_quantile(units - 1, (1 + LEVEL) / 2))
     if interval == "bounded" and bounds[0] < value < bounds[1] and variance > 0:
         return interval_by_variance(
             value, variance, bounds, freedom=freedom or units - 1, records=records

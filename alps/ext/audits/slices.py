@@ -19,7 +19,7 @@ from alps.rows import AuditedScore, BentRow
 from alps.run.opened import AnswerKey, read_rows
 from alps.run.source import TrackData
 from alps.stats.bootstrap import Floats, cluster_sums
-from alps.stats.bounded import LEVEL
+from alps.stats.bounded import LEVEL, student_quantile
 from alps.stats.lengths import LENGTHS, length_thirds
 from alps.stats.paired import holm
 from alps.tasks import Metric
@@ -208,7 +208,7 @@ def clustered_effects(
         covariates: By name, each of shape (records,), finite.
         clusters: What each record belongs to.
     """
-    from scipy.special import stdtr, stdtrit
+    from scipy.special import stdtr
 
     design, names = _design(covariates, len(values))
     units, (n, width) = len(set(clusters)), design.shape
@@ -220,7 +220,7 @@ def clustered_effects(
     meat = cluster_sums(design * left[:, None], clusters)
     few = units / (units - 1) * (n - 1) / (n - width)
     errors = np.sqrt(few * np.diag(bread @ meat.T @ meat @ bread))[1:]
-    wide = float(stdtrit(units - 1, (1 + LEVEL) / 2))
+    wide = float(student_quantile(units - 1, (1 + LEVEL) / 2))
     own = slopes[1:]
     ratios = np.divide(np.abs(own), errors, out=np.zeros_like(own), where=errors > 0)
     ps = np.minimum(1.0, 2 * stdtr(units - 1, -ratios)).tolist()
