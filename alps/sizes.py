@@ -4,9 +4,6 @@ All are counted after unpacking: a megabyte of gzip may hold a gigabyte.
 """
 
 import zlib
-from pathlib import Path
-
-from alps.errors import DataError, UsageError
 
 LARGEST_REPLY = 16 << 20
 """Bytes of a reply of a provider, a memory system or a program; the longest answers of today, of
@@ -15,21 +12,14 @@ LARGEST_TEXT = 4 << 20
 """Bytes of one text in a reply, such as a hit of a memory system: about a million tokens."""
 LARGEST_RESULTS = 1 << 30
 """Bytes of the results of one batch; 10,000 of the longest answers of today are below it."""
-LARGEST_FILE = 512 << 20
-"""Bytes of a file of results of another benchmark; that of LongMemEval with its histories has
-280 MB."""
-LARGEST_PACKED = 128 << 20
-"""Bytes that a packed file of results may unpack to."""
 MOST_PAGES = 100
 """Pages of one list that a server gives page by page."""
 
 # Those that can be inflated bit by bit, and so within a bound, with Python's own library
 ENCODINGS = "gzip, deflate"
-_GZIP = b"\x1f\x8b"
 _GZIP_BITS = zlib.MAX_WBITS | 16
-_CHUNK, _SLICE = 1 << 16, 1 << 12
+_SLICE = 1 << 12
 _MOST_LAYERS = 2
-_DAMAGED = "a damaged gzip file; copy it again"
 
 
 class Unreadable(ValueError):
@@ -94,34 +84,6 @@ def check_size(size: int, largest: int, what: str) -> None:
     """
     if size > largest:
         raise TooLarge(f"{what} has {size:,} bytes; at most {largest:,} are allowed")
-
-
-def read_packed(path: Path) -> bytes:
-    """Read a file, gzipped or not.
-
-    Raises:
-        UsageError: If it can't be opened.
-        DataError: If it is too large, or damaged; names both sizes.
-    """
-    try:
-        with path.open("rb") as file:
-            first = file.read(_CHUNK)
-            packed = first.startswith(_GZIP)
-            largest = LARGEST_PACKED if packed else LARGEST_FILE
-            body = Body("gzip" if packed else "", largest)
-            while first:
-                body.add(first)
-                first = file.read(_CHUNK)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except TooLarge as error:
-        unpacked = " unpacked" if packed else ""
-        raise DataError(f"{error}{unpacked}; split it into several files", path=path) from error
-    except Unreadable as error:
-        raise DataError(_DAMAGED, path=path) from error
-    if not body.is_whole:
-        raise DataError(_DAMAGED, path=path)
-    return bytes(body.data)
 
 
 def _inflater(name: str) -> "_Inflater":

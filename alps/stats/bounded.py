@@ -22,9 +22,8 @@ Numbers = Floats | float
 WITHIN = 0.3
 # How many clusters that assumption is worth.
 ASSUMED = 3.0
-# How many more records of the greatest possible variance are counted, of scores, of differences,
-# and of scores that audits correct: cheap scores of all records show a part of what they lack.
-UNSEEN, UNSEEN_DIFFERENCE, UNSEEN_CORRECTED = 1.0, 0.5, 0.25
+# How many more records of the greatest possible variance are counted, of scores and differences.
+UNSEEN, UNSEEN_DIFFERENCE = 1.0, 0.5
 # Of areas under a curve: a record that differs at few sizes only hides how far others may differ.
 UNSEEN_AREA = 3.0
 # Of every interval of this package.
@@ -187,45 +186,14 @@ def bounded_interval(
     wide = student_quantile(np.maximum(groups - 1, 1.0), (1 + level) / 2)
     z = _normal_quantile((1 + level) / 2)
     trials = greatest / np.where(agree, 1.0, variance * effect) * (z / wide) ** 2
-    low, high = _agresti_coull(position, trials, z)
+    low, high = agresti_coull(position, trials, z)
     # Where all values agree, others are as frequent as failures may be that were never seen in as
     # many trials.
     assumed = 1 + (records / groups - 1) * WITHIN
-    most = _agresti_coull(np.zeros_like(position), records / assumed, z)[1]
+    most = agresti_coull(np.zeros_like(position), records / assumed, z)[1]
     low = np.where(agree, position * (1 - most), low)
     high = np.where(agree, position + most * (1 - position), high)
     return lowest + span * low, lowest + span * high
-
-
-def interval_by_variance(
-    value: float,
-    variance: float,
-    bounds: tuple[float, float],
-    *,
-    freedom: float,
-    records: int,
-) -> tuple[float, float]:
-    """Return the bounds of an estimate of a mean of bounded values whose variance is known.
-
-    As `bounded_interval`, at the number of independent trials that would vary as much; the
-    correlation within clusters is in the variance, and nothing is assumed of it.
-
-    Args:
-        value: Strictly between the bounds.
-        variance: Of the estimate between clusters, > 0.
-        bounds: The least and the most that a value can be.
-        freedom: The degrees of freedom of that variance, > 0.
-        records: How many values were seen: one of the greatest possible variance is counted more.
-    """
-    lowest, span = bounds[0], bounds[1] - bounds[0]
-    position, own = (value - lowest) / span, variance / span**2
-    greatest = position * (1 - position)
-    more = UNSEEN_CORRECTED
-    seen = (own * records + more * greatest / records) / (records + more)
-    wide, z = student_quantile(freedom, (1 + LEVEL) / 2), float(_normal_quantile((1 + LEVEL) / 2))
-    trials = np.array(greatest / seen * (z / float(wide)) ** 2)
-    low, high = _agresti_coull(np.array(position), trials, z)
-    return lowest + span * float(low), lowest + span * float(high)
 
 
 def student_interval(moments: Moments) -> tuple[float, float] | None:
@@ -237,13 +205,6 @@ def student_interval(moments: Moments) -> tuple[float, float] | None:
         return None
     half = float(student_quantile(clusters - 1, (1 + LEVEL) / 2)) * error
     return value - half, value + half
-
-
-def assumed_effect(index: NDArray[np.int64]) -> float:
-    """Return the design effect of a mean of records of these clusters under `WITHIN`."""
-    counts = np.bincount(index)
-    size = float(np.square(counts).sum() / counts.sum())
-    return 1 + (size - 1) * WITHIN
 
 
 def _design_effect(
@@ -259,7 +220,8 @@ def _design_effect(
     return np.maximum(1.0, effect)
 
 
-def _agresti_coull(position: Floats, trials: Floats, z: Numbers) -> tuple[Floats, Floats]:
+def agresti_coull(position: Floats, trials: Floats, z: Numbers) -> tuple[Floats, Floats]:
+    """Return the bounds of a rate at a number of trials; z is the quantile of the level."""
     added = trials + z * z
     centre = (position * trials + z * z / 2) / added
     half = z * np.sqrt(centre * (1 - centre) / added)

@@ -24,10 +24,11 @@ from alps.ext.audits.intervals import (
     Z,
     few_differ,
     grouped_interval,
+    interval_by_variance,
     wilson,
 )
 from alps.stats.bootstrap import UNIT, Estimate, Floats, cluster_sums, clustered_variance
-from alps.stats.bounded import LEVEL, interval_by_variance, student_quantile
+from alps.stats.bounded import LEVEL, student_quantile
 from alps.stats.paired import Difference, detectable, t_tests
 
 Method = Literal["rogan_gladen", "ppi"]

@@ -30,10 +30,13 @@ from alps.stats.bootstrap import (
     clustered_statistics,
     ratio,
 )
-from alps.stats.bounded import LEVEL, assumed_effect
+from alps.stats.bounded import LEVEL, WITHIN, agresti_coull, student_quantile
 
 # Trials from which Wilson's interval does, and the exact one is not needed.
 SMALL = 40
+# How many more records of the greatest possible variance are counted of scores that audits correct:
+# cheap scores of all records show a part of what they lack.
+UNSEEN = 0.25
 # Items that a threshold must keep to be looked at.
 FEWEST = 30
 # tp, fn, fp, tn: people, then the judge
@@ -396,3 +399,40 @@ def _groups(scores: Floats, ends: Bounds, known: int) -> NDArray[np.int64]:
     seen = np.unique(groups[:known])
     nearest = [int(seen[np.abs(seen - group).argmin()]) for group in range(3)]
     return np.array(nearest)[groups]
+
+
+def interval_by_variance(
+    value: float,
+    variance: float,
+    bounds: tuple[float, float],
+    *,
+    freedom: float,
+    records: int,
+) -> tuple[float, float]:
+    """Return the bounds of an estimate of a mean of bounded values whose variance is known.
+
+    As `bounded_interval`, at the number of independent trials that would vary as much; the
+    correlation within clusters is in the variance, and nothing is assumed of it.
+
+    Args:
+        value: Strictly between the bounds.
+        variance: Of the estimate between clusters, > 0.
+        bounds: The least and the most that a value can be.
+        freedom: The degrees of freedom of that variance, > 0.
+        records: How many values were seen: one of the greatest possible variance is counted more.
+    """
+    lowest, span = bounds[0], bounds[1] - bounds[0]
+    position, own = (value - lowest) / span, variance / span**2
+    greatest = position * (1 - position)
+    seen = (own * records + UNSEEN * greatest / records) / (records + UNSEEN)
+    wide = float(student_quantile(freedom, (1 + LEVEL) / 2))
+    trials = np.array(greatest / seen * (Z / wide) ** 2)
+    low, high = agresti_coull(np.array(position), trials, Z)
+    return lowest + span * float(low), lowest + span * float(high)
+
+
+def assumed_effect(index: NDArray[np.int64]) -> float:
+    """Return the design effect of a mean of records of these clusters under `WITHIN`."""
+    counts = np.bincount(index)
+    size = float(np.square(counts).sum() / counts.sum())
+    return 1 + (size - 1) * WITHIN

@@ -9,8 +9,14 @@ from zipfile import ZipFile, is_zipfile
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 
 from alps.errors import DataError, UsageError
-from alps.ext.importers.reading import UNKNOWN, ImportedAnswer, first_of
-from alps.sizes import LARGEST_FILE, LARGEST_PACKED, TooLarge, check_size, too_large
+from alps.ext.importers.reading import (
+    LARGEST_FILE,
+    LARGEST_PACKED,
+    UNKNOWN,
+    ImportedAnswer,
+    first_of,
+)
+from alps.sizes import TooLarge, check_size, too_large
 
 # What Inspect's scorers write for correct, incorrect, partial and no answer, and what its metrics
 # take for right and wrong.

@@ -20,10 +20,10 @@ from pydantic import (
     ValidationError,
 )
 
-from alps.errors import DataError
+from alps.errors import DataError, UsageError
 from alps.jsonl import TooMuchError, parse_json
 from alps.schema import FrozenRow
-from alps.sizes import read_packed
+from alps.sizes import Body, TooLarge, Unreadable
 from alps.slips import HEAD, refuse_encoding
 
 _MESSAGES = {
@@ -34,6 +34,13 @@ _MESSAGES = {
     "finite_number": "is not a finite number",
 }
 _MOST_FAULTS = 1_000
+LARGEST_FILE = 512 << 20
+"""Bytes of a file of results of another benchmark; that of LongMemEval with its histories has
+280 MB."""
+LARGEST_PACKED = 128 << 20
+"""Bytes that a packed file of results may unpack to."""
+_GZIP, _CHUNK = b"\x1f\x8b", 1 << 16
+_DAMAGED = "a damaged gzip file; copy it again"
 UNKNOWN = "unknown type"
 """The category of questions whose file names none."""
 
@@ -205,7 +212,7 @@ def read_text(path: Path) -> str:
         DataError: If it is no UTF-8, or a pointer to a file elsewhere.
     """
     try:
-        content = read_packed(path)
+        content = _read_packed(path)
         if (pointer := _POINTER.match(content)) is not None:
             size = f"{int(pointer[1]):,} bytes"
             fault = f"a Git LFS pointer to a file of {size}; fetch that file with git lfs pull"
@@ -214,6 +221,34 @@ def read_text(path: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError("not UTF-8", path=path) from error
+
+
+def _read_packed(path: Path) -> bytes:
+    """Read a file, gzipped or not.
+
+    Raises:
+        UsageError: If it can't be opened.
+        DataError: If it is too large, or damaged; names both sizes.
+    """
+    try:
+        with path.open("rb") as file:
+            first = file.read(_CHUNK)
+            packed = first.startswith(_GZIP)
+            largest = LARGEST_PACKED if packed else LARGEST_FILE
+            body = Body("gzip" if packed else "", largest)
+            while first:
+                body.add(first)
+                first = file.read(_CHUNK)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except TooLarge as error:
+        unpacked = " unpacked" if packed else ""
+        raise DataError(f"{error}{unpacked}; split it into several files", path=path) from error
+    except Unreadable as error:
+        raise DataError(_DAMAGED, path=path) from error
+    if not body.is_whole:
+        raise DataError(_DAMAGED, path=path)
+    return bytes(body.data)
 
 
 def _parsed(text: str, path: Path, line: int | None) -> Any:

@@ -15,9 +15,14 @@ from alps.ext.audits.corrections import (
     rogan_gladen,
     youden,
 )
-from alps.ext.audits.intervals import Confusion, confusion, grouped_interval, wilson
+from alps.ext.audits.intervals import (
+    Confusion,
+    confusion,
+    grouped_interval,
+    interval_by_variance,
+    wilson,
+)
 from alps.stats.bootstrap import Estimate
-from alps.stats.bounded import interval_by_variance
 from tests.few import few
 
 PEOPLE = np.array([1, 1, 0, 0, 1, 0, 1, 1, 0, 1.0])
