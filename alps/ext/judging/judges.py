@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from alps.ext.calibration.open_labels import fixed_rank_correlation, name_estimates
 from alps.ext.judging.judging_runs import OURS, TRIVIAL_JUDGES, JudgedCells, JudgingCell
 from alps.ext.judging.sensitivity import judged_metric, rewords
 from alps.judges.agreement import people_say
@@ -30,6 +29,7 @@ from alps.stats.bootstrap import (
     resampled_figures,
     resampled_sums,
 )
+from alps.stats.open_labels import fixed_rank_correlation, name_estimates
 from alps.tasks import Metric
 from alps.tasks.registry import track_title
 

@@ -24,7 +24,6 @@ import numpy as np
 from rapidfuzz.distance import LCSseq
 
 from alps.errors import UsageError
-from alps.ext.calibration.open_labels import name_estimates, rank_correlation
 from alps.ext.people.agreement_rows import (
     AGREED,
     AgreementFigure,
@@ -48,6 +47,7 @@ from alps.judges.relate import RUBRICS, match_memories
 from alps.run.collector import stopping_together
 from alps.schema import Memory, Outcome
 from alps.stats.bootstrap import clustered_mean, clustered_ratio
+from alps.stats.open_labels import name_estimates, rank_correlation
 
 PUBLISHERS = "publishers"
 LEAST = 0.5

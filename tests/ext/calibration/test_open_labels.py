@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from alps.ext.calibration.agreement import LabelScale, pair_estimates
-from alps.ext.calibration.open_labels import name_estimates, rank_correlation
+from alps.stats.open_labels import name_estimates, rank_correlation
 
 
 def of_table(table: list[list[int]]) -> tuple[list[str], list[str]]:
