@@ -1,6 +1,6 @@
 """Parts of a card and the files of a track, made from a finished run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -206,25 +206,43 @@ def write_track(
     cards: dict[str, Any] = {}
     ids = set()
     for stage in STAGES[:3]:
-        own = {key: row for key, row in run.rows(stage).items() if key.track == name}
-        ids |= {key.id for key in own}
-        published = [_published(stage, row, calls) for row in own.values()]
+        published, own = _rows_of_stage(run, stage, name, calls)
+        ids |= own
         if stage != "verdicts" or (verdicts and published):
             check_publishable(published, f"{run.folder / stage}.jsonl", run)
             cards[stage] = write_rows(folder / f"{stage}.jsonl", published)
+    for stage, rows_of in _rows_of_parts(run, name, calls):
+        check_publishable(rows_of, f"{run.folder / stage}", run)
+        cards[stage] = write_rows(folder / f"{stage}.jsonl", rows_of)
+    if calls and (made := _calls_about(run, ids)):
+        cards["calls"] = write_rows(folder / "calls.jsonl", made)
+    return cards
+
+
+def _rows_of_stage(
+    run: RunFolder, stage: str, track: str, calls: bool
+) -> tuple[list[dict[str, Any]], set[str]]:
+    """Return what is published of a stage of a track, and the ids of its records."""
+    own = {key: row for key, row in run.rows(stage).items() if key.track == track}
+    return [_published(stage, row, calls) for row in own.values()], {key.id for key in own}
+
+
+def _rows_of_parts(
+    run: RunFolder, track: str, calls: bool
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield the files that parts add to a track, by their names."""
     for part in parts_of_run(run).values():
-        for stage, rows_of in part.track_rows(run, name).items():
+        for stage, rows_of in part.track_rows(run, track).items():
             for row in rows_of:
                 if row.get("verdict") is not None:
                     row["verdict"] = _published("verdicts", row["verdict"], calls)
-            check_publishable(rows_of, f"{run.folder / stage}", run)
-            cards[stage] = write_rows(folder / f"{stage}.jsonl", rows_of)
+            yield stage, rows_of
+
+
+def _calls_about(run: RunFolder, ids: Set[str]) -> list[dict[str, Any]]:
     # What a call was keyed by is a hash of everything that was asked: it stays here.
-    made = [call for call in calls_of(run) if calls and call.get("about") in ids]
-    if made:
-        published = [{part: call.get(part) for part in CallRow.model_fields} for call in made]
-        cards["calls"] = write_rows(folder / "calls.jsonl", published)
-    return cards
+    made = [call for call in calls_of(run) if call.get("about") in ids]
+    return [{part: call.get(part) for part in CallRow.model_fields} for call in made]
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

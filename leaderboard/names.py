@@ -138,12 +138,16 @@ def fault_of_name(name: str) -> str | None:
             return f"contains the character U+{ord(character):04X}"
     words = _WORD.findall(name)
     for word in words:
-        sides = {unicodedata.bidirectional(character) for character in word}
-        if sides & _FROM_RIGHT and sides & _FROM_LEFT:
+        if _runs_both_ways(word):
             return f"mixes left-to-right and right-to-left letters in one word ({shown(word)})"
     if claim := _claim(name, words):
         return f"contains “{shown(claim)}”, which is reserved for boards"
     return None
+
+
+def _runs_both_ways(word: str) -> bool:
+    sides = set(map(unicodedata.bidirectional, word))
+    return bool(sides & _FROM_RIGHT and sides & _FROM_LEFT)
 
 
 def _is_sign(character: str) -> bool:

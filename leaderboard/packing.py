@@ -29,6 +29,7 @@ from alps.leaderboard.submission import (
     CARD,
     REVIEW,
     SAMPLES,
+    PublishedSystem,
     PublishedTrack,
     Submission,
     checksum_of,
@@ -52,6 +53,8 @@ from alps.tasks.registry import board_tasks, track_title
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 # Findings that say that a journal has changed since the summary.
 _STALE = ("score", "row_score", "missing_ids", "extra_ids", "duplicate_ids", "row", "verdict")
+# Settings by which a run is of a part of its split, and what to do then.
+_PARTIAL = {"limit": "repeat the run without limit=", "shard": "join the shards with alps merge"}
 
 
 @dataclass(frozen=True)
@@ -113,16 +116,7 @@ def pack(
     _check_target(target, slug)
     with TemporaryDirectory(prefix="alps-submit-") as scratch:
         folder = Path(scratch) / slug
-        files: dict[str, Any] = {}
-        further: dict[str, list[dict[str, Any]]] = {}
-        for index, (run, withheld) in enumerate(found):
-            for name in run.tracks:
-                place = folder / name
-                files[name] = write_track(place, run, name, calls, verdicts, withheld=withheld)
-            for field, part in parts_of_run(run).items():
-                of_run = part.run_card(folder, run, index, details, calls=calls, verdicts=verdicts)
-                if of_run is not None:
-                    further.setdefault(field, []).append(of_run)
+        files, further = _write_runs(folder, found, details, calls, verdicts)
         card = make_card(slug, opened, details, files, further)
         write_card(folder / CARD, card)
         _check_leaks(card)
@@ -137,6 +131,27 @@ def pack(
         if write:
             _put(folder, target)
     return packed
+
+
+def _write_runs(
+    folder: Path,
+    runs: Sequence[tuple[RunFolder, bool]],
+    details: SubmitterDetails,
+    calls: bool,
+    verdicts: bool,
+) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
+    """Write the files of all tracks; return their cards, and those of parts by their fields."""
+    files: dict[str, Any] = {}
+    further: dict[str, list[dict[str, Any]]] = {}
+    for index, (run, withheld) in enumerate(runs):
+        for name in run.tracks:
+            place = folder / name
+            files[name] = write_track(place, run, name, calls, verdicts, withheld=withheld)
+        for field, part in parts_of_run(run).items():
+            of_run = part.run_card(folder, run, index, details, calls=calls, verdicts=verdicts)
+            if of_run is not None:
+                further.setdefault(field, []).append(of_run)
+    return files, further
 
 
 def slug_of(name: str, day: str) -> str:
@@ -212,28 +227,28 @@ def _opened(path: Path) -> tuple[RunFolder, bool]:
 
 
 def _finished(folder: Path, run: RunFolder) -> RunFolder:
-    settings = run.manifest.settings
-    fault = ""
-    if run.summary is None:
-        fault = "not finished; to finish the run, repeat the same alps run"
-    elif settings.get("limit") is not None:
-        fault = (
-            f"limit={settings['limit']}: only a part of the split; repeat the run without limit="
-        )
-    elif settings.get("shard") is not None:
-        fault = (
-            f"shard={settings['shard']}: only a part of the split; join the shards with alps merge"
-        )
-    # By rubrics in other words a judge is another one, with a board of its own.
-    elif "wording" in run.manifest.judge:
-        fault = "judged with other rubric prompts; submit a run with the bundled prompts"
-    elif unknown := set(str(settings.get("task")).split(",")) - {*board_tasks(), "all"}:
-        fault = f"task={min(unknown)} has no board; submit runs of {', '.join(board_tasks())}"
-    elif lost := [name for name in run.tracks if run.summary and name not in run.summary.tracks]:
-        fault = f"its summary lacks {lost[0]}; to finish the run, repeat the same alps run"
-    if fault:
+    if fault := _why_not_packed(run):
         raise UsageError(f"{folder}: {fault}")
     return run
+
+
+def _why_not_packed(run: RunFolder) -> str:
+    """Say why a run can't be on a board; empty where it can."""
+    settings = run.manifest.settings
+    if run.summary is None:
+        return "not finished; to finish the run, repeat the same alps run"
+    for key, mend in _PARTIAL.items():
+        if settings.get(key) is not None:
+            return f"{key}={settings[key]}: only a part of the split; {mend}"
+    # By rubrics in other words a judge is another one, with a board of its own.
+    if "wording" in run.manifest.judge:
+        return "judged with other rubric prompts; submit a run with the bundled prompts"
+    if unknown := set(str(settings.get("task")).split(",")) - {*board_tasks(), "all"}:
+        return f"task={min(unknown)} has no board; submit runs of {', '.join(board_tasks())}"
+    for name in run.tracks:
+        if name not in run.summary.tracks:
+            return f"its summary lacks {name}; to finish the run, repeat the same alps run"
+    return ""
 
 
 def _check_together(runs: Sequence[RunFolder]) -> None:
@@ -365,23 +380,27 @@ _MODELS = ("llm", "memory", "retriever")
 
 def missing(card: Submission, verification: Verification) -> Iterator[str]:
     """Yield what a submitter should still give, the most important first."""
-    judged = [name for name in card.tracks if board_tracks()[name].judged]
-    if any(card.tracks[name].files.verdicts is None for name in judged):
+    tracks = board_tracks()
+    if any(one.files.verdicts is None for name, one in card.tracks.items() if tracks[name].judged):
         yield "verdicts=yes: boards rank a judge's scores only with verdicts"
     for finding in verification.findings:
         if finding.severity == "warning":
             yield f"notes=: explain “{finding.what}”"
     if card.system.kind in _MODELS:
-        if card.system.snapshot is None:
-            yield f"snapshot=: the dated version of {card.system.model}"
-        if card.system.open_weights is None:
-            yield "open_weights=yes or no: whether the weights are public"
+        yield from _missing_of_model(card.system)
     if card.notes is None:
         yield "notes=: how the answers were generated and how to repeat the run"
     if card.org is None:
         yield "org=: your organisation"
     if card.url is None:
         yield "url=: a page about the system"
+
+
+def _missing_of_model(system: PublishedSystem) -> Iterator[str]:
+    if system.snapshot is None:
+        yield f"snapshot=: the dated version of {system.model}"
+    if system.open_weights is None:
+        yield "open_weights=yes or no: whether the weights are public"
 
 
 def request_text(packed: Packed) -> str:

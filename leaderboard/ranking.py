@@ -387,11 +387,7 @@ def _board(
             judged = replace(judged, difference=held[row.system.slug])
         found.append(replace(judged, records=_records(judged, metric, files)))
     rows = sorted(found, key=lambda row: _worth(row, metric, by_difference))
-    floors = [row for row in rows if row.system.is_floor]
-    systems = [row for row in rows if not row.system.is_floor]
-    # Sorted by their worth, those that are not proven are the last.
-    proven = [row for row in systems if _is_proven(row)]
-    others = [row for row in systems if not _is_proven(row)]
+    floors, proven, others = _parted(rows)
     beside = {key.metric, *metric.on_boards.companions}
     embedded = tuple(_floors(rows, key))
     baseline = strongest(list(_baselines(floors, embedded, metric)))
@@ -410,6 +406,21 @@ def _board(
     )
     printed = {one.name for one in (metric, *board.others)} & beside
     return replace(board, reported=tuple(_reported(key, printed, references)))
+
+
+def _parted(
+    rows: Sequence[RankedSystem],
+) -> tuple[list[RankedSystem], list[RankedSystem], list[RankedSystem]]:
+    """Return the trivial baselines, the systems that are ranked, and those that are not proven."""
+    floors: list[RankedSystem] = []
+    proven: list[RankedSystem] = []
+    others: list[RankedSystem] = []
+    for row in rows:
+        if row.system.is_floor:
+            floors.append(row)
+        else:
+            (proven if _is_proven(row) else others).append(row)
+    return floors, proven, others
 
 
 def _is_proven(row: RankedSystem) -> bool:
@@ -476,11 +487,7 @@ def _with_ranks(rows: list[RankedSystem], files: _Files) -> list[RankedSystem]:
     """Return the standings with their ranks; copies of a submission have its rank."""
     if not rows:
         return []
-    # Who of several with the same answers is called a copy: the reviewed and the earliest not.
-    order = sorted(rows, key=_seniority)
-    firsts = originals([files.answers(row.system) for row in order])
-    slugs = [row.system.slug for row in order]
-    original = {slug: slugs[first] for slug, first in zip(slugs, firsts, strict=True)}
+    original = _originals(rows, files)
     distinct = [row for row in rows if original[row.system.slug] == row.system.slug]
     ranks = _ranks([row.records for row in distinct], rows[0].system.sessions(files.track))
     # Copies of one system, alone on a board, share its one place.
@@ -495,6 +502,15 @@ def _with_ranks(rows: list[RankedSystem], files: _Files) -> list[RankedSystem]:
         copy_of = None if first == row.system.slug else first
         ranked.append(replace(row, rank=by_slug[first], copy_of=copy_of))
     return ranked
+
+
+def _originals(rows: Sequence[RankedSystem], files: _Files) -> dict[str, str]:
+    """Return by its name the system that each has the answers of: itself where it is no copy."""
+    # Who of several with the same answers is called a copy: the reviewed and the earliest not.
+    order = sorted(rows, key=_seniority)
+    firsts = originals([files.answers(row.system) for row in order])
+    slugs = [row.system.slug for row in order]
+    return {slug: slugs[first] for slug, first in zip(slugs, firsts, strict=True)}
 
 
 def _seniority(row: RankedSystem) -> tuple[Any, ...]:

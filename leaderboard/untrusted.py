@@ -325,7 +325,7 @@ def _address(url: str) -> str:
     name = parts.hostname or ""
     # It is shown as a link: it must lead nobody into a network of their own, nor look like another
     # address, as one with somebody's name before an @ does.
-    if parts.scheme != "https" or parts.username is not None or parts.password is not None:
+    if parts.scheme != "https" or "@" in parts.netloc:
         raise ValueError("must begin with https:// and contain neither a user name nor a password")
     if "." not in name or not name.replace(".", "").replace("-", "").isalnum() or not url.isascii():
         raise ValueError("must name a public host in ASCII")

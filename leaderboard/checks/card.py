@@ -274,16 +274,21 @@ def check_review(
     review = _read_review(path, findings)
     if review is None:
         return None
-    named = dict.fromkeys((*review.tracks, *review.recomputed))
-    if card is not None and (unknown := [name for name in named if name not in card.tracks]):
-        what = f"reviews tasks that are missing from the card: {some_of(unknown)}"
-        findings.serious("review", REVIEW, what, _RESCORE)
+    if card is not None:
+        _check_reviewed_tracks(review, card, findings)
     if reviewed:
         return review
     # A review that lies in a clone is anybody's word: only who asks as a maintainer applies it.
     what = f"alps applies this review ({review.status}, {review.date}) only with reviewed=yes"
     findings.note("review", REVIEW, what)
     return None
+
+
+def _check_reviewed_tracks(review: Review, card: Submission, findings: Findings) -> None:
+    named = dict.fromkeys((*review.tracks, *review.recomputed))
+    if unknown := [name for name in named if name not in card.tracks]:
+        what = f"reviews tasks that are missing from the card: {some_of(unknown)}"
+        findings.serious("review", REVIEW, what, _RESCORE)
 
 
 def _read_review(path: Path, findings: Findings) -> Review | None:
@@ -433,6 +438,12 @@ def check_judge_check(
         what = f"{name} uses rubrics without known-item checks: {', '.join(lacking)}"
         findings.serious(JUDGE_CHECK, where, what, PACK_AGAIN)
     check_shares(run.judge_check, where, findings)
+    _check_refused(name, track, run, task, findings)
+
+
+def _check_refused(
+    name: str, track: PublishedTrack, run: RunCard, task: Task, findings: Findings
+) -> None:
     for metric in refused_metrics(task, judge_of(track, run)):
         if metric in track.scores and track.scores[metric].value is not None:
             what = "the judge got too few known items right, so this metric must have no score"

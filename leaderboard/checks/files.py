@@ -5,7 +5,7 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -254,6 +254,10 @@ class _Change(NamedTuple):
     paths: list[str]
     in_base: bool
 
+    def inside(self) -> list[str]:
+        """Return the changed files in the submission's own folder."""
+        return [path for path in self.paths if path.startswith(f"{self.own}/")]
+
 
 def check_changes(
     folder: Path,
@@ -279,24 +283,10 @@ def check_changes(
     if change is None:
         return True
     slug, review = folder.resolve().name, f"{change.own}/{REVIEW}"
-    outside: list[str] = []
-    inside: list[str] = []
-    for path in change.paths:
-        (inside if path.startswith(f"{change.own}/") else outside).append(path)
-    if outside:
-        names = some_of(map(shown, outside))
-        files = counted(len(outside), "file")
-        what = f"{files} outside the submission's folder changed: {names}"
-        mend = "change nothing outside your submission's folder"
-        findings.serious("changes", "the change", what, mend)
-    touched = [shown(path) for path in inside if not (reviewed and path == review)]
-    if change.in_base and touched and continues != slug:
-        what = f"modifies {some_of(touched)} of a submission that is already in the base"
-        mend = (
-            "only its submitter may change a submission; a maintainer confirms the submitter with "
-        )
-        mend += f"continues={shown(slug)}"
-        findings.serious("changes", "the change", what, mend)
+    inside = change.inside()
+    _check_outside(change, findings)
+    if change.in_base and continues != slug:
+        _check_modified(slug, inside, review if reviewed else "", findings)
     _check_taken_away(folder, review in inside and not reviewed, findings)
     against = f"compared with {shown(base)}" if base else "as listed in changed="
     findings.checked["changes"] = f"{counted(len(change.paths), 'changed file')}, {against}"
@@ -307,6 +297,28 @@ def _check_taken_away(folder: Path, changed: bool, findings: Findings) -> None:
     # A submission that a maintainer refuted would be self-reported again without its review.
     if changed and not os.path.lexists(folder / REVIEW):
         findings.serious("changes", REVIEW, "only maintainers may remove a review", "restore it")
+
+
+def _check_outside(change: _Change, findings: Findings) -> None:
+    own = set(change.inside())
+    if outside := [path for path in change.paths if path not in own]:
+        names = some_of(map(shown, outside))
+        files = counted(len(outside), "file")
+        what = f"{files} outside the submission's folder changed: {names}"
+        mend = "change nothing outside your submission's folder"
+        findings.serious("changes", "the change", what, mend)
+
+
+def _check_modified(slug: str, paths: Sequence[str], allowed: str, findings: Findings) -> None:
+    """Refuse a change of a submission by somebody else; the path `allowed` may change."""
+    touched = [shown(path) for path in paths if path != allowed]
+    if touched:
+        what = f"modifies {some_of(touched)} of a submission that is already in the base"
+        mend = (
+            "only its submitter may change a submission; a maintainer confirms the submitter with "
+        )
+        mend += f"continues={shown(slug)}"
+        findings.serious("changes", "the change", what, mend)
 
 
 def _change(

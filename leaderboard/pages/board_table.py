@@ -130,15 +130,8 @@ def board_table(
         brief: Whether only the score is shown, without the other metrics, coverage and cost.
         reported: Whether reference rows stand below.
     """
-    columns = list(_lead_columns(board))
-    beside: list[Metric] = []
-    more: list[Metric] = []
-    for metric in board.others:
-        if metric.name in board.metric.on_boards.companions:
-            beside.append(metric)
-            columns.append(_metric_column(metric))
-        elif not brief:
-            more.append(metric)
+    beside, more = _other_metrics(board, brief)
+    columns = [*_lead_columns(board), *map(_metric_column, beside)]
     columns += [_metric_column(metric, "more") for metric in more]
     columns += [] if brief else _account_columns(board)
     further = [] if brief else list(_further_columns(board))
@@ -158,6 +151,18 @@ def board_table(
     if reported:
         sections += _reported(board, shown, root, brief, len(columns))
     return BoardTable(board.id, metric_title(board.metric), columns, sections)
+
+
+def _other_metrics(board: Board, brief: bool) -> tuple[list[Metric], list[Metric]]:
+    """Return the metrics that stand beside the score of a board, and those folded away."""
+    beside: list[Metric] = []
+    more: list[Metric] = []
+    for metric in board.others:
+        if metric.name in board.metric.on_boards.companions:
+            beside.append(metric)
+        elif not brief:
+            more.append(metric)
+    return beside, more
 
 
 def _lead_columns(board: Board) -> Iterator[BoardColumn]:
@@ -385,11 +390,7 @@ def corrected(
     if by_audits and not drawn:
         return Markup('<span class="nothing">audit hidden: no maintainer drew its records</span>')
     if by_audits["value"]:
-        by, judge = '{} <small class="of">{} audits by {}{}</small>', str(audit["judge"].value)
-        known = "" if judge == PEOPLE else _known_items(judge, audit["judge_check"], task)
-        known = Markup("; {}").format(known) if known else ""
-        audited = figure(by_audits["audited"], whole)
-        return Markup(by).format(pair(by_audits), audited, foreign(judge), known)
+        return _by_audits(by_audits, audit, task)
     # An empty cell would read as not calibrated; here the labels were too few or did not fit.
     if by_audits or (row and not row["value"]):
         return Markup('<span class="nothing">not correctable</span>')
@@ -397,6 +398,14 @@ def corrected(
         return pair(row)
     names = foreign(", ".join(row["calibration"].value or {}))
     return Markup('{} <small class="of">calibration {}</small>').format(pair(row), names)
+
+
+def _by_audits(score: FilePlace, audit: FilePlace, task: Task) -> Markup:
+    by, judge = '{} <small class="of">{} audits by {}{}</small>', str(audit["judge"].value)
+    known = "" if judge == PEOPLE else _known_items(judge, audit["judge_check"], task)
+    known = Markup("; {}").format(known) if known else ""
+    audited = figure(score["audited"], whole)
+    return Markup(by).format(pair(score), audited, foreign(judge), known)
 
 
 def _account(board: Board, row: RankedSystem) -> Iterator[Markup]:

@@ -60,10 +60,12 @@ def matrix_of(counts: FilePlace) -> Matrix:
     for gold in golds:
         names = [f"cell_{gold}_{name}" for name in columns]
         total = sum(numbers.get(name, 0) for name in names)
+        right, title = f"cell_{gold}_{gold}", gold
         # To do nothing where there is nothing to do is no hit: of those there is no end.
-        right = f"cell_{gold}_{gold}" if gold != "none" else ""
+        if gold == "none":
+            right, title = "", "not in gold"
         cells = [_cell(counts[name], total, right=name == right) for name in names]
-        rows.append(("not in gold" if gold == "none" else gold, cells))
+        rows.append((title, cells))
     return Matrix(["not found" if name == "none" else name for name in columns], rows)
 
 

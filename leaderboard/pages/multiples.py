@@ -144,22 +144,31 @@ def multiples_of(content: Content, system: SiteSystem) -> Iterator[Multiple]:
     """Yield the panels of a system that have several rows."""
     places = list(_standings(content, system))
     pools = [place for place in places if place[0].task.data.pool_size is not None]
-    smallest = {board.task.name: board for board, _ in reversed(pools)}
-    tasks = []
-    for board, row in places:
-        if board.task.data.pool_size is None or smallest[board.task.name] is board:
-            tasks.append((board.task.heading, board, row))
+    once = list(_with_smallest_pool(places))
+    tasks = [(board.task.heading, board, row) for board, row in once]
     sizes = [(f"{board.task.data.pool_size:,} distractors", board, row) for board, row in pools]
     yield from _panel("Tasks", "", tasks)
     if pools:
         yield from _panel("Pool size", f"{pools[0][0].task.name}.html", sizes)
-    for board, row in places:
-        # Pools of all sizes have the same queries.
-        if board.task.data.pool_size is None or smallest[board.task.name] is board:
-            yield from _slices(board, row)
+    # Pools of all sizes have the same queries.
+    for board, row in once:
+        yield from _slices(board, row)
     failures = list(_failures(system))
     if failures:
         yield Multiple("Failed answers, by kind", "", failures)
+
+
+def _with_smallest_pool(
+    places: Sequence[tuple[Board, RankedSystem]],
+) -> Iterator[tuple[Board, RankedSystem]]:
+    """Yield the places of a system; of pools of many sizes, that with the smallest."""
+    seen = set()
+    for board, row in places:
+        if board.task.data.pool_size is None:
+            yield board, row
+        elif board.task.name not in seen:
+            seen.add(board.task.name)
+            yield board, row
 
 
 def _standings(content: Content, system: SiteSystem) -> Iterator[tuple[Board, RankedSystem]]:
@@ -222,11 +231,7 @@ def beside_of(content: Content, system: SiteSystem) -> Iterator[Neighbours]:
     """Yield a system next to the strongest other one on each task where records are known."""
     smallest: set[str] = set()
     for board, row in _standings(content, system):
-        known = _known(board, row)
-        # Its own copies have the same answers: there is nothing to compare.
-        own = row.copy_of or system.slug
-        others = (one for one in board.standings if own not in (one.system.slug, one.copy_of))
-        rival = next((other for other in others if other.records and other.recomputed), None)
+        known, rival = _known(board, row), _rival_of(board, row)
         if known is None or rival is None or board.task.name in smallest:
             continue
         if board.task.data.pool_size is not None:
@@ -239,6 +244,16 @@ def beside_of(content: Content, system: SiteSystem) -> Iterator[Neighbours]:
             rows=list(_different(board, row, rival, shared)),
             page=place_on(board, system.slug),
         )
+
+
+def _rival_of(board: Board, row: RankedSystem) -> RankedSystem | None:
+    """Return the strongest other system of a board whose records are known."""
+    # Its own copies have the same answers: there is nothing to compare.
+    own = row.copy_of or row.system.slug
+    for other in board.standings:
+        if own not in (other.system.slug, other.copy_of) and other.records and other.recomputed:
+            return other
+    return None
 
 
 def _different(

@@ -25,7 +25,7 @@ from alps.leaderboard.pages.board_table import (
     signed_delta,
     system_name,
 )
-from alps.leaderboard.pages.charts import cost_chart, score_whisker
+from alps.leaderboard.pages.charts import CostChart, cost_chart, score_whisker
 from alps.leaderboard.pages.common import BoardView, Renderer, page_of, view
 from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
@@ -122,10 +122,6 @@ def write_overview(renderer: Renderer) -> None:
     columns = sorted((column for column in every if column.view is not None), key=_is_unofficial)
     groups = _grouped(columns)
     rows = [_row(slug, columns) for slug in groups["official"]]
-    charts = []
-    for column in columns:
-        if column.board is not None and (chart := cost_chart(column.board)) is not None:
-            charts.append(chart)
     missing = [column.task for column in every if column.view is None]
     baselines = [_baseline(column) for column in columns]
     matrix = {"columns": columns, "baselines": baselines, "missing": missing}
@@ -139,12 +135,18 @@ def write_overview(renderer: Renderer) -> None:
         sections=[*(replace(one, rows=one.rows[:LEADING]) for one in others)],
         reported=list(_reported(renderer, every)),
         panels=list(_panels(renderer)),
-        charts=charts[:CHARTS],
+        charts=list(_charts(columns))[:CHARTS],
         submissions=len(renderer.content.systems),
         **matrix,
     )
     if more:
         renderer.write("matrix.html", "matrix.html", rows=rows, sections=others, **matrix)
+
+
+def _charts(columns: Sequence[TaskColumn]) -> Iterator[CostChart]:
+    for column in columns:
+        if column.board is not None and (chart := cost_chart(column.board)) is not None:
+            yield chart
 
 
 def _columns(renderer: Renderer) -> Iterator[TaskColumn]:
@@ -163,12 +165,17 @@ def _columns(renderer: Renderer) -> Iterator[TaskColumn]:
                 continue
             boards = content.by_track.get(task.track, [])
             leading = view(boards[0], most=0, brief=True, first=False) if boards else None
-            places: dict[str, tuple[Board, RankedSystem]] = {}
-            for board in boards:
-                if board.metric == boards[0].metric:
-                    for row in board.standings:
-                        places.setdefault(row.system.slug, (board, row))
-            yield TaskColumn(task, leading, places)
+            yield TaskColumn(task, leading, _places(boards))
+
+
+def _places(boards: Sequence[Board]) -> dict[str, tuple[Board, RankedSystem]]:
+    """Return where systems stand on the first board that has them, of those of one metric."""
+    places: dict[str, tuple[Board, RankedSystem]] = {}
+    for board in boards:
+        if board.metric == boards[0].metric:
+            for row in board.standings:
+                places.setdefault(row.system.slug, (board, row))
+    return places
 
 
 def _is_unofficial(column: TaskColumn) -> bool:

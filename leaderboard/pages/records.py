@@ -183,15 +183,9 @@ def _answers_of(
         if record is None:
             continue
         score = scores.get(key)
-        head = [name_of]
-        if repeat := key[1]:
-            letter = chr(ord("A") + repeat % 26)
-            head.append(Markup(' <small class="muted">answer {}</small>').format(letter))
-        outcome = str((score or prediction).row.get("outcome"))
-        if outcome != "ok":
-            badge = Markup(' <span class="badge poor">{}</span>').format(visible(outcome))
-            head.append(badge)
-        summary = f"<summary>{''.join(head)}{_figures(where, shown, score)}</summary>"
+        repeat = key[1]
+        head = _head_of(name_of, repeat, str((score or prediction).row.get("outcome")))
+        summary = f"<summary>{head}{_figures(where, shown, score)}</summary>"
         inside = body(system, task, record, prediction.row, verdicts.get(key))
         found = "".join(under(key[0]) for under in below)
         # A link to what is inside unfolds it; of answers that were asked for again, to the first.
@@ -200,6 +194,17 @@ def _answers_of(
         piece = f'<details class="answer">{summary}{body_of}</details>'
         answers.setdefault(key[0], []).append(piece)
     return answers
+
+
+def _head_of(name: Markup, repeat: int, outcome: str) -> str:
+    """Return the name of a system, which of its answers it is, and how it failed."""
+    head = name
+    if repeat:
+        letter = chr(ord("A") + repeat % 26)
+        head += Markup(' <small class="muted">answer {}</small>').format(letter)
+    if outcome != "ok":
+        head += Markup(' <span class="badge poor">{}</span>').format(visible(outcome))
+    return head
 
 
 def _figures(file: str, shown: Sequence[tuple[str, str]], score: FileRow | None) -> str:
@@ -222,12 +227,9 @@ def _memories(
     verdict: FileRow | None,
 ) -> str:
     """List predicted memories, each with the gold related to it, and the gold nothing matches."""
-    pairs = _pairs(verdict)
     related_to: dict[str, list[str]] = {}
-    matched_gold = set()
+    pairs = _pairs(verdict)
     for pair in pairs:
-        if pair["relation"] in _STYLES:
-            matched_gold.add(pair["gold"])
         relation, style = pair["relation"], _STYLES.get(pair["relation"], "muted")
         words = f"{shown_text(relation)} <code>{shown_text(pair['gold'])}</code>"
         related_to.setdefault(pair["predicted"], []).append(
@@ -239,10 +241,7 @@ def _memories(
         action = f"<small>{shown_text(item['action'])}</small> " if item.get("action") else ""
         matched = " ".join(related) or '<small class="muted">matches no gold memory</small>'
         lines.append(f"<li>{action}{shown_text(item.get('value'))} {matched}</li>")
-    missed = []
-    for n in range(1, len(record.sample.gold or ()) + 1):
-        if f"g{n}" not in matched_gold:
-            missed.append(f"<code>g{n}</code>")
+    missed = _missed(record, pairs)
     body = f"<ul>{''.join(lines)}</ul>" if lines else '<p class="empty">no memories</p>'
     if missed and verdict:
         body += f'<p class="note">Unmatched gold: {" ".join(missed)}</p>'
@@ -253,6 +252,13 @@ def _items(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     prediction = row.get("prediction")
     items = prediction.get("memory_items") if isinstance(prediction, dict) else None
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _missed(record: PageRecord, pairs: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the gold memories of a record that no predicted one matches."""
+    matched = {pair["gold"] for pair in pairs if pair["relation"] in _STYLES}
+    names = [f"g{n}" for n in range(1, len(record.sample.gold or ()) + 1)]
+    return [f"<code>{name}</code>" for name in names if name not in matched]
 
 
 def _pairs(verdict: FileRow | None) -> list[Mapping[str, str]]:

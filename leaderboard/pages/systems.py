@@ -238,6 +238,14 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def _failures(place: FilePlace) -> list[tuple[str, FilePlace]]:
+    """Return how many answers failed by kind, then how many judgements."""
+    failures = list(place["failed_predictions"].items())
+    for kind, count in place["failed_judgements"].items():
+        failures.append((f"judgement: {kind}", count))
+    return failures
+
+
 def _track(content: Content, system: SiteSystem, name: str) -> TrackView:
     task, place = board_tracks()[name], system.tracks[name]
     standings = []
@@ -248,9 +256,6 @@ def _track(content: Content, system: SiteSystem, name: str) -> TrackView:
     # Only the package's own data may stand on a page: gold of other data is not ours to show.
     known = known_track(name, str(place["data_sha256"].value))
     matrix = matrix_of(place["counts"])
-    failures = list(place["failed_predictions"].items())
-    for kind, count in place["failed_judgements"].items():
-        failures.append((f"judgement: {kind}", count))
     scores, withheld = dict(place["scores"].items()), system.card.withheld(name)
     unproven = has_corrected = False
     drawn = system.audit_is_drawn(name)
@@ -265,7 +270,7 @@ def _track(content: Content, system: SiteSystem, name: str) -> TrackView:
         judge=judge_id(system, name),
         scales=[] if withheld else list(_scales(task, place, standings, again, drawn)),
         floors=list(_floors(place)),
-        failures=failures,
+        failures=_failures(place),
         matrix=matrix if matrix.rows else None,
         boards=[board for board, _ in standings],
         records=f"records/{records_folder(task)}/" if known is not None else "",
