@@ -4,6 +4,7 @@ It corrects nothing: F1 is no mean of marks, and labels of other texts say how a
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import date
 
 from alps.errors import AlpsError
@@ -30,11 +31,7 @@ def people_say(judge: str, fingerprint: str, *, today: date | None = None) -> It
     """
     if not is_embedded_judge(judge):
         return
-    for path in calibration_files():
-        try:
-            calibration = read_calibration(path)
-        except AlpsError:
-            continue  # of other judges, too: those that a run needs are read again, and named
+    for calibration in _readable():
         if calibration.judge == judge and MATCHING in calibration.rubrics:
             sentence = _said(calibration, fingerprint, today or date.today())
             if sentence is not None:
@@ -52,11 +49,7 @@ def people_agree(
         today: The day that expiry is counted from.
     """
     passed: set[str] = set()
-    for path in calibration_files():
-        try:
-            calibration = read_calibration(path)
-        except AlpsError:
-            continue
+    for calibration in _readable():
         then, expires = calibration.row.judge_fingerprint, calibration.row.expires
         if then is None or fingerprint_id(then) != fingerprint:
             continue
@@ -66,6 +59,12 @@ def people_agree(
                 if row.acceptance is None and row.verdict in ("pass", "limits"):
                     passed.add(name)
     return passed >= (set(rubrics) or {MATCHING})
+
+
+def _readable() -> Iterator[Calibration]:
+    for path in calibration_files():
+        with suppress(AlpsError):  # of any judge: those that a run needs are read again, and named
+            yield read_calibration(path)
 
 
 def _said(calibration: Calibration, fingerprint: str, today: date) -> str | None:

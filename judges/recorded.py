@@ -237,10 +237,7 @@ def _fault_of_verdict(output: object) -> tuple[str, str] | None:
         # Reviews are written into verdicts as they are.
         dump({"judge_output": output})
     except (ValueError, RecursionError):
-        return (
-            "judge_output",
-            "contains a number that is too large, or is nested too deeply",
-        )
+        return ("judge_output", "contains a number that is too large, or is nested too deeply")
     if not isinstance(output, dict):
         return None if _are_objects(output) else ("judge_output", "must be a list of objects")
     for name in ("pair_reviews", "missing_reviews", "extra_reviews"):

@@ -249,10 +249,7 @@ def _with_shown_ids(pairs: Iterable[Row], gone: _Sides) -> list[Row]:
 
 
 def _extra(
-    record: AnsweredRecord,
-    predictions: _Sides,
-    others: Sequence[Row],
-    partners: Mapping[str, str],
+    record: AnsweredRecord, predictions: _Sides, others: Sequence[Row], partners: Mapping[str, str]
 ) -> Iterator[Pairing]:
     """Yield the predictions that match nothing."""
     score, support = record.score or {}, (record.verdict or {}).get("support") or {}

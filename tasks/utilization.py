@@ -418,18 +418,15 @@ PUBLIC = PublicAnswers(
 
 def record_parts(record: AnsweredRecord) -> list[Part]:
     """Show the dialogue near the target memory, the query, the response and its verdict."""
-    target, score, verdict = (
-        getattr(record.sample, "gold", None),
-        record.score or {},
-        record.verdict,
-    )
+    target, score = getattr(record.sample, "gold", None), record.score or {}
+    verdict = record.verdict or {}
     if target is not None:
         memory, kind = target.memory, target.rubric
     else:
         memory, kind = str(score.get("memory") or ""), score.get("rubric")
-    kind = (verdict or {}).get("rubric") or kind
+    kind = verdict.get("rubric") or kind
     rows = [("rubric", str(kind))] if kind else []
-    if verdict is not None and verdict["outcome"] == "ok":
+    if verdict.get("outcome") == "ok":
         rows += rating_rows("verdict", verdict)
     if (share := score.get("grounding")) is not None:
         written = f"{share:.3f}".removeprefix("0")

@@ -13,24 +13,12 @@ from alps.judges.embedded import embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger
 from alps.run.collector import Journals, RunPlan, run_tracks
 from alps.run.engine import TrackPlan
-from alps.run.folder import (
-    add_learned,
-    build_manifest,
-    claim,
-    prompt_hashes,
-    write_config,
-)
+from alps.run.folder import add_learned, build_manifest, claim, prompt_hashes, write_config
 from alps.run.judge_check import Checks, admit_judge
 from alps.run.opened import MANIFEST, PREDICTIONS, read_manifest
 from alps.run.parts import Course
 from alps.run.progress import Watched, progress_line
-from alps.run.services import (
-    AS_EVER,
-    AskedAs,
-    Services,
-    closing,
-    open_services,
-)
+from alps.run.services import AS_EVER, AskedAs, Services, closing, open_services
 from alps.run.session import DATA_ASKED, RunSession
 from alps.run.shared import Shared
 from alps.run.source import RunData, TrackData

@@ -88,10 +88,10 @@ class Stage:
             calls=self.calls + 1,
             exact=self.exact and certain,
             least_tokens=self.least_tokens + likely,
-            most_tokens=_add(self.most_tokens, most),
-            least_cost=_add(self.least_cost, price.cost(likely, 0)),
-            most_cost=_add(self.most_cost, most_cost),
-            likely_cost=_add(self.likely_cost, typical),
+            most_tokens=add_known(self.most_tokens, most),
+            least_cost=add_known(self.least_cost, price.cost(likely, 0)),
+            most_cost=add_known(self.most_cost, most_cost),
+            likely_cost=add_known(self.likely_cost, typical),
             likely_tokens=self.likely_tokens + prompt // _BYTES_A_TOKEN,
         )
 
@@ -103,6 +103,17 @@ class Round:
     tracks: Sequence[TrackPlan]
     predictions: Journal | None
     verdicts: Journal | None
+
+    def heard(self, unit: Unit) -> Prediction | None:
+        """Return the answer that it holds."""
+        return None if self.predictions is None else heard_prediction(self.predictions, unit)
+
+    def needs_verdict(self, unit: Unit, *, heard: bool) -> bool:
+        """Tell whether a unit is to be judged; a verdict that it holds is of a `heard` answer."""
+        if not unit.track.task.has_gold(unit.sample):
+            return False
+        verdict = self.verdicts.get(unit.key) if heard and self.verdicts is not None else None
+        return verdict is None or not is_judged(verdict)
 
 
 def dry_run(settings: RunSettings) -> list[Stage]:
@@ -198,34 +209,35 @@ async def estimate(
     baselines = Stage("baselines", services.judge.name)
     check = Stage("known items", services.judge.name)
     seen: set[str] = set()
-    for request in checking:
-        check = _with_new(check, request, seen, services)
-    asked_for = ((one, unit) for one in rounds for unit in units(one.tracks))
-    for one, unit in asked_for:
-        task, predictions, verdicts = unit.track.task, one.predictions, one.verdicts
-        for asked in await _baseline_requests(unit, services):
+    check = _with_new(check, checking, seen, services)
+    for one in rounds:
+        for unit in units(one.tracks):
+            asked = await _baseline_requests(unit, services)
             baselines = _with_new(baselines, asked, seen, services)
-        heard = heard_prediction(predictions, unit) if predictions is not None else None
-        prediction, calls = (heard, []) if heard is not None else await _answered(unit)
-        reply = _reply_tokens(unit) if calls else _ANSWER
-        for request in calls:
-            generate = _with_new(generate, request, seen, services, reply=reply)
-        if not task.has_gold(unit.sample) or (
-            prediction is not None and prediction.outcome != "ok"
-        ):
-            continue
-        verdict = verdicts.get(unit.key) if verdicts is not None else None
-        if heard is not None and verdict is not None and is_judged(verdict):
-            continue
-        if prediction is not None:
-            for request in await _judging(unit, prediction, services.judge, options):
-                judge = _with_new(judge, request, seen, services)
-        elif task.likely is not None:
-            likely = Prediction(prediction=task.likely(unit.sample), outcome="ok", **unit.row({}))
-            for request in await _judging(unit, likely, services.judge, options):
-                judge = judge.with_call(request, price_of(request.model), certain=False)
-    others = [stage for stage in (check, baselines) if stage.calls or stage.cached]
+            heard = one.heard(unit)
+            prediction, calls = (heard, []) if heard is not None else await _answered(unit)
+            if calls:
+                generate = _with_new(generate, calls, seen, services, reply=_reply_tokens(unit))
+            if not one.needs_verdict(unit, heard=heard is not None):
+                continue
+            if prediction is None:
+                judge = await _with_likely(judge, unit, services.judge, options)
+            elif prediction.outcome == "ok":
+                requests = await _judging(unit, prediction, services.judge, options)
+                judge = _with_new(judge, requests, seen, services)
+    others = [stage for stage in (check, baselines) if stage.calls + stage.cached]
     return [generate, judge, *others]
+
+
+async def _with_likely(stage: Stage, unit: Unit, judge: Judge, options: JudgingOptions) -> Stage:
+    """Count the calls that would judge the likeliest answer, where one is known."""
+    task = unit.track.task
+    if task.likely is None:
+        return stage
+    likely = Prediction(prediction=task.likely(unit.sample), outcome="ok", **unit.row({}))
+    for request in await _judging(unit, likely, judge, options):
+        stage = stage.with_call(request, price_of(request.model), certain=False)
+    return stage
 
 
 def _reply_tokens(unit: Unit) -> int:
@@ -249,10 +261,8 @@ async def _judging(
 async def _baseline_requests(unit: Unit, services: Services) -> list[Request[Any]]:
     """Return the calls that judge the trivial baselines on a record that was drawn for it."""
     track, judge = unit.track, services.judge
-    drawn = (
-        unit.repeat == 0 and unit.place in track.floor_sample and track.task.has_gold(unit.sample)
-    )
-    if not drawn or not judge.comparable:
+    drawn = unit.repeat == 0 and unit.place in track.floor_sample
+    if not drawn or not track.task.has_gold(unit.sample) or not judge.comparable:
         return []
     requests: list[Request[Any]] = []
     for system in track.floor_systems.values():
@@ -264,23 +274,25 @@ async def _baseline_requests(unit: Unit, services: Services) -> list[Request[Any
 
 def _with_new(
     stage: Stage,
-    request: Request[Any],
+    requests: Sequence[Request[Any]],
     seen: set[str],
     services: Services,
     *,
     reply: int = _VERDICT,
 ) -> Stage:
-    """Count a request, unless one identical to it was counted already."""
-    key = cache_key(request)
-    if key in seen:
-        return stage
-    seen.add(key)
-    if services.cache is not None and any(
-        services.cache.get(key) is not None for key in _keys(request)
-    ):
-        return replace(stage, cached=stage.cached + 1)
-    price = price_of(request.model)
-    return stage.with_call(request, price, certain=request.certain, reply=reply)
+    """Count requests, each unless one identical to it was counted already."""
+    cache = services.cache
+    for request in requests:
+        key = cache_key(request)
+        if key in seen:
+            continue
+        seen.add(key)
+        if cache is not None and any(cache.get(kept) is not None for kept in _keys(request)):
+            stage = replace(stage, cached=stage.cached + 1)
+            continue
+        price = price_of(request.model)
+        stage = stage.with_call(request, price, certain=request.certain, reply=reply)
+    return stage
 
 
 def _keys(request: Request[Any]) -> Iterator[str]:
@@ -288,11 +300,8 @@ def _keys(request: Request[Any]) -> Iterator[str]:
 
     One a mode, where the run would only find out which is taken.
     """
-    modes = (
-        MODES
-        if request.answer is not None and request.structured is None
-        else (request.structured,)
-    )
+    open_mode = request.answer is not None and request.structured is None
+    modes = MODES if open_mode else (request.structured,)
     return (cache_key(replace(request, structured=mode)) for mode in modes)
 
 
@@ -311,5 +320,6 @@ async def _answered(unit: Unit) -> tuple[Prediction | None, list[Request[Any]]]:
     return (None if calls else prediction), calls
 
 
-def _add(one: Number | None, other: Number | None) -> Number | None:
+def add_known(one: Number | None, other: Number | None) -> Number | None:
+    """Add two figures; None where one of them is not known."""
     return None if one is None or other is None else one + other

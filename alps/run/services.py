@@ -152,11 +152,7 @@ class Clients:
     """The clients of a run, one an endpoint, as each keeps to `concurrency` alone."""
 
     def __init__(
-        self,
-        settings: Limits,
-        ledger: Ledger,
-        sharing: Shared,
-        batches: "Gathering | None" = None,
+        self, settings: Limits, ledger: Ledger, sharing: Shared, batches: "Gathering | None" = None
     ) -> None:
         self._settings, self._ledger, self._sharing = settings, ledger, sharing
         self._batches = batches
@@ -553,13 +549,8 @@ def _check_llm(asked: UsedModel, embedded: Iterable[str], *, keys: bool) -> None
         raise UsageError(f"{key}={name}: {error}{guess}") from error
     if keys:
         check_model(name, api_base=asked.api_base, warn=say_once)
-    check_options(
-        name,
-        asked.sampling,
-        asked.extra or {},
-        prefix="" if key == "model" else "judge_",
-        keys=keys,
-    )
+    prefix = "" if key == "model" else "judge_"
+    check_options(name, asked.sampling, asked.extra or {}, prefix=prefix, keys=keys)
 
 
 @cache

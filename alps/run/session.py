@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -206,26 +207,27 @@ def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
         UsageError: If there is such a setting, whether it was typed or is in a config file.
     """
     if isinstance(settings, RunSettings):
-        if is_local(settings.model, load_tracks(settings.task)):
-            _refuse(
-                settings, OF_THE_MODEL, f"model={redact(settings.model)} is not a litellm model"
-            )
-        if settings.answer == "logprob":
-            why = "answer=logprob generates no text"
-            _refuse(settings, (*SAMPLING, "structured"), why, instead="leave it out")
-        passes = settings.model.startswith(PROGRAM) or any(part.uses("env") for part in parts)
-        if settings.env is not None and not passes:
-            raise UsageError(
-                f"env={settings.env} would change nothing: only program:CMD uses it; leave it out"
-            )
+        _refuse_of_the_model(settings, parts)
     if is_embedded_judge(settings.judge):
-        forgotten = "judge" not in settings.model_fields_set
         why = f"judge={settings.judge} is not a litellm model"
-        if forgotten:
+        if "judge" not in settings.model_fields_set:
             why = f"judge= is missing, so the judge is {settings.judge}"
         _refuse(settings, OF_THE_JUDGE, why)
         if isinstance(settings, JudgeSettings) and _is_unchecked_in_vain(settings, parts):
             raise UsageError(f"judge_check=no would change nothing: {why}; leave it out")
+
+
+def _refuse_of_the_model(settings: RunSettings, parts: Parts) -> None:
+    if is_local(settings.model, load_tracks(settings.task)):
+        why = f"model={redact(settings.model)} is not a litellm model"
+        _refuse(settings, OF_THE_MODEL, why)
+    if settings.answer == "logprob":
+        why = "answer=logprob generates no text"
+        _refuse(settings, (*SAMPLING, "structured"), why, instead="leave it out")
+    passes = settings.model.startswith(PROGRAM) or any(part.uses("env") for part in parts)
+    if settings.env is not None and not passes:
+        why = "only program:CMD uses it; leave it out"
+        raise UsageError(f"env={settings.env} would change nothing: {why}")
 
 
 def _is_unchecked_in_vain(settings: JudgeSettings, parts: Parts) -> bool:
@@ -428,23 +430,22 @@ def _check_ids(path: Path, tracks: Sequence[TrackData]) -> None:
     """Refuse a file of answers to other records: each would count as not predicted."""
     from alps.systems.recorded import recorded_ids
 
-    known: dict[str, list[str]] = {}
+    known: dict[str, dict[str, None]] = {}
     for track in tracks:
-        known[track.task.track] = [sample.benchmark_id for sample in track.samples()]
-    of_data = {track: set(names) for track, names in known.items()}
+        known[track.task.track] = dict.fromkeys(one.benchmark_id for one in track.samples())
     others: list[str] = []
     for of, name in recorded_ids(path):
-        tracks_named = of_data.values() if of is None else [of_data.get(of, set())]
+        tracks_named = known.values() if of is None else [known.get(of, {})]
         if any(name in names for names in tracks_named):
             return
         others.append(name)
     if others:
-        theirs = dict.fromkeys(name for names in known.values() for name in names)
+        theirs = list(dict.fromkeys(chain.from_iterable(known.values())))
         what = (
-            f"the data has none of the file's ids ({len(others):,}); in the file: {_some(others)}; "
+            f"the data has none of the file's ids ({len(others):,}); in the file: {_some(others)}"
         )
+        what += f"; in the data: {_some(theirs)}"
         file = path / "predictions.jsonl" if path.is_dir() else path
-        what += f"in the data: {_some(list(theirs))}"
         raise DataError(what, path=file, field="benchmark_id")
 
 

@@ -144,9 +144,7 @@ def _legend(sides: Sequence[ComparedRun]) -> Table:
 
 def _headlines(comparison: Comparison) -> Iterator[Part]:
     """Yield the headlines of all tracks: of two runs in one table, of more their ranks."""
-    together = [(track, track.title) for track in comparison.tracks]
-    for one in comparison.corrected:
-        together += [(track, f"{track.title}, {one.by}") for track in one.tracks]
+    together = list(_titled(comparison))
     if len(comparison.sides) > 2:
         for track, title in together:
             if track.lead is not None and track.shared:
@@ -157,13 +155,24 @@ def _headlines(comparison: Comparison) -> Iterator[Part]:
     for track, _ in together:
         if track.shared and len(together) == 1:
             yield from map(Line, _power(track))
-        account = _account(comparison.sides, track)
-        if account != _ALL_SHARED:
-            yield Line(f"{track.title}: {account}")
-        notes = track.of_all if track.lead is not None else track.notes
-        yield from map(Line, (f"{note}." for note in notes))
+        yield from map(Line, _left_out(comparison.sides, track))
     if others := comparison.diagnostics:
         yield Line(f"To see {counted(others, 'test')} (Holm) of other metrics, add metrics=all.")
+
+
+def _titled(comparison: Comparison) -> Iterator[tuple[TrackComparison, str]]:
+    for track in comparison.tracks:
+        yield track, track.title
+    for one in comparison.corrected:
+        yield from ((track, f"{track.title}, {one.by}") for track in one.tracks)
+
+
+def _left_out(sides: Sequence[ComparedRun], track: TrackComparison) -> Iterator[str]:
+    account = _account(sides, track)
+    if account != _ALL_SHARED:
+        yield f"{track.title}: {account}"
+    for note in track.of_all if track.lead is not None else track.notes:
+        yield f"{note}."
 
 
 def _of_tracks(
@@ -379,32 +388,44 @@ def _account(sides: Sequence[ComparedRun], track: TrackComparison) -> str:
 
 
 def _explanations(comparison: Comparison, *, whole: bool) -> Iterator[str]:
-    contrasts = contrasts_of(comparison.tracks)
-    if not whole:
-        leads = [track.lead for track in comparison.tracks if track.lead is not None]
-        contrasts = [contrast for lead in leads for contrast in lead.contrasts]
+    metrics = [metric for track in comparison.tracks for metric in track.metrics]
+    leads = [track.lead for track in comparison.tracks if track.lead is not None]
+    yield from _missing_intervals(metrics if whole else leads)
+    if whole:
+        yield from _of_methods(comparison)
+    yield from _of_scores(comparison.sides, metrics, whole=whole)
+    if any(lead.ranked for lead in leads):
+        yield "ties: runs that share a letter are not significantly different (p > .05, Holm)."
+    if comparison.family:
+        yield "p, MDE, bold: explained in docs/calibration.md#comparing-runs"
+
+
+def _missing_intervals(metrics: Sequence[MetricComparison]) -> Iterator[str]:
+    contrasts = [contrast for metric in metrics for contrast in metric.contrasts]
     estimates = [contrast.difference.estimate for contrast in contrasts]
     for reason in dict.fromkeys(one.reason for one in estimates if one.value is not None):
         if reason:
             yield f"No interval: {reason}."
-    if whole:
-        if any(contrast.difference.estimate.method for contrast in contrasts):
-            yield f"Intervals from few large sessions use this method: {RESAMPLED}."
-        more = [one.explanation for track in comparison.tracks for one in track.more]
-        yield from dict.fromkeys(filter(None, more))
-        if comparison.diagnostics:
-            many = counted(comparison.diagnostics, "test")
-            yield f"Holm's method treats the {many} of other metrics as one family."
-    metrics = [metric.metric for track in comparison.tracks for metric in track.metrics]
-    by_lexical = any(side.judge == LexicalJudge.name for side in comparison.sides)
-    if by_lexical and any(metric.judged for metric in metrics):
+
+
+def _of_methods(comparison: Comparison) -> Iterator[str]:
+    if any(one.difference.estimate.method for one in contrasts_of(comparison.tracks)):
+        yield f"Intervals from few large sessions use this method: {RESAMPLED}."
+    more = [one.explanation for track in comparison.tracks for one in track.more]
+    yield from dict.fromkeys(filter(None, more))
+    if others := comparison.diagnostics:
+        many = counted(others, "test")
+        yield f"Holm's method treats the {many} of other metrics as one family."
+
+
+def _of_scores(
+    sides: Sequence[ComparedRun], metrics: Sequence[MetricComparison], *, whole: bool
+) -> Iterator[str]:
+    by_lexical = any(side.judge == LexicalJudge.name for side in sides)
+    if by_lexical and any(one.metric.judged for one in metrics):
         yield "Judge lexical: for debugging; style alone can change its scores (docs/judges.md)"
-    if any(metric.lower_is_better for metric in metrics if whole or metric.headline):
+    if any(one.metric.lower_is_better for one in metrics if whole or one.metric.headline):
         yield f"{_LOWER.strip()}: lower is better."
-    if any(track.lead is not None and track.lead.ranked for track in comparison.tracks):
-        yield "ties: runs that share a letter are not significantly different (p > .05, Holm)."
-    if comparison.family:
-        yield "p, MDE, bold: explained in docs/calibration.md#comparing-runs"
 
 
 def _title(metric: Metric) -> str:

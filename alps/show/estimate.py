@@ -2,16 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from itertools import chain
 
-from alps.run.estimate import Stage
+from alps.run.estimate import Stage, add_known
 from alps.show.table import Line, Part, Table, figures, named, printed, row_of, terminal
 
-Number = TypeVar("Number", int, float)
-_STAGES = {
-    "generate": "answers",
-    "judge": "verdicts",
-}
+_STAGES = {"generate": "answers", "judge": "verdicts"}
 """What a stage asks for, where that is not its name."""
 
 
@@ -56,16 +52,12 @@ def total_of(stages: Sequence[Stage]) -> Stage:
             unknown=total.unknown or stage.unknown,
             least_tokens=total.least_tokens + stage.least_tokens,
             likely_tokens=total.likely_tokens + stage.likely_tokens,
-            most_tokens=_sum(total.most_tokens, stage.most_tokens),
-            least_cost=_sum(total.least_cost, stage.least_cost),
-            most_cost=_sum(total.most_cost, stage.most_cost),
-            likely_cost=_sum(total.likely_cost, stage.likely_cost),
+            most_tokens=add_known(total.most_tokens, stage.most_tokens),
+            least_cost=add_known(total.least_cost, stage.least_cost),
+            most_cost=add_known(total.most_cost, stage.most_cost),
+            likely_cost=add_known(total.likely_cost, stage.likely_cost),
         )
     return total
-
-
-def _sum(one: Number | None, other: Number | None) -> Number | None:
-    return None if one is None or other is None else one + other
 
 
 def _cells(stage: Stage) -> tuple[str, ...]:
@@ -93,8 +85,7 @@ def _estimate_notes(
         "likely: the cost if every reply is as long as the gold answer. range: from the cost if "
         "all replies are empty to the cost if all have the maximum length."
     )
-    bounds = (bound for stage in stages for bound in _unknown_bounds(stage))
-    notes += dict.fromkeys(bounds)
+    notes += dict.fromkeys(chain.from_iterable(map(_unknown_bounds, stages)))
     # Where the bound of a stage is unknown, a cap can't be told to cover it: nothing is said.
     total = total_of(stages)
     cost, tokens = (None, None) if total.unknown else (total.most_cost, total.most_tokens)
@@ -102,14 +93,21 @@ def _estimate_notes(
         notes.append(f"max_cost={max_cost:g} {_covers(cost <= max_cost)}")
     if max_total_tokens is not None and tokens is not None:
         notes.append(f"max_total_tokens={max_total_tokens:,} {_covers(tokens <= max_total_tokens)}")
-    advice = ""
+    if total.likely_cost:
+        advice = _advice(stages, total.likely_cost, limited=max_cost is not None)
+        notes += [advice] if advice else []
+    return notes
+
+
+def _advice(stages: Sequence[Stage], likely: float, *, limited: bool) -> str:
+    advice = []
     baselines = sum(stage.likely_cost or 0.0 for stage in stages if stage.name == "baselines")
-    if baselines and total.likely_cost:
-        less = _dollars(total.likely_cost - baselines)
-        advice = f"Without baselines (baseline_records=0), the likely cost is {less}. "
-    if total.likely_cost and max_cost is None:
-        advice += f"Set a limit: max_cost={float(f'{2 * total.likely_cost:.2g}'):g}"
-    return [*notes, advice.rstrip()] if advice else notes
+    if baselines:
+        less = _dollars(likely - baselines)
+        advice.append(f"Without baselines (baseline_records=0), the likely cost is {less}.")
+    if not limited:
+        advice.append(f"Set a limit: max_cost={float(f'{2 * likely:.2g}'):g}")
+    return " ".join(advice)
 
 
 def _unknown_bounds(stage: Stage) -> Iterator[str]:

@@ -220,15 +220,12 @@ def conditions(track: TrackSummary, *, sized: bool = True) -> str:
 
     Unless it is `sized`, the size of its data is left to the name of the task.
     """
-    parts = [str(value) for value in (track.condition, track.scoring) if value is not None]
-    if track.memory is not None:
-        parts.append(f"memory {track.memory}")
     # Runs of older versions call it a window.
     most = track.max_context_tokens or track.window
-    if most is not None:
-        parts.append(f"context {most:,}")
-    if track.prompt is not None:
-        parts.append(f"prompt {track.prompt}")
+    context = None if most is None else f"{most:,}"
+    given = [("", track.condition), ("", track.scoring), ("memory ", track.memory)]
+    given += [("context ", context), ("prompt ", track.prompt)]
+    parts = [f"{name}{value}" for name, value in given if value is not None]
     for name, value in (track.model_extra or {}).items():
         if sized or name != "size":
             parts.append(f"{name} {value}")
