@@ -7,7 +7,7 @@ the records that have a verdict (`valid` there); F1, as there, is of the figures
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +35,8 @@ _BOUNDARY = "Memory Boundary"
 _NO_VERDICT = re.compile(r"\s*|.*(fail|error).*", re.I | re.S)
 _SLACK = 5e-5
 Rates = Mapping[str, Mapping[str, float]]
+_Part = tuple[float, float]
+"""What a rate is the quotient of."""
 
 
 def _as_mark(value: object) -> object:
@@ -203,40 +205,58 @@ def _rates_of(
         stored: Of each stored memory whether gold memories are about it, and its mark.
     """
     real = [(mark, weight) for distracts, mark, weight in kept if not distracts]
-    known = [(mark, weight) for mark, weight in real if mark is not None]
+    left = _known(mark for distracts, mark, _ in kept if distracts)
     about = [mark for target, mark in stored if target]
-    rated = [mark for mark in about if mark is not None]
-    marks = [mark for _, mark in stored if mark is not None]
-    left = [mark for distracts, mark, _ in kept if distracts and mark is not None]
-    whole = sum(mark == 2 for mark, _ in known)
-    weights = sum(weight for _, weight in known)
-    found: dict[str, dict[str, tuple[float, float]]] = {
-        "memory_integrity": {
-            "recall(valid)": (whole, len(known)),
-            "weighted_recall(valid)": (sum(m * w for m, w in known) / 2, weights),
-        },
+    recalled, accurate = _recall(real), _accuracy(about)
+    found: dict[str, dict[str, _Part]] = {
+        "memory_integrity": recalled,
         "memory_accuracy": {
-            "target_accuracy(valid)": (sum(rated) / 2, len(rated)),
-            "weighted_accuracy(valid)": (sum(marks) / 2, len(marks)),
-            "interference_accuracy(valid)": (sum(mark == 0 for mark in left), len(left)),
+            "target_accuracy(valid)": accurate,
+            "weighted_accuracy(valid)": _accuracy(mark for _, mark in stored),
+            "interference_accuracy(valid)": (left.count(0), len(left)),
         },
         "memory_update": _shares(updates, "{}_update_memory_ratio(valid)", _OF_UPDATES),
         "question_answering": _shares(answers, "{}_qa_ratio(valid)", _OF_ANSWERS),
     }
     rates: dict[str, dict[str, float]] = {}
     for task, own in found.items():
-        rates[task] = {name: above / below for name, (above, below) in own.items() if below}
-    if real and about:
-        recall, precision = whole / len(real), sum(rated) / 2 / len(about)
-        if recall + precision:
-            f1 = 2 * precision * recall / (precision + recall)
-            rates["memory_accuracy"]["memory_extraction_f1"] = f1
+        rates[task] = _quotients(own)
+    f1 = _f1((recalled["recall(valid)"][0], len(real)), (accurate[0], len(about)))
+    if f1 is not None:
+        rates["memory_accuracy"]["memory_extraction_f1"] = f1
     return rates
 
 
-def _shares(
-    outcomes: Sequence[str | None], name: str, known: Sequence[str]
-) -> dict[str, tuple[float, float]]:
+def _quotients(parts: Mapping[str, _Part]) -> dict[str, float]:
+    return {name: above / below for name, (above, below) in parts.items() if below}
+
+
+def _known(marks: Iterable[int | None]) -> list[int]:
+    return [mark for mark in marks if mark is not None]
+
+
+def _recall(real: Sequence[tuple[int | None, float]]) -> dict[str, _Part]:
+    known = [(mark, weight) for mark, weight in real if mark is not None]
+    whole = sum(mark == 2 for mark, _ in known)
+    weighted = sum(mark * weight for mark, weight in known) / 2
+    weights = sum(weight for _, weight in known)
+    return {"recall(valid)": (whole, len(known)), "weighted_recall(valid)": (weighted, weights)}
+
+
+def _accuracy(marks: Iterable[int | None]) -> _Part:
+    known = _known(marks)
+    return sum(known) / 2, len(known)
+
+
+def _f1(recalled: _Part, accurate: _Part) -> float | None:
+    """Return the F1 of a recall and a precision; None where it is not defined."""
+    if not recalled[1] or not accurate[1]:
+        return None
+    recall, precision = recalled[0] / recalled[1], accurate[0] / accurate[1]
+    return 2 * precision * recall / (precision + recall) if recall + precision else None
+
+
+def _shares(outcomes: Sequence[str | None], name: str, known: Sequence[str]) -> dict[str, _Part]:
     valid = [one for one in outcomes if one in known]
     return {name.format(one): (valid.count(one), len(valid)) for one in known}
 

@@ -130,30 +130,40 @@ def leaves(row: Mapping[str, Any], within: str = "", deep: int = 1) -> Iterator[
     """
     for name, value in row.items():
         yield f"{within}{name}", value
-        node = inside(value) if isinstance(value, str) else value
-        if isinstance(node, list) and node and all(isinstance(one, dict) for one in node):
-            shared = set(node[0]).intersection(*node[1:])
-            node = {key: [one[key] for one in node] for key in node[0] if key in shared}
+        node = _opened(value)
         if isinstance(node, dict) and deep < _DEEPEST:
             yield from leaves(node, f"{within}{name}.", deep + 1)
 
 
+def _opened(value: object) -> object:
+    """Return what a text holds as JSON, and a list of objects as an object of lists."""
+    node = inside(value) if isinstance(value, str) else value
+    if not (isinstance(node, list) and node and all(isinstance(one, dict) for one in node)):
+        return node
+    shared = set(node[0]).intersection(*node[1:])
+    return {key: [one[key] for one in node] for key in node[0] if key in shared}
+
+
 def looking_like_verdicts(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return the fields that look like verdicts, with their values, in the order of the rows."""
-    values: dict[str, list[Any]] = {}
-    for row in rows:
-        for name, value in leaves(row):
-            if not _is_empty(value):
-                values.setdefault(name, []).append(value)
     looks: dict[str, list[Any]] = {}
     reasons: dict[str, list[Any]] = {}
-    for name, given in values.items():
+    for name, given in _values_by_field(rows).items():
         within = any(name.startswith(f"{outer}.") for outer in looks)
         if within or len(given) < MOST * len(rows) or not _looks(name, given):
             continue
         (reasons if words_of(name)[-1:] and words_of(name)[-1] in _REASONS else looks)[name] = given
     # What a judge says for its verdict is one only where no other field is.
     return looks or reasons
+
+
+def _values_by_field(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    values: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in leaves(row):
+            if not _is_empty(value):
+                values.setdefault(name, []).append(value)
+    return values
 
 
 def _is_empty(value: object) -> bool:
@@ -178,20 +188,28 @@ def words_of(name: str) -> list[str]:
 def _looks(name: str, values: Sequence[Any]) -> bool:
     outer, _, own = name.rpartition(".")
     within, words = words_of_all(outer), words_of(name)
-    if _FIGURE.search(own) or _RETRIEVED.intersection(within) or any(map(_holds_others, values)):
-        return False
-    if words[-1:] == ["status"] and _RUNNING.issuperset(map(folded, values)):
+    if _is_something_else(own, words, within, values):
         return False
     scores = {score_of(value) for value in values}
     if _VERDICT.fullmatch(own) and None not in scores:
         return True
-    strong = bool(_STRONG.intersection(words))
-    if all(map(is_mark, values)) and (len(scores) > 1 or strong):
-        counts = bool(_COUNTS.intersection(words[:1]))
-        return strong or not (counts or _is_of_another(own, words, within))
+    strong, marks = bool(_STRONG.intersection(words)), all(map(is_mark, values))
+    if strong and marks:
+        return True
     if _is_of_another(own, words, within):
         return False
-    return _has_values_of(words, strong or bool(_STRONG.intersection(within)), values)
+    if marks and len(scores) > 1:
+        return not _COUNTS.intersection(words[:1])
+    return _has_values_of(words, bool(_STRONG.intersection((*words, *within))), values)
+
+
+def _is_something_else(
+    own: str, words: Sequence[str], within: Sequence[str], values: Sequence[Any]
+) -> bool:
+    """Return whether a field is a figure, part of what was retrieved, or how a request ended."""
+    if _FIGURE.search(own) or _RETRIEVED.intersection(within) or any(map(_holds_others, values)):
+        return True
+    return words[-1:] == ["status"] and _RUNNING.issuperset(map(folded, values))
 
 
 def _holds_others(value: object) -> bool:
@@ -226,18 +244,28 @@ def _has_values_of(words: Sequence[str], strong: bool, values: Sequence[Any]) ->
         return strong
     if any(inside(one) is not None for one in flat):
         return False
-    texts = {folded(one) for one in flat}
-    signs = {text.strip("()[].*+-") for text in texts}
-    letters = all(len(sign) == 1 and sign.isalpha() for sign in signs)
-    few = len(texts) <= _FEW and all(len(text) <= _SHORT for text in texts)
-    several = len(texts) > 1
-    if few and several and (letters or all(map(_OPINIONS.fullmatch, texts))):
+    return _has_texts_of(words, strong, flat)
+
+
+def _has_texts_of(words: Sequence[str], strong: bool, given: Sequence[str]) -> bool:
+    texts = set(map(folded, given))
+    if _are_choices(texts) and (_are_letters(texts) or all(map(_OPINIONS.fullmatch, texts))):
         return True
     if strong:
         # The same text in all rows is the name of a judge, or of a set of questions.
-        return several or letters
-    weak = bool(_WEAK.intersection(words) or {"type"}.intersection(words[-1:]))
-    return weak and few and several and len(texts) < max(len(flat), 3)
+        return len(texts) > 1 or _are_letters(texts)
+    weak = _WEAK.intersection(words) or words[-1:] == ["type"]
+    return bool(weak) and _are_choices(texts) and len(texts) < max(len(given), 3)
+
+
+def _are_choices(texts: set[str]) -> bool:
+    """Return whether a judge may have chosen between texts: a few short ones that differ."""
+    return 1 < len(texts) <= _FEW and all(len(text) <= _SHORT for text in texts)
+
+
+def _are_letters(texts: set[str]) -> bool:
+    signs = {text.strip("()[].*+-") for text in texts}
+    return all(len(sign) == 1 and sign.isalpha() for sign in signs)
 
 
 def with_verdicts(
@@ -296,9 +324,7 @@ def _contradicted(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
     """Name the fields that are called verdicts, and give other scores than those that are read."""
     scored = [answer for answer in answers if answer.score is not None]
     for name in looking_like_verdicts([answer.unread for answer in scored]):
-        others = [score_of(dict(leaves(answer.unread)).get(name)) for answer in scored]
-        pairs = zip([answer.score for answer in scored], others, strict=True)
-        known = [(own, other) for own, other in pairs if other is not None]
+        known = _scores_beside(scored, name)
         differ = sum(own != other for own, other in known)
         if differ and len(known) >= MOST * len(scored):
             yield (
@@ -308,40 +334,66 @@ def _contradicted(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
             )
 
 
+def _scores_beside(
+    scored: Sequence[ImportedAnswer], field: str
+) -> list[tuple[float | None, float]]:
+    """Return the scores of answers with those that a field gives, where it gives one."""
+    pairs = []
+    for answer in scored:
+        other = score_of(dict(leaves(answer.unread)).get(field))
+        if other is not None:
+            pairs.append((answer.score, other))
+    return pairs
+
+
 def _read_verdicts(
     path: Path, answers: Sequence[ImportedAnswer], verdict: str
 ) -> tuple[list[ImportedAnswer], list[str]]:
     """Return the answers with the verdicts of one field, and how its values are read."""
     scale = read_scale(verdict)
     fields = [dict(leaves(answer.unread)) for answer in answers]
-    if all(verdict not in own for own in fields) and all(scale.field not in own for own in fields):
-        looks = looking_like_verdicts([answer.unread for answer in answers])
-        hint = f"; these fields look like verdicts: {', '.join(looks)}" if looks else ""
-        raise UsageError(
-            f"verdict={verdict}: {path} has no such field, or alps already reads it{hint}"
-        )
     if any(verdict in own for own in fields):
         scale = MarkScale(verdict, {})
-    name = scale.field
-    values = [own[name] for own in fields if not _is_empty(own.get(name))]
-    scale, how = with_letters(scale, values)
-    judged, unreadable = [], []
-    for number, (answer, own) in enumerate(zip(answers, fields, strict=True), start=1):
-        value = own.get(name)
+    elif not any(scale.field in own for own in fields):
+        raise _no_such_field(path, answers, verdict)
+    values = [own.get(scale.field) for own in fields]
+    scale, how = with_letters(scale, _filled(values))
+    _refuse_unreadable(f"verdict={verdict}: {path}", scale, values)
+    judged = []
+    for answer, own, value in zip(answers, fields, values, strict=True):
         score = scale.of(value)
-        if score is None and not _is_empty(value) and not is_error(value):
-            unreadable.append((number, value))
-        judged.append(answer.model_copy(update={"score": score}) if name in own else answer)
-    if unreadable:
-        number, value = unreadable[0]
-        others = first_values([one for _, one in unreadable])
-        more = f" ({len(unreadable):,} such values: {others})" if len(unreadable) > 1 else ""
-        hint = how_to_map(name, values)
-        raise UsageError(
-            f"verdict={verdict}: {path}, answer {number}: {shown(value)} is not a verdict{more}; "
-            f"use true or false, a number from 0 to 1, or a word such as correct or wrong{hint}"
-        )
+        judged.append(answer.model_copy(update={"score": score}) if scale.field in own else answer)
     return judged, [f"{path.name}: {how}"] if how else []
+
+
+def _no_such_field(path: Path, answers: Sequence[ImportedAnswer], verdict: str) -> UsageError:
+    looks = looking_like_verdicts([answer.unread for answer in answers])
+    hint = f"; these fields look like verdicts: {', '.join(looks)}" if looks else ""
+    return UsageError(
+        f"verdict={verdict}: {path} has no such field, or alps already reads it{hint}"
+    )
+
+
+def _filled(values: Sequence[Any]) -> list[Any]:
+    return [value for value in values if not _is_empty(value)]
+
+
+def _refuse_unreadable(where: str, scale: MarkScale, values: Sequence[Any]) -> None:
+    """Refuse values that are neither a verdict on a scale nor an error of the judge."""
+    unreadable = {}
+    for number, value in enumerate(values, start=1):
+        if scale.of(value) is None and not _is_empty(value) and not is_error(value):
+            unreadable[number] = value
+    if not unreadable:
+        return
+    number, value = next(iter(unreadable.items()))
+    others = first_values(list(unreadable.values()))
+    more = f" ({len(unreadable):,} such values: {others})" if len(unreadable) > 1 else ""
+    hint = how_to_map(scale.field, _filled(values))
+    raise UsageError(
+        f"{where}, answer {number}: {shown(value)} is not a verdict{more}; "
+        f"use true or false, a number from 0 to 1, or a word such as correct or wrong{hint}"
+    )
 
 
 def _without_errors(answers: Sequence[ImportedAnswer]) -> tuple[list[ImportedAnswer], list[str]]:
@@ -367,14 +419,18 @@ def _error_of(answer: ImportedAnswer) -> str | None:
     """Return the error that stands where a judge gives its reason; None where there is none."""
     for name, value in leaves({**answer.unread, **answer.reasons}):
         own = name.rpartition(".")[2]
-        given = value if isinstance(value, list) else [value]
-        texts = [one for one in given if isinstance(one, str) and one.strip()]
+        texts = _texts_in(value)
         if _FAILED.fullmatch(own) and texts:
             return texts[0]
         for text in texts if _REASON.search(own) else []:
             if is_error(text):
                 return text
     return None
+
+
+def _texts_in(value: object) -> list[str]:
+    given = value if isinstance(value, list) else [value]
+    return [one for one in given if isinstance(one, str) and one.strip()]
 
 
 def is_error(value: object) -> bool:
