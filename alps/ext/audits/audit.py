@@ -143,18 +143,22 @@ def refuse_half_an_audit(settings: AuditKeys) -> None:
     if labels is not None and share is not None:
         why = "the labels of audit_labels= determine the share"
         raise UsageError(f"audit={100 * share:g}%: {why}; remove audit=")
-    if judge is None and share is not None:
-        raise UsageError(f"audit={100 * share:g}%: no audit judge; add audit_judge=")
-    if judge is None and settings.audit_seed is not None:
-        raise UsageError("audit_seed= would change nothing; add audit_judge=")
-    if judge is None and settings.audit_judge_api_base is not None:
-        raise UsageError("audit_judge_api_base= would change nothing; add audit_judge=")
-    if judge is not None and not share:
+    if judge is None:
+        _refuse_without_a_judge(settings)
+    elif not share:
         raise UsageError(f"audit_judge={judge}: audit= is missing; add a share, such as audit=10%")
-    if judge is not None and judge == settings.judge:
+    elif judge == settings.judge:
         raise UsageError(
             f"audit_judge={judge}: this is already the run's judge; use a better judge"
         )
+
+
+def _refuse_without_a_judge(settings: AuditKeys) -> None:
+    if settings.audit is not None:
+        raise UsageError(f"audit={100 * settings.audit:g}%: no audit judge; add audit_judge=")
+    for key in ("audit_seed", "audit_judge_api_base"):
+        if getattr(settings, key) is not None:
+            raise UsageError(f"{key}= would change nothing; add audit_judge=")
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ def purpose_of(source: str, *, pairs: bool, audit: bool) -> str:
     return (_RELATES if pairs else _RATES).format(run=source)
 
 
+def _is_rated(task: Task) -> bool:
+    return any(metric.rubrics for metric in task.metrics)
+
+
 def after_run(folder: Path, summary: Summary, tasks: Sequence[Task]) -> str:
     """Return the command that has people check the judge of a run.
 
@@ -52,9 +56,8 @@ def after_run(folder: Path, summary: Summary, tasks: Sequence[Task]) -> str:
     judged = [task for task in tasks if task.judged]
     if "/" not in summary.judge or not judged or summary.audit is not None or is_corrected(summary):
         return ""
-    rated = any(metric.rubrics for task in judged for metric in task.metrics)
     work = free_folder(Path(f"work-{folder.resolve().name}"))
-    job = "rate" if rated else "match"
+    job = "rate" if any(map(_is_rated, judged)) else "match"
     return f"alps annotate {_word(work)} job={job} from={_word(folder)}"
 
 

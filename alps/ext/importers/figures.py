@@ -318,13 +318,13 @@ def flags_of(
 
 
 def _duplicates(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
-    for system in dict.fromkeys(answer.system for answer in answers):
-        asked: Counter[tuple[str, str, str, int]] = Counter()
-        for answer in answers:
-            if answer.system == system:
-                question = answer.question or answer.id
-                asked[answer.part, answer.conversation, question, answer.repeat] += 1
-        twice = [question for _, _, question, _ in (key for key, n in asked.items() if n > 1)]
+    by_system: dict[str, Counter[tuple[str, str, str, int]]] = {}
+    for answer in answers:
+        asked = by_system.setdefault(answer.system, Counter())
+        question = answer.question or answer.id
+        asked[answer.part, answer.conversation, question, answer.repeat] += 1
+    for system, asked in by_system.items():
+        twice = [question for (_, _, question, _), times in asked.items() if times > 1]
         # A whole file of LoCoMo has its own: they say nothing of whoever answered them.
         if twice and LOCOMO_REPEATED.get(asked.total()) != len(twice):
             more = f", and {len(twice) - _NAMED:,} more" if len(twice) > _NAMED else ""

@@ -97,13 +97,20 @@ def contradicted(path: Path, answers: Sequence[ImportedAnswer]) -> Iterator[str]
     """Hold the accuracy that a file says of itself at its top against the scores of its rows."""
     tree = read_tree(path)
     scores = [answer.score for answer in answers if answer.score is not None]
-    for name in _CLAIMS if isinstance(tree, dict) and scores else ():
-        said = tree.get(name)
-        if isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said <= 100:
-            share = said / 100 if said > 1 or name == _CLAIMS[0] else said
-            if abs(share - fmean(scores)) > _SLACK:
-                own = f"the rows give {fmean(scores):.2%}"
-                yield f"{path.name}: {name} is {share:.2%}, but {own}"
+    if not isinstance(tree, dict) or not scores:
+        return
+    own = fmean(scores)
+    for name in _CLAIMS:
+        share = _claimed_share(name, tree.get(name))
+        if share is not None and abs(share - own) > _SLACK:
+            yield f"{path.name}: {name} is {share:.2%}, but the rows give {own:.2%}"
+
+
+def _claimed_share(name: str, said: object) -> float | None:
+    """Read what a file says under a name as a share; None where it is neither that nor percent."""
+    if not isinstance(said, int | float) or isinstance(said, bool) or not 0 <= said <= 100:
+        return None
+    return said / 100 if said > 1 or name == _CLAIMS[0] else said
 
 
 def with_outcomes(answers: Sequence[ImportedAnswer], verdict: str) -> list[ImportedAnswer]:

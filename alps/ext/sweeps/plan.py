@@ -202,17 +202,24 @@ def _read(path: Path, faults: list[str], above: tuple[Path, ...]) -> _Tables:
     except DataError as error:
         faults.append(str(error))
         return _Tables()
-    base, extends = _Tables(), values.pop("extends", None)
-    if extends is not None and not isinstance(extends, str):
-        faults.append(f"{path}, extends: must be the path of another plan")
-    elif extends is not None and path.resolve() in above:
-        faults.append(f"{path}, extends: a plan can't extend itself")
-    elif extends is not None:
-        read: list[str] = []
-        base = _read(path.parent / extends, read, (*above, path.resolve()))
-        missing = not (path.parent / extends).expanduser().exists()
-        faults += (f"{path}, extends: {fault}" if missing else fault for fault in read)
+    extends = values.pop("extends", None)
+    base = _Tables() if extends is None else _read_base(path, extends, faults, above)
     return _parted(path, values, faults).over(base)
+
+
+def _read_base(path: Path, extends: object, faults: list[str], above: tuple[Path, ...]) -> _Tables:
+    """Read the plan that another extends."""
+    if not isinstance(extends, str):
+        faults.append(f"{path}, extends: must be the path of another plan")
+        return _Tables()
+    if path.resolve() in above:
+        faults.append(f"{path}, extends: a plan can't extend itself")
+        return _Tables()
+    read: list[str] = []
+    base = _read(path.parent / extends, read, (*above, path.resolve()))
+    missing = not (path.parent / extends).expanduser().exists()
+    faults += (f"{path}, extends: {fault}" if missing else fault for fault in read)
+    return base
 
 
 def _parted(path: Path, values: dict[str, Any], faults: list[str]) -> _Tables:

@@ -224,5 +224,10 @@ def test_halumems_own_file_gives_every_published_rate_and_is_held_against_them(t
     ):
         assert rate in told
     assert "says" not in told
+    none_kept = halumem(0.0)
+    for one in none_kept["memory_integrity_records"]:
+        one["memory_integrity_score"] = 0
+    told = " ".join(imported(tmp_path / "none", "halumem", none_kept).flags)
+    assert "memory_extraction_f1 0.00%" in told
     told = " ".join(imported(tmp_path / "again", "halumem", halumem(0.9)).flags)
     assert "memory_accuracy, memory_extraction_f1: stated 90.00%" in told
