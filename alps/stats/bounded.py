@@ -18,6 +18,7 @@ Numbers = Floats | float
 
 # Percentiles of a bootstrap covered .50 to .77 of rates near 1 on 11 to 25 records, and had no
 # width where all values agree. `bench/coverage.py` chose this method, and holds it to its bounds.
+
 # The correlation within clusters that is assumed as far as the data don't tell theirs.
 WITHIN = 0.3
 # How many clusters that assumption is worth.
@@ -35,8 +36,8 @@ CROWDED = 1.5
 _ROUNDING = 1e-12
 _LEAST_P = 1e-12
 
-# Quantiles are our own up to this share: `scipy.special` takes .2 s and 15 MB to import, a fifth of
-# a small run. Tails, which only a p needs, are scipy's.
+# Quantiles are our own up to this share: `scipy.special` takes .1 s and 16 MB to import, a seventh
+# of a small run. Tails, which only a p needs, are scipy's.
 _TAIL = 0.99
 _NODES, _STEPS = 32, 12
 _log_gamma = np.vectorize(lgamma, otypes=[float])

@@ -358,10 +358,10 @@ def _read_verdicts(
         raise _no_such_field(path, answers, verdict)
     values = [own.get(scale.field) for own in fields]
     scale, how = with_letters(scale, _filled(values))
-    _refuse_unreadable(f"verdict={verdict}: {path}", scale, values)
+    scores = [scale.of(value) for value in values]
+    _refuse_unreadable(f"verdict={verdict}: {path}", scale.field, values, scores)
     judged = []
-    for answer, own, value in zip(answers, fields, values, strict=True):
-        score = scale.of(value)
+    for answer, own, score in zip(answers, fields, scores, strict=True):
         judged.append(answer.model_copy(update={"score": score}) if scale.field in own else answer)
     return judged, [f"{path.name}: {how}"] if how else []
 
@@ -378,18 +378,20 @@ def _filled(values: Sequence[Any]) -> list[Any]:
     return [value for value in values if not _is_empty(value)]
 
 
-def _refuse_unreadable(where: str, scale: MarkScale, values: Sequence[Any]) -> None:
-    """Refuse values that are neither a verdict on a scale nor an error of the judge."""
+def _refuse_unreadable(
+    where: str, field: str, values: Sequence[Any], scores: Sequence[float | None]
+) -> None:
+    """Refuse values that are neither a verdict, with a score, nor an error of the judge."""
     unreadable = {}
-    for number, value in enumerate(values, start=1):
-        if scale.of(value) is None and not _is_empty(value) and not is_error(value):
+    for number, (value, score) in enumerate(zip(values, scores, strict=True), start=1):
+        if score is None and not _is_empty(value) and not is_error(value):
             unreadable[number] = value
     if not unreadable:
         return
     number, value = next(iter(unreadable.items()))
     others = first_values(list(unreadable.values()))
     more = f" ({len(unreadable):,} such values: {others})" if len(unreadable) > 1 else ""
-    hint = how_to_map(scale.field, _filled(values))
+    hint = how_to_map(field, _filled(values))
     raise UsageError(
         f"{where}, answer {number}: {shown(value)} is not a verdict{more}; "
         f"use true or false, a number from 0 to 1, or a word such as correct or wrong{hint}"
