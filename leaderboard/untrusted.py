@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints, Valida
 from alps.errors import DataError
 from alps.jsonl import parse_strict
 from alps.llm.secrets import redact, secret_in
-from alps.show.formatting import INVISIBLE
+from alps.show.spreadsheets import INVISIBLE
 from alps.tasks import board_tasks, board_tracks
 from alps.text import prototypes
 

@@ -489,28 +489,6 @@ def occurring_actions(counts: Mapping[str, float]) -> tuple[list[str], list[str]
     return golds, [name for name in PREDICTED_ACTIONS if name in predicted]
 
 
-def action_matrix(counts: Mapping[str, float]) -> HeatMap | None:
-    """Return gold actions against predicted ones, or None where there are none."""
-    golds, columns = occurring_actions(counts)
-    if not golds:
-        return None
-    rows, right = [], set()
-    for n, gold in enumerate(golds):
-        rows.append([int(counts.get(f"cell_{gold}_{name}", 0)) for name in columns])
-        # To do nothing where nothing is asked is no hit: of those there is no end.
-        if gold != "none":
-            right.add((n, columns.index(gold)))
-    return HeatMap(
-        rows=["not in gold" if gold == "none" else f"gold {gold}" for gold in golds],
-        columns=["not found" if name == "none" else name for name in columns],
-        counts=rows,
-        right=frozenset(right),
-        down="",
-        across="predicted",
-        shares=False,
-    )
-
-
 def heat_map(found: HeatMap, *, label: str) -> Markup:
     """Draw counts, shaded by their share of the row; `label` is read before their list."""
     names, size = [*found.columns, *found.rows], len(found.columns)

@@ -10,7 +10,7 @@ from alps.leaderboard.parts import part_of
 from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.ranking import Board, PeopleRow, RankedSystem
 from alps.leaderboard.references import ReferenceTable
-from alps.show.formatting import csv_of
+from alps.show.spreadsheets import csv_of
 
 INDEX = "data/boards.json"
 _FIGURES = ("value", "low", "high", "n")

@@ -37,7 +37,8 @@ from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build, check_site, serve
 from alps.parsing import parse_words
 from alps.settings import RunSettings
-from alps.show.formatting import csv_of, number, plain_cell, visible
+from alps.show.formatting import number, visible
+from alps.show.spreadsheets import csv_of, plain_cell
 from alps.stats.paired import holm, paired_difference
 from tests.endtoend import files_of, write_rows
 from tests.loopback import running

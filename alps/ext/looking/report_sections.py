@@ -370,10 +370,32 @@ def _shown_one(
 
 def draw_actions(counts: Mapping[str, float]) -> Markup:
     """Draw gold actions against predicted ones, or nothing for a task that counts none."""
-    matrix = charts.action_matrix(counts)
+    matrix = _action_matrix(counts)
     if matrix is None:
         return Markup()
     return charts.heat_map(matrix, label="Gold and predicted actions.")
+
+
+def _action_matrix(counts: Mapping[str, float]) -> charts.HeatMap | None:
+    """Return gold actions against predicted ones, or None where there are none."""
+    golds, columns = charts.occurring_actions(counts)
+    if not golds:
+        return None
+    rows, right = [], set()
+    for n, gold in enumerate(golds):
+        rows.append([int(counts.get(f"cell_{gold}_{name}", 0)) for name in columns])
+        # To do nothing where nothing is asked is no hit: of those there is no end.
+        if gold != "none":
+            right.add((n, columns.index(gold)))
+    return charts.HeatMap(
+        rows=["not in gold" if gold == "none" else f"gold {gold}" for gold in golds],
+        columns=["not found" if name == "none" else name for name in columns],
+        counts=rows,
+        right=frozenset(right),
+        down="",
+        across="predicted",
+        shares=False,
+    )
 
 
 def plane_figures(lead: Metric) -> tuple[str, str]:

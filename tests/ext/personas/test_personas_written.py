@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from alps.show.formatting import plain_cell
+from alps.show.spreadsheets import plain_cell
 from alps.tasks.personamem.persona_timeline import EVIDENCE, LENGTHS, TRACK
 from alps.tasks.personamem.release import open_personamem
 from tests.endtoend import one_line, run, start, summary, wait_until
