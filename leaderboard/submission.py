@@ -69,13 +69,13 @@ def _run_settings(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-class Part(BaseModel):
+class StrictFields(BaseModel):
     """A part of a submission: strict types, no unknown key, finite numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
-class PublishedSystem(Part):
+class PublishedSystem(StrictFields):
     """The system: `model` is its name, `settings` everything that can change its answers."""
 
     kind: Kind
@@ -85,7 +85,7 @@ class PublishedSystem(Part):
     settings: Settings
 
 
-class DataCard(Part):
+class DataCard(StrictFields):
     """What data a run is about; `public` says whether everybody can see the gold."""
 
     name: Line
@@ -95,7 +95,7 @@ class DataCard(Part):
 
 
 # The rows of a run's summary, each with stricter limits: a stranger wrote these.
-class PublishedCalls(rows.CallCounts, Part):
+class PublishedCalls(rows.CallCounts, StrictFields):
     """Calls of a run and their cost in US dollars; None: unknown."""
 
     http: Count
@@ -106,21 +106,21 @@ class PublishedCalls(rows.CallCounts, Part):
     unpriced: Count
 
 
-class PublishedServedBy(rows.ServedBy, Part):
+class PublishedServedBy(rows.ServedBy, StrictFields):
     """A model that answered, and its build, as the provider named them."""
 
     model: Line | None
     fingerprint: Line | None
 
 
-class PublishedRubricCheck(rows.RubricCheck, Part):
+class PublishedRubricCheck(rows.RubricCheck, StrictFields):
     """How many of the known items of a rubric a judge got right, of `n` that it answered."""
 
     right: Count
     n: Count
 
 
-class RunCard(Part):
+class RunCard(StrictFields):
     """One run: its settings, the prompts and the judge it used.
 
     `seconds` is how long its calls took together; `served` holds what answered, by the purpose of
@@ -148,7 +148,7 @@ class RunCard(Part):
         return without(self.judge, "id")
 
 
-class PublishedInterval(rows.Interval, Part):
+class PublishedInterval(rows.Interval, StrictFields):
     """A figure with its 95 % interval."""
 
     n: Count = 0
@@ -156,7 +156,7 @@ class PublishedInterval(rows.Interval, Part):
     method: Long | None = None
 
 
-class PublishedCorrection(rows.Corrected, Part):
+class PublishedCorrection(rows.Corrected, StrictFields):
     """A score corrected for the judge's known errors, and the calibrations used."""
 
     labelled: Count
@@ -168,7 +168,7 @@ class PublishedCorrection(rows.Corrected, Part):
     reason: Long | None = None
 
 
-class PublishedScore(rows.Score, Part):
+class PublishedScore(rows.Score, StrictFields):
     """A score with its 95 % interval; bounds where records are unscored."""
 
     n: Count
@@ -178,7 +178,7 @@ class PublishedScore(rows.Score, Part):
     corrected: PublishedCorrection | None = None
 
 
-class PublishedFloor(Part):
+class PublishedFloor(StrictFields):
     """A trivial baseline on the same records, under an embedded judge; `lead`: its first metric."""
 
     lead: Name
@@ -186,7 +186,7 @@ class PublishedFloor(Part):
     scores: Annotated[dict[Name, PublishedScore], Field(max_length=60)]
 
 
-class File(Part):
+class File(StrictFields):
     """A file of a track."""
 
     sha256: Sha256
@@ -194,7 +194,7 @@ class File(Part):
     rows: Count
 
 
-class TrackFiles(Part):
+class TrackFiles(StrictFields):
     """The files of a track."""
 
     predictions: File
@@ -208,7 +208,7 @@ class TrackFiles(Part):
         return {stage: file for stage in STAGES if (file := getattr(self, stage)) is not None}
 
 
-class PublishedAuditedScore(rows.AuditedScore, Part):
+class PublishedAuditedScore(rows.AuditedScore, StrictFields):
     """A score that audits correct."""
 
     n: Count
@@ -219,7 +219,7 @@ class PublishedAuditedScore(rows.AuditedScore, Part):
     reason: Long | None = None
 
 
-class PublishedAudit(Part):
+class PublishedAudit(StrictFields):
     """An audit: who audited, how many sessions, which by the seed, and what it corrects.
 
     `judge_check` has how many known items its judge got right, by rubric; empty or None where it
@@ -234,7 +234,7 @@ class PublishedAudit(Part):
     judge_check: Annotated[dict[Name, PublishedRubricCheck], Field(max_length=100)] | None = None
 
 
-class PublishedTokensShown(rows.TokensShown, Part):
+class PublishedTokensShown(rows.TokensShown, StrictFields):
     """Tokens of a history that a reader was shown through a memory, for an answer."""
 
     median: Count
@@ -242,7 +242,7 @@ class PublishedTokensShown(rows.TokensShown, Part):
     most: Count
 
 
-class PublishedTrack(Part):
+class PublishedTrack(StrictFields):
     """The results of one track; `run` is the index of its run among `Submission.runs`."""
 
     run: Annotated[int, Field(ge=0, lt=100)]
@@ -266,7 +266,7 @@ class PublishedTrack(Part):
     audit: PublishedAudit | None = None
 
 
-class PublishedCheck(rows.Check, Part):
+class PublishedCheck(rows.Check, StrictFields):
     """A check of admission: why it failed, which is empty where it passed."""
 
     name: Line
@@ -274,7 +274,7 @@ class PublishedCheck(rows.Check, Part):
     seconds: Seconds = 0.0
 
 
-class PublishedUsage(rows.MemoryUsage, Part):
+class PublishedUsage(rows.MemoryUsage, StrictFields):
     """Model usage of a phase."""
 
     requests: Count
@@ -284,7 +284,7 @@ class PublishedUsage(rows.MemoryUsage, Part):
     cost: Seconds | None
 
 
-class PublishedPhase(rows.Phase, Part):
+class PublishedPhase(rows.Phase, StrictFields):
     """How long the calls of a phase took."""
 
     calls: Count
@@ -295,7 +295,7 @@ class PublishedPhase(rows.Phase, Part):
     used: PublishedUsage | None = None
 
 
-class PublishedBeside(Part):
+class PublishedBeside(StrictFields):
     """The same run with another memory: nothing, all, the evidence, another user's memories.
 
     `ahead` is how far it is ahead of the run without memory, by track.
@@ -306,7 +306,7 @@ class PublishedBeside(Part):
     ahead: Annotated[dict[TrackName, PublishedInterval], Field(max_length=20)] = {}
 
 
-class MemoryCard(Part):
+class MemoryCard(StrictFields):
     """A memory system in a run: what it was, its admission, what its phases took.
 
     Attributes:
@@ -337,7 +337,7 @@ class MemoryCard(Part):
     beside: Annotated[dict[Slug, PublishedBeside], Field(max_length=MOST_BESIDE)] = {}
 
 
-class Submission(Part):
+class Submission(StrictFields):
     """The card of a submission.
 
     `checksum` is the sha256 of everything else in it (`checksum_of`); it guards what can't be
@@ -385,7 +385,7 @@ ReviewStatus = Annotated[
 ]
 
 
-class Sampled(Part):
+class Sampled(StrictFields):
     """A sample of a track that a maintainer judged: `records` of its `n`, drawn by `seed`."""
 
     seed: Count
@@ -393,14 +393,14 @@ class Sampled(Part):
     n: Count
 
 
-class AuditDraw(Part):
+class AuditDraw(StrictFields):
     """The seed of a submission's audits that a maintainer drew, and the hash of its answers."""
 
     answers: Sha256
     seed: Count
 
 
-class ReviewedTrack(Part):
+class ReviewedTrack(StrictFields):
     """A maintainer's scores of a track; none where the predictions could not be judged.
 
     Where only a sample was judged, the scores are the submitted ones, corrected by it.
@@ -411,7 +411,7 @@ class ReviewedTrack(Part):
     sample: Sampled | None = None
 
 
-class Review(Part):
+class Review(StrictFields):
     """A maintainer's review: it is in order, was judged again, or the system was run again.
 
     `recomputed` names the tracks whose printed scores were recomputed where their data are: on data
@@ -520,7 +520,7 @@ def checksum_of(card: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_card(path: Path, card: Part) -> None:
+def write_card(path: Path, card: StrictFields) -> None:
     """Write a card or a review, indented for people; the same card gives the same bytes."""
     row = card.model_dump(exclude_unset=True)
     text = json.dumps(row, ensure_ascii=False, allow_nan=False, indent=2)

@@ -29,7 +29,7 @@ from alps.prompts import Prompt, asked_sha256
 from alps.schema import Prediction
 from alps.tasks.by_memory import MemoryProbes, Recall, Script, keeps_memories
 from alps.tasks.metrics import Breakdown, Metric, headline_of, only_rated
-from alps.tasks.record_parts import OF_ANY_TASK, AnsweredRecord, Highlight, Part, no_parts
+from alps.tasks.record_parts import OF_ANY_TASK, AnsweredRecord, Highlight, RecordPart, no_parts
 
 if TYPE_CHECKING:
     from alps.data.audit_findings import AuditReport
@@ -336,7 +336,7 @@ class Shown:
     title: str = ""
     variant: str = ""
     breakdowns: tuple[Breakdown, ...] = ()
-    record_parts: Callable[[AnsweredRecord], Sequence[Part]] = no_parts
+    record_parts: Callable[[AnsweredRecord], Sequence[RecordPart]] = no_parts
     highlights: tuple[Highlight, ...] = OF_ANY_TASK
 
 

@@ -49,7 +49,7 @@ class History:
 
 
 @dataclass(frozen=True)
-class Place:
+class HistoryPlace:
     """Where in the life of a user a sample is asked.
 
     Attributes:
@@ -102,7 +102,7 @@ class Recall:
     """
 
     history: Callable[[Any], History]
-    place: Callable[[Any], Place]
+    place: Callable[[Any], HistoryPlace]
     show: Callable[[Any, Context], Any]
     evidence: Callable[[Any], Context | None]
     needed: Callable[[Any], tuple[str, ...]] = lambda sample: ()

@@ -63,8 +63,8 @@ from alps.tasks.record_parts import (
     Dialogue,
     Highlight,
     Paired,
-    Part,
     Rank,
+    RecordPart,
     ScoredAnswer,
     align,
     memory_side,
@@ -430,7 +430,7 @@ def _paired(sample: ExtractionSample, prediction: Prediction) -> tuple[int, int]
     return len(sample.gold or ()), len(predicted_memories(prediction))
 
 
-def record_parts(record: AnsweredRecord) -> list[Part]:
+def record_parts(record: AnsweredRecord) -> list[RecordPart]:
     """Show the dialogue, and the gold memories next to the predicted ones."""
     gold = numbered_gold(record.of_sample("gold"))
     golds = {name: memory_side(name, memory, annotated=True) for name, memory in gold.items()}

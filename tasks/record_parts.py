@@ -122,7 +122,7 @@ class Dialogue:
     labels: Mapping[int, str] = field(default_factory=dict)
 
 
-Part = Dialogue | Listed | Paired | Passage | Facts
+RecordPart = Dialogue | Listed | Paired | Passage | Facts
 
 _RELATED_GOLD = {
     "same": "{other} says the same",
@@ -149,7 +149,7 @@ _NOT_RATED = "not rated: the judge cannot rate answers"
 _Sides = Mapping[str, Side]
 
 
-def no_parts(record: AnsweredRecord) -> Sequence[Part]:
+def no_parts(record: AnsweredRecord) -> Sequence[RecordPart]:
     """Show no parts: readers see the prediction as it is."""
     return ()
 

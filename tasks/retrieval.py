@@ -46,9 +46,9 @@ from alps.tasks.record_parts import (
     Facts,
     Highlight,
     Listed,
-    Part,
     Passage,
     Rank,
+    RecordPart,
     ScoredAnswer,
     Side,
     rating_rows,
@@ -313,7 +313,7 @@ def _value(sample: RetrievalSample, name: str | None) -> str:
 _FIRST_OF_RANKING = 5
 
 
-def record_parts(record: AnsweredRecord) -> list[Part]:
+def record_parts(record: AnsweredRecord) -> list[RecordPart]:
     """Show the query, gold and choice, the beginning of the ranking, and the answer."""
     answer, score = record.answer, record.score or {}
     values, ranking = _known_values(record), list(answer.get("ranking") or ())

@@ -57,8 +57,8 @@ from alps.tasks.record_parts import (
     Listed,
     Paired,
     Pairing,
-    Part,
     Rank,
+    RecordPart,
     ScoredAnswer,
     Side,
     align,
@@ -303,7 +303,7 @@ def _paired(sample: UpdateSample, prediction: Prediction) -> tuple[int, int]:
     return len(rows), len(predicted_lists(prediction)[0])
 
 
-def record_parts(record: AnsweredRecord) -> list[Part]:
+def record_parts(record: AnsweredRecord) -> list[RecordPart]:
     """Show the old list and what happens to it, both dialogues, and the new lists."""
     lists = compare(record.of_sample("memory"), record.of_sample("gold"))
     parts = _before(record, lists) if record.sample is not None else []
@@ -315,7 +315,7 @@ def record_parts(record: AnsweredRecord) -> list[Part]:
     return [*parts, Listed("Deleted by the prediction", tuple(deleted))]
 
 
-def _before(record: AnsweredRecord, lists: MatchedLists) -> list[Part]:
+def _before(record: AnsweredRecord, lists: MatchedLists) -> list[RecordPart]:
     """Return the old list and the dialogues, with what old and new memories quote of them."""
     old = record.of_sample("memory")
     successors: dict[int, str] = {}

@@ -43,7 +43,7 @@ from alps.tasks.base import (
     memory_conditions,
     verdict_row,
 )
-from alps.tasks.by_memory import Context, History, Place, Recall
+from alps.tasks.by_memory import Context, History, HistoryPlace, Recall
 from alps.tasks.metrics import Metric, Needs, OnBoards
 from alps.tasks.record_parts import (
     FAILED,
@@ -53,9 +53,9 @@ from alps.tasks.record_parts import (
     Facts,
     Highlight,
     Listed,
-    Part,
     Passage,
     Rank,
+    RecordPart,
     ScoredAnswer,
     Side,
     rating_rows,
@@ -416,7 +416,7 @@ PUBLIC = PublicAnswers(
 )
 
 
-def record_parts(record: AnsweredRecord) -> list[Part]:
+def record_parts(record: AnsweredRecord) -> list[RecordPart]:
     """Show the dialogue near the target memory, the query, the response and its verdict."""
     target, score = getattr(record.sample, "gold", None), record.score or {}
     verdict = record.verdict or {}
@@ -500,10 +500,10 @@ def _history(sample: UtilizationSample) -> History:
     return History((sample.dialogue,))
 
 
-def _place(sample: UtilizationSample) -> Place:
+def _place(sample: UtilizationSample) -> HistoryPlace:
     # By what was said: samples of several abilities are about the same dialogue.
     said = json.dumps([[turn.role, turn.text] for turn in sample.dialogue])
-    return Place(sha256(said.encode()).hexdigest(), len(sample.dialogue), sample.query)
+    return HistoryPlace(sha256(said.encode()).hexdigest(), len(sample.dialogue), sample.query)
 
 
 def _shown(sample: UtilizationSample, shown: Context) -> UtilizationSample:

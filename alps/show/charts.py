@@ -95,7 +95,7 @@ def letter_sign(letter: str, colour: int) -> Markup:
 
 
 @dataclass(frozen=True)
-class Part:
+class BarPart:
     """A part of a stacked bar: a name, its style in the style sheet, and how many there are."""
 
     name: str
@@ -207,7 +207,7 @@ def _score_label(name: str, score: Figure) -> str:
     return f"{name}: {number(score.value)}{between}"
 
 
-def stacked(parts: Sequence[Part], *, name: str) -> Markup:
+def stacked(parts: Sequence[BarPart], *, name: str) -> Markup:
     """Draw counts as one bar of their shares; a part that is wide enough carries its count."""
     total = sum(part.count for part in parts)
     if not total:
@@ -222,7 +222,7 @@ def stacked(parts: Sequence[Part], *, name: str) -> Markup:
     return frame(drawn, style="stacked", label=label, height=28)
 
 
-def _stacked_part(part: Part, start: float, share: float, *, hatching: str) -> Iterator[Markup]:
+def _stacked_part(part: BarPart, start: float, share: float, *, hatching: str) -> Iterator[Markup]:
     extent: dict[str, Any] = {"x": percent(start), "y": 0, "width": percent(share), "height": 28}
     # Hatched, so that what is unknown is told from what failed without colour.
     if part.style == "unscored":

@@ -13,7 +13,7 @@ from alps.judges.rubric import GRADED, Rubric, rubric
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, Rows, fingerprints, judge_of
-from alps.leaderboard.submission import Part, PublishedTrack, RunCard
+from alps.leaderboard.submission import PublishedTrack, RunCard, StrictFields
 from alps.leaderboard.untrusted import Count, FingerprintId, faults_of, scan_rows, shown, texts_of
 from alps.llm.types import Structured
 from alps.schema import Outcome, Prediction
@@ -42,13 +42,13 @@ MarkName = Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,30}( [0-9]{1,4})
 Marks = Annotated[dict[MarkName, Mark], Field(max_length=20_000)]
 
 
-class _About(Part):
+class _About(StrictFields):
     benchmark_id: Id
     track: Id
     repeat: Repeat = 0
 
 
-class ShownRow(Part):
+class ShownRow(StrictFields):
     """How much of a history a reader was shown, as `alps.schema.ShownToReader` has it."""
 
     turns: Count
@@ -73,7 +73,7 @@ class PredictionRow(_About):
     shown: ShownRow | None = None
 
 
-class NamedPair(Part):
+class NamedPair(StrictFields):
     """A relation that a judge named, by the ids it was shown."""
 
     gold: Annotated[str, StringConstraints(pattern=r"^g[1-9][0-9]{0,4}$")]
@@ -83,7 +83,7 @@ class NamedPair(Part):
     strength: Share
 
 
-class SupportRow(Part):
+class SupportRow(StrictFields):
     """Whether the dialogue supports a prediction, by a judge."""
 
     id: Annotated[str, StringConstraints(pattern=r"^p[1-9][0-9]{0,4}$")]
@@ -91,7 +91,7 @@ class SupportRow(Part):
     reason: Text
 
 
-class Support(Part):
+class Support(StrictFields):
     """Support of all predictions; `extras`: also of unmatched ones."""
 
     outcome: Outcome
@@ -101,7 +101,7 @@ class Support(Part):
     extras: bool = False
 
 
-class RatedRow(Part):
+class RatedRow(StrictFields):
     """The marks of an answer."""
 
     outcome: Outcome
@@ -149,7 +149,7 @@ class AuditRow(SubmittedScore):
     verdict: VerdictRow | None = None
 
 
-class CallRow(Part):
+class CallRow(StrictFields):
     """One call: what it was for and what it cost; never what it was keyed by."""
 
     purpose: Id

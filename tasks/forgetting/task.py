@@ -47,8 +47,8 @@ from alps.tasks.record_parts import (
     Facts,
     Highlight,
     Listed,
-    Part,
     Rank,
+    RecordPart,
     ScoredAnswer,
     Side,
 )
@@ -179,11 +179,11 @@ def gold_lines(sample: ForgettingSample) -> list[tuple[str, str, str]]:
     return lines
 
 
-def record_parts(record: AnsweredRecord) -> list[Part]:
+def record_parts(record: AnsweredRecord) -> list[RecordPart]:
     """Show the sessions with the facts, each search, and its hits."""
     score, sample = record.score or {}, record.sample
     wrong = [(name, ", ".join(score[name])) for name in ("lost", "leaked") if score.get(name)]
-    parts: list[Part] = [Facts("Result", tuple(wrong or [("result", "both right")]))]
+    parts: list[RecordPart] = [Facts("Result", tuple(wrong or [("result", "both right")]))]
     if sample is None:
         return parts
     facts = [fact for expected in sample.gold for fact in (*expected.found, *expected.gone)]

@@ -31,7 +31,7 @@ from alps.tasks.base import (
     chat_messages,
     memory_conditions,
 )
-from alps.tasks.by_memory import History, Place, Recall
+from alps.tasks.by_memory import History, HistoryPlace, Recall
 from alps.tasks.personamem.audit import audit_personamem
 from alps.tasks.personamem.formats import as_authors, by_likelihood, free, in_orders
 from alps.tasks.personamem.personas import sample_set
@@ -66,9 +66,9 @@ from alps.tasks.record_parts import (
     Facts,
     Highlight,
     Listed,
-    Part,
     Passage,
     Rank,
+    RecordPart,
     ScoredAnswer,
     Side,
 )
@@ -79,7 +79,7 @@ _BEFORE, _AFTER = 1, 2
 _WIDTH = 44
 
 
-def record_parts(record: AnsweredRecord) -> list[Part]:
+def record_parts(record: AnsweredRecord) -> list[RecordPart]:
     """Show the history around the evidence, the message, the options and the choice."""
     score, sample = record.score or {}, record.sample
     chosen, error = score.get("choice"), score.get("error")
@@ -127,7 +127,7 @@ def drawn(back: int, total: int) -> str:
     return f"├{'─' * place}●{'─' * (_WIDTH - 1 - place)}┤ question"
 
 
-def _history_around(sample: ChoiceSample, position: int | None) -> Iterator[Part]:
+def _history_around(sample: ChoiceSample, position: int | None) -> Iterator[RecordPart]:
     question = sample.question
     if not sample.files.holds(question):
         return
@@ -320,11 +320,11 @@ def _history(sample: ChoiceSample) -> History:
     return History(tuple(map(tuple, sessions)))
 
 
-def _place(sample: ChoiceSample) -> Place:
+def _place(sample: ChoiceSample) -> HistoryPlace:
     question = sample.question
     if not sample.hidden:
-        return Place(question.history, question.end, question.message)
-    return Place(f"{question.history} hidden", len(sample.history()), question.message)
+        return HistoryPlace(question.history, question.end, question.message)
+    return HistoryPlace(f"{question.history} hidden", len(sample.history()), question.message)
 
 
 RECALL = Recall(

@@ -229,6 +229,15 @@ def test_no_module_is_longer_than_600_lines():
     assert names(long) == []
 
 
+def test_a_class_that_modules_share_has_a_name_of_its_own():
+    places: dict[str, set[str]] = {}
+    for path in packages():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, set()).add(str(path.relative_to(ROOT)))
+    assert {name: sorted(paths) for name, paths in places.items() if len(paths) > 1} == {}
+
+
 def test_every_module_of_the_package_says_what_it_is_for():
     ours = [path for path in MODULES if path.relative_to(ROOT).parts[0] != "tests"]
     bare = [path for path in ours if path.name != "__main__.py" and not read(path).docstring]

@@ -26,7 +26,7 @@ from alps.schema import Record
 from alps.tasks.base import PublicAnswers, Row, Scored, Shown, Task, TaskOptions
 from alps.tasks.metrics import Metric
 from alps.tasks.record_parts import FAILED, Highlight, ScoredAnswer
-from alps.tasks.record_parts import AnsweredRecord, Facts, Part, Passage
+from alps.tasks.record_parts import AnsweredRecord, Facts, RecordPart, Passage
 
 PROMPT = read_prompt("<!-- id: year/1 -->\\nName the year that the memory is from.", "year")
 METRICS = (
@@ -109,7 +109,7 @@ def newest(sample: YearSample) -> dict[str, Any]:
     return {"year": "2024"}
 
 
-def record_parts(record: AnsweredRecord) -> list[Part]:
+def record_parts(record: AnsweredRecord) -> list[RecordPart]:
     """Show the memory, its year and the answer."""
     gold, year = record.of_sample("gold") or "unknown", record.answer.get("year", "none")
     years = (("right year", gold), ("answer", year))

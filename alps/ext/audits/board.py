@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SEEDS = 2**31
 
 
-class AuditPart(BoardPart):
+class AuditBoardPart(BoardPart):
     """The audits of a submission."""
 
     def track_rows(self, run: RunFolder, name: str) -> Mapping[str, list[dict[str, Any]]]:
@@ -127,4 +127,4 @@ def _draw_for(entry: SubmissionEntry) -> AuditDraw | None:
     return AuditDraw(answers=content, seed=secrets.randbelow(_SEEDS))
 
 
-BOARD = AuditPart()
+BOARD = AuditBoardPart()

@@ -36,7 +36,7 @@ from alps.settings import RunSettings
 from alps.tasks.registry import track_title
 
 
-class Part(RunPart):
+class AuditRunPart(RunPart):
     """The audit of one run."""
 
     def refuse(self) -> None:

@@ -33,7 +33,7 @@ from alps.tasks import Metric
 from alps.tasks.metrics import headline_of
 
 
-class Shown(ShownPart):
+class AuditShownPart(ShownPart):
     """What is shown of audits."""
 
     def rows(self, summary: Summary, track: str, metric: Metric) -> Iterator[Row]:

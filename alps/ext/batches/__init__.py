@@ -11,7 +11,7 @@ EXTENSION = Extension(
     "batches",
     part_if=("batch",),
     part_after=FILE,
-    part="alps.ext.batches.part:Part",
+    part="alps.ext.batches.part:BatchRunPart",
     judging="alps.ext.batches.settings:BatchKeys",
     operational=("batch", "batch_deadline"),
     journals=(FILE,),

@@ -32,7 +32,7 @@ _TIMES, _EACH = 4, 16 << 10
 _UNSEEN = 16
 
 
-class Part(RunPart):
+class BatchRunPart(RunPart):
     """Gathers the requests of a run, or takes up what an earlier command ordered."""
 
     def __init__(self, settings: RunSettings) -> None:

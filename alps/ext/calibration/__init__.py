@@ -134,7 +134,7 @@ EXTENSION = Extension(
     exports={"calibrate": "alps.ext.calibration.calibrate:calibrate"},
     has_part=_has_part,
     next_step=_next_step,
-    part="alps.ext.calibration.part:Part",
+    part="alps.ext.calibration.part:CalibrationRunPart",
     judging="alps.ext.calibration.settings:CorrectionKeys",
     judges={
         FITTED: "alps.ext.calibration.judges:FittedJudge",
@@ -144,7 +144,7 @@ EXTENSION = Extension(
     rescores=lambda typed: set(typed) == {"calibration"},
     rescore="alps.ext.calibration.part:correct_again",
     shows=is_corrected,
-    shown="alps.ext.calibration.table:Shown",
+    shown="alps.ext.calibration.table:CalibrationShownPart",
     board="alps.ext.calibration.board:BOARD",
     on_card="corrected",
 )

@@ -18,7 +18,7 @@ from alps.leaderboard.submission import PublishedTrack, without
 from alps.rows import Corrected
 
 
-class CorrectedPart(BoardPart):
+class CalibrationBoardPart(BoardPart):
     """The corrected scores of a submission."""
 
     def corrected(
@@ -54,4 +54,4 @@ class CorrectedPart(BoardPart):
         return {**without(corrected, "calibration"), "notes": notes}
 
 
-BOARD = CorrectedPart()
+BOARD = CalibrationBoardPart()

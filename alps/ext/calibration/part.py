@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from alps.ext.calibration.correction import Chosen
 
 
-class Part(RunPart):
+class CalibrationRunPart(RunPart):
     """The calibrations that correct the scores of one run."""
 
     def __init__(self, settings: RunSettings) -> None:

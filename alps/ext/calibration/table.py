@@ -391,7 +391,7 @@ _METHODS = {
 }
 
 
-class Shown(ShownPart):
+class CalibrationShownPart(ShownPart):
     """What is shown of calibrations."""
 
     def rows(self, summary: Summary, track: str, metric: Metric) -> Iterator[Row]:

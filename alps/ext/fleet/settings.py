@@ -39,7 +39,7 @@ class FleetKeys(RunKeys):
         return shard
 
 
-class Part(RunPart):
+class FleetRunPart(RunPart):
     """The shard of one run, and its engine."""
 
     def __init__(self, settings: "RunSettings") -> None:

@@ -20,7 +20,7 @@ from alps.errors import AlpsError, BudgetError, RunFolderError, UsageError
 from alps.event_loop import run_loop
 from alps.ext.fleet import HERE
 from alps.ext.fleet.merge import merge
-from alps.ext.fleet.settings import FleetKeys, Part
+from alps.ext.fleet.settings import FleetKeys, FleetRunPart
 from alps.ext.fleet.worker import ENTRY, LONGEST, as_line
 from alps.ext.sizes import smaller_sizes
 from alps.ext.sizes.part import folder_of
@@ -337,7 +337,7 @@ def run(settings: RunSettings) -> Finished:
     if keys.engine == HERE or (finished and not settings.fresh):
         return run_here(settings)
     # Refused here, too: the workers of a cluster are counted before the run is resolved.
-    Part(settings).refuse()
+    FleetRunPart(settings).refuse()
     if keys.engine == "processes":
         divided, carry_out = divide(settings), carry_out_in_processes
     else:

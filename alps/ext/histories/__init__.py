@@ -86,9 +86,9 @@ EXTENSION = Extension(
         "data convert": "alps.ext.histories:data_convert",
         "data answers": "alps.ext.histories:data_answers",
     },
-    part="alps.ext.histories.part:Part",
+    part="alps.ext.histories.part:HistoryRunPart",
     # A summary without a part of ours has no note of ours.
     shows=attrgetter("parts"),
-    shown="alps.ext.histories.tables:Shown",
+    shown="alps.ext.histories.tables:HistoryShownPart",
     references="alps.ext.histories:published.json",
 )

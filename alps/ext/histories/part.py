@@ -325,7 +325,7 @@ def _shown(folder: Path, track: str) -> dict[str, int]:
     return found
 
 
-class Part(RunPart):
+class HistoryRunPart(RunPart):
     """Counts what a run on a set was of, and what it took."""
 
     def summarise(self, summary: Summary, course: Course) -> Summary:

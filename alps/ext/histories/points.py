@@ -42,7 +42,7 @@ from alps.tasks.record_parts import (
     AnsweredRecord,
     Dialogue,
     Listed,
-    Part,
+    RecordPart,
     Side,
 )
 
@@ -264,11 +264,11 @@ def _gold_lines(sample: PointsSample) -> list[tuple[str, str, str]]:
     return lines
 
 
-def record_parts(record: AnsweredRecord) -> Sequence[Part]:
+def record_parts(record: AnsweredRecord) -> Sequence[RecordPart]:
     """Show the points, what a memory answered, the marks, and the session."""
     texts = record.answer.get("memories") or ()
     answered = tuple(Side(f"m{n}", text) for n, text in enumerate(texts, start=1))
-    parts: list[Part] = [Listed("Memories", answered), judgement_of(record)]
+    parts: list[RecordPart] = [Listed("Memories", answered), judgement_of(record)]
     sample: PointsSample | None = record.sample
     if sample is None:
         return parts

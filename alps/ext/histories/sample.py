@@ -12,7 +12,7 @@ from alps.ext.histories.book import HARMLESS, WRONG_GOLD, Book, BookEntry
 from alps.ext.histories.model import HistorySession, SetQuestion, Story
 from alps.ext.histories.porter import stem
 from alps.schema import Turn
-from alps.tasks.by_memory import Context, History, Place
+from alps.tasks.by_memory import Context, History, HistoryPlace
 from alps.text import fold
 
 UNKNOWN = "No information available"
@@ -103,10 +103,10 @@ def history_in(sessions: tuple[HistorySession, ...]) -> History:
     return History(tuple(said), tuple(one.at for one in sessions) if known else ())
 
 
-def place_of(sample: HistorySample) -> Place:
+def place_of(sample: HistorySample) -> HistoryPlace:
     """Return where a question is asked, without reading the history."""
     question = sample.question
-    return Place(question.history, sample.entry.turns, question.text, question.at)
+    return HistoryPlace(question.history, sample.entry.turns, question.text, question.at)
 
 
 def evidence_of(sample: HistorySample) -> Context | None:

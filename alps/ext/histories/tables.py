@@ -48,7 +48,7 @@ EXPLANATION = (
 )
 
 
-class Shown(ShownPart):
+class HistoryShownPart(ShownPart):
     """Tables, charts and notes of runs on sets."""
 
     def facts(self, summary: Summary) -> Iterator[str]:

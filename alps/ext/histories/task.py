@@ -60,9 +60,9 @@ from alps.tasks.record_parts import (
     Dialogue,
     Facts,
     Highlight,
-    Part,
     Passage,
     Rank,
+    RecordPart,
     ScoredAnswer,
 )
 from alps.tasks.utilization import fits, read_answer
@@ -306,7 +306,7 @@ def _key(sample: HistorySample) -> tuple[str, str]:
     return sample.question.history, sample.question.text
 
 
-def _record_parts(record: AnsweredRecord) -> Sequence[Part]:
+def _record_parts(record: AnsweredRecord) -> Sequence[RecordPart]:
     """Show the question, the answer with its verdict, and the evidence in the history."""
     answer = Passage("Answer", str(record.answer.get("answer") or ""))
     verdict = judgement_of(record)
@@ -318,7 +318,7 @@ def _record_parts(record: AnsweredRecord) -> Sequence[Part]:
     about += [("asked at", question.at)] if question.at else []
     about += [("known errors", ", ".join(sample.entry.defects))] if not sample.sound else []
     gold = "the history does not say" if question.abstains else question.answer
-    parts: list[Part] = [
+    parts: list[RecordPart] = [
         Facts("Question", tuple(about)),
         Passage("Question", question.text),
         Passage("Right answer", gold),
@@ -339,7 +339,7 @@ def judgement_of(record: AnsweredRecord) -> Facts:
     return Facts("Judgement", tuple(marks))
 
 
-def _evidence(sample: HistorySample) -> Iterator[Part]:
+def _evidence(sample: HistorySample) -> Iterator[RecordPart]:
     found = evidence_of(sample)
     if found is not None and found.positions:
         turns = history_of(sample).turns

@@ -176,7 +176,7 @@ def _typed(name: str) -> Path:
     return path
 
 
-class Part(RunPart):
+class LocalRunPart(RunPart):
     """Files and servers of a run's local models."""
 
     def check(self, data: "RunData", *, generate: bool, keys: bool) -> None:

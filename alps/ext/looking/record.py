@@ -19,8 +19,8 @@ from alps.tasks.record_parts import (
     Listed,
     Paired,
     Pairing,
-    Part,
     Passage,
+    RecordPart,
     Row,
     ScoredAnswer,
 )
@@ -179,7 +179,7 @@ def _cut(error: str | None) -> str | None:
     return f"{error[:_LONGEST_ERROR]}… ({len(error):,} characters)"
 
 
-def _shown(parts: Iterable[Part]) -> Iterator[ShownPart]:
+def _shown(parts: Iterable[RecordPart]) -> Iterator[ShownPart]:
     """Yield the parts that hold anything, with the quotes of dialogues located."""
     for part in parts:
         match part:
@@ -200,7 +200,7 @@ def opening_of_sample(task: Task, sample: Any) -> str:
         return ""
 
 
-def opening_of(parts: Iterable[Part]) -> str:
+def opening_of(parts: Iterable[RecordPart]) -> str:
     """Return the first words of a record: its query, or what the user says first.
 
     Empty where its parts have neither.

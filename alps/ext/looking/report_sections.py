@@ -97,7 +97,7 @@ def page_part(row: BreakdownRow, style: str) -> BreakdownPart:
 
 
 @dataclass(frozen=True)
-class AccountRow(charts.Part):
+class AccountRow(charts.BarPart):
     """Outcome of some of the records."""
 
     meaning: str

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from alps.systems import System as Answering
 
 
-class MemoryPart(BoardPart):
+class MemoryBoardPart(BoardPart):
     """The memory systems of a submission."""
 
     difference_title = "Δ from no memory"
@@ -157,4 +157,4 @@ class MemoryPart(BoardPart):
         return lambda record: listed_hits(found, record)
 
 
-BOARD = MemoryPart()
+BOARD = MemoryBoardPart()

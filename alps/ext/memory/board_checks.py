@@ -33,9 +33,9 @@ from alps.leaderboard.recompute import Rows
 from alps.leaderboard.submission import (
     BESIDE,
     MemoryCard,
-    Part,
     PublishedCheck,
     PublishedTrack,
+    StrictFields,
     Submission,
     When,
     memory_folder,
@@ -59,7 +59,7 @@ _Id = Annotated[str, StringConstraints(max_length=LONGEST_ID)]
 _Text = Annotated[str, StringConstraints(max_length=LONGEST_ANSWER)]
 
 
-class HitRow(Part):
+class HitRow(StrictFields):
     """A memory that was found, as `alps.ext.memory.protocol.Hit` has it."""
 
     id: _Id
@@ -69,7 +69,7 @@ class HitRow(Part):
     sources: Annotated[list[_Id], Field(max_length=1_000)]
 
 
-class DiaryRow(Part):
+class DiaryRow(StrictFields):
     """A call of a memory system, or its admission."""
 
     phase: Literal["admission", "open", "ingest", "settle", "search", "memories", "forget"]
@@ -85,7 +85,7 @@ class DiaryRow(Part):
     checks: Annotated[list[PublishedCheck], Field(max_length=50)] | None = None
 
 
-class AskedRow(Part):
+class AskedRow(StrictFields):
     """A request of a memory system to a model, as `alps.ext.memory.proxy.Metered` has it."""
 
     phase: Line

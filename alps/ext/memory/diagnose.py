@@ -36,7 +36,7 @@ from alps.ext.memory.attribution import (
 )
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.journal import found_in
-from alps.ext.memory.part import Part
+from alps.ext.memory.part import MemoryRunPart
 from alps.ext.memory.protocol import Hit
 from alps.ext.memory.reader import EmbeddedMemory, Reader
 from alps.ext.memory.resolve import refuse_untyped
@@ -162,7 +162,7 @@ def diagnose(folder: Path, *, typed: Mapping[str, str | None] | None = None) -> 
         check_names(settings, data, parts_of(settings, folder), generate=True)
     with claimed_folder(folder / FOLDER) as ledger, kept_working_folder():
         # The memory alone: nothing is audited or corrected here.
-        part = Part(settings)
+        part = MemoryRunPart(settings)
         services = open_services(
             settings, data.tasks, ledger, place, id_key=data.id_key, parts=(part,)
         )

@@ -171,7 +171,7 @@ _EMBED: Mapping[str, Callable[[Sequence[str]], NDArray[np.float32]]] = {
 }
 
 
-class Part(RunPart):
+class MemoryRunPart(RunPart):
     """The memory of one run."""
 
     def __init__(self, settings: RunSettings) -> None:

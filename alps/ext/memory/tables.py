@@ -21,7 +21,7 @@ MOST_FAILED = 0.05
 """The largest share of failed answers with which a run has a difference from no memory."""
 
 
-class Shown(ShownPart):
+class MemoryShownPart(ShownPart):
     """What is shown of memory systems."""
 
     def facts(self, summary: Summary) -> Iterator[str]:

@@ -52,7 +52,7 @@ class AgreementFile:
         return PeopleRow(names, scores, self.root["sessions"], rule, verbatim, without)
 
 
-class PeoplePart(BoardPart):
+class PeopleBoardPart(BoardPart):
     """The row of people."""
 
     def people(self, path: Path) -> AgreementFile:
@@ -65,4 +65,4 @@ class PeoplePart(BoardPart):
         return AgreementFile(agreement, FilePlace(path.name, "", from_json(path.read_bytes())))
 
 
-BOARD = PeoplePart()
+BOARD = PeopleBoardPart()

@@ -18,8 +18,8 @@ EXTENSION = Extension(
     "sizes",
     needs=("memory",),
     part_if=("max_context_tokens",),
-    part="alps.ext.sizes.part:Part",
+    part="alps.ext.sizes.part:SizesRunPart",
     files=(FOLDER,),
     shows=lambda summary: any(track.curve for track in summary.tracks.values()),
-    shown="alps.ext.sizes.tables:Shown",
+    shown="alps.ext.sizes.tables:SizesShownPart",
 )

@@ -33,7 +33,7 @@ AtSizes = Mapping[int, Mapping[str, Outcome]]
 """What came out of each track at each size, by its name."""
 
 
-class Part(RunPart):
+class SizesRunPart(RunPart):
     """The smaller sizes of one run."""
 
     def __init__(self, settings: RunSettings) -> None:

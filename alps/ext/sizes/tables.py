@@ -136,7 +136,7 @@ class Front:
         return {"track": self.track, "metric": self.metric, "axis": self.axis, "points": rows}
 
 
-class Shown(ShownPart):
+class SizesShownPart(ShownPart):
     """What is shown of context sizes."""
 
     def facts(self, summary: Summary) -> Iterator[str]:

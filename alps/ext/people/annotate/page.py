@@ -88,7 +88,7 @@ class WorkProgress:
         return self.target is not None and self.half is not None and self.half <= self.target
 
 
-class Part(NamedTuple):
+class ItemPart(NamedTuple):
     """A text of an item: what it is, what it says, and smaller print about it."""
 
     title: str
@@ -176,23 +176,25 @@ def _what_was_shown(step: Step) -> str:
     return "seeing the draft" if step.item.by == "draft" else "seeing the judge's verdict"
 
 
-def parts_of(item: LabelItem) -> Iterator[Part]:
+def parts_of(item: LabelItem) -> Iterator[ItemPart]:
     """Yield the texts of an item, but for its dialogue."""
     payload = item.payload
     for name, title in _TEXTS.items():
         value = payload.get(name)
         if isinstance(value, str) and value:
-            yield Part(title, value)
+            yield ItemPart(title, value)
         elif isinstance(value, Mapping):
             notes = [value.get(field) for field in ("type", "label")]
             said = value.get("evidence")
             notes.append(f"“{said}”" if isinstance(said, str) else None)
-            yield Part(title, str(value.get("value", "")), tuple(note for note in notes if note))
+            yield ItemPart(
+                title, str(value.get("value", "")), tuple(note for note in notes if note)
+            )
         elif isinstance(value, list) and value:
-            yield Part(title, "\n".join(map(str, value)))
+            yield ItemPart(title, "\n".join(map(str, value)))
     for name, value in payload.items():
         if name not in (*_TEXTS, "dialogue") and isinstance(value, str) and value:
-            yield Part(name.replace("_", " ").capitalize(), value)
+            yield ItemPart(name.replace("_", " ").capitalize(), value)
 
 
 def lines_of(item: LabelItem) -> list[DialogueLine]:
