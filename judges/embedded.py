@@ -196,7 +196,12 @@ def known_agreement(name: str) -> str | None:
 def is_embedded_judge(name: str) -> bool:
     """Tell whether `name` is a judge that needs no LLM client."""
     embedded = name in (*EMBEDDED_JUDGES, *CONSTANT_JUDGES)
-    return embedded or name.startswith((RECORDED, *brought_judges()))
+    return embedded or name.startswith(beginnings_of_judges())
+
+
+def beginnings_of_judges() -> tuple[str, ...]:
+    """Return how the names of judges begin that say what they read."""
+    return (RECORDED, *brought_judges())
 
 
 def embedded_judge(name: str) -> Judge:

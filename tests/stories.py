@@ -281,6 +281,9 @@ run task=extraction model=predictions:bad.jsonl data=data
 run task=extraction model=anthropic/claude-sonnet-4-5
 run task=extraction model=rules judge=anthropic/claude-sonnet-4-5
 run task=extraction model=opnai/gpt-4.1-mini
+run task=extraction model=pyhton:mine:Mine
+run task=extraction model=recorded:runs/mine
+run task=extraction model=rules judge=predictions:judged.jsonl
 run task=extraction model=openai/my-model api_base=localhost:1/v1
 rnu task=extraction model=rules
 scroe folder

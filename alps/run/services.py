@@ -1,6 +1,6 @@
 """System, judge, and what they share: opened for a run, closed when it ends."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -12,7 +12,12 @@ import click
 from alps.errors import UsageError, closest, one_line
 from alps.extension import is_served, sender_of
 from alps.judges.base import Judge
-from alps.judges.embedded import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
+from alps.judges.embedded import (
+    EMBEDDED_JUDGES,
+    beginnings_of_judges,
+    embedded_judge,
+    is_embedded_judge,
+)
 from alps.keys import AskSettings
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
@@ -23,7 +28,7 @@ from alps.run.shared import Shared, close_cache, close_connections, open_cache
 from alps.run.source import RunData
 from alps.settings import RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
-from alps.systems.resolve import PYTHON
+from alps.systems.resolve import PYTHON, beginnings_of_systems
 from alps.systems.wrappers import Anonymous
 from alps.tasks import Task
 from alps.waiting import erase
@@ -296,7 +301,7 @@ async def open_clients(
 
 
 def check_models(
-    asked: Iterable["UsedModel"], embedded: Iterable[str] = (), *, keys: bool = True
+    asked: Iterable["UsedModel"], embedded: Collection[str] = (), *, keys: bool = True
 ) -> None:
     """Refuse LLMs that are unknown, have no key, or take other options; nothing is written before.
 
@@ -325,7 +330,7 @@ def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
         settings.judge_sampling(),
         settings.judge_request,
     )
-    _check_llm(asked, EMBEDDED_JUDGES, keys=keys)
+    _check_llm(asked, (*EMBEDDED_JUDGES, *beginnings_of_judges()), keys=keys)
 
 
 def check_names(
@@ -351,6 +356,7 @@ def check_names(
         part.check(data, generate=generate, keys=keys)
     if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in task.systems]
+        known += beginnings_of_systems()
         asked = UsedModel(
             "model", settings.model, settings.api_base, settings.sampling(), settings.request
         )
@@ -520,7 +526,7 @@ class UsedModel:
     extra: Mapping[str, Any] | None
 
 
-def _check_llm(asked: UsedModel, embedded: Iterable[str], *, keys: bool) -> None:
+def _check_llm(asked: UsedModel, embedded: Collection[str], *, keys: bool) -> None:
     from alps.llm.prices import price_of
 
     key, name = asked.key, asked.name
@@ -546,7 +552,9 @@ def _check_llm(asked: UsedModel, embedded: Iterable[str], *, keys: bool) -> None
     try:
         check_name(name)
     except UsageError as error:
-        raise UsageError(f"{key}={name}: {error}{guess}") from error
+        begun = ", ".join(known for known in embedded if known.endswith(":"))
+        others = f"; other kinds begin with {begun}" if begun and ":" in name else ""
+        raise UsageError(f"{key}={name}: {error}{others}{guess}") from error
     if keys:
         check_model(name, api_base=asked.api_base, warn=say_once)
     prefix = "" if key == "model" else "judge_"

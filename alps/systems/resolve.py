@@ -40,9 +40,14 @@ def is_embedded(model: str) -> bool:
 
 def is_local(model: str, tasks: Sequence[Task] = ()) -> bool:
     """Tell whether `model` needs no LLM client."""
-    if model == NO_SYSTEM or model.startswith((RECORDED, PROGRAM, PYTHON, *brought_systems())):
+    if model == NO_SYSTEM or model.startswith(beginnings_of_systems()):
         return True
     return any(model in task.systems for task in tasks) or is_embedded(model)
+
+
+def beginnings_of_systems() -> tuple[str, ...]:
+    """Return how the names of systems begin that say where these are."""
+    return tuple(dict.fromkeys((RECORDED, PROGRAM, PYTHON, *brought_systems())))
 
 
 def resolve_system(

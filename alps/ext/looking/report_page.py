@@ -24,6 +24,7 @@ from alps.ext.looking.report_sections import (
     draw_plane,
     heads_of,
 )
+from alps.ext.looking.whole_run import empty_line, method_lines
 from alps.judges.agreement import people_say
 from alps.judges.embedded import known_agreement
 from alps.rows import Score
@@ -44,7 +45,6 @@ from alps.show.charts import (
 from alps.show.formatting import conditions, counted, metric_title, p_value, signed, task_title
 from alps.show.html import page_environment, refuse_other_file, write_page
 from alps.show.parts import shown_parts
-from alps.show.short_form import empty_line, method_lines
 from alps.show.svg import SHARES, Axis, axis_labels
 
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from alps.errors import RunFolderError
 from alps.ext.looking.distributions import Bin, curve_of_bins, histogram
 from alps.ext.looking.record import Highlights, RecordCard, cards, cards_of, rule
+from alps.ext.looking.whole_run import has_floors, notes_of, undefined
 from alps.jsonl import Row
 from alps.rows import BreakdownRow, Floor, GroupRow, Interval, Score, Summary, TrackSummary
 from alps.run.opened import AnswerKey, RunFolder, Samples, state_of, stored_rows
@@ -20,7 +21,7 @@ from alps.show.caveats import Below, baselines_title, below_baseline
 from alps.show.charts import colour_of
 from alps.show.formatting import MEANINGS, letter_of, served_lines
 from alps.show.parts import ChartedTrack, shown_parts
-from alps.show.short_form import has_floors, needs_rating_judge, notes_of, undefined
+from alps.show.short_form import needs_rating_judge
 from alps.show.svg import axis_labels
 from alps.show.table import Line, on_page
 from alps.tasks import Metric, Task

@@ -1,7 +1,7 @@
 """Long form of a run: all its metrics, baselines, outcomes and breakdowns, in 80 columns."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Group
@@ -26,14 +26,8 @@ from alps.show.formatting import (
 )
 from alps.show.parts import ShownPart, shown_parts
 from alps.show.short_form import (
-    all_scores,
-    empty_line,
-    has_floors,
-    method_lines,
     needs_rating_judge,
-    notes_of,
     scores_of,
-    undefined,
 )
 from alps.show.table import (
     BLANK,
@@ -435,3 +429,58 @@ def breakdown_table(breakdown: BreakdownRow) -> Table:
 
 def _group_cells(figure: Interval | None) -> tuple[Cells, Cells]:
     return ("–", "–") if figure is None else with_interval(figure)
+
+
+def has_floors(track: TrackSummary) -> bool:
+    """Tell whether any trivial baseline has a score that its judge can tell."""
+    return any(floor.scores[floor.lead].unscored is None for floor in track.floors.values())
+
+
+def empty_line(count: int) -> str:
+    """Say how many records have no gold memories, none predicted."""
+    has, got = ("has", "an empty prediction") if count == 1 else ("have", "empty predictions")
+    return f"{counted(count, 'record')} {has} no gold memories and correctly got {got} (score 1)."
+
+
+def undefined(track: TrackSummary, metrics: Sequence[Metric]) -> list[str]:
+    """Return the titles of the metrics that no scored record of a track defines."""
+    titles = []
+    for metric in metrics:
+        score = track.scores.get(metric.name)
+        if score is not None and score.value is None and score.unscored is None:
+            titles.append(metric.title.strip())
+    return titles
+
+
+def method_lines(tracks: Iterable[TrackSummary]) -> Iterator[str]:
+    """Say which intervals were made in another way than usual, and how."""
+    methods: dict[str, None] = {}
+    for track in tracks:
+        methods |= dict.fromkeys(score.method for score in all_scores(track) if score.method)
+    for method in methods:
+        what = "means over question types and for scores from few large sessions"
+        yield f"Intervals for {what} use this method: {method}."
+
+
+def all_scores(track: TrackSummary) -> Iterator[Score]:
+    """Yield the scores of a track and of its trivial baselines."""
+    yield from track.scores.values()
+    for floor in track.floors.values():
+        yield from floor.scores.values()
+
+
+def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
+    """Yield what to know of a breakdown: its warning, and which groups lack strata."""
+    if breakdown.warning:
+        yield f"Warning: {breakdown.warning}."
+    if any(group.figure.reason for group in breakdown.groups):
+        yield "– means that there are too few sessions or records for an interval."
+    if not (stratum := breakdown.standardised):
+        return
+    yield f"The standardised score of each row weights {stratum}s by their shares of the whole run."
+    lacking = []
+    for group in breakdown.groups:
+        if group.lacking:
+            lacking.append(f"{group.group} ({counted(len(group.lacking), stratum)})")
+    if lacking:
+        yield f"These rows lack some {stratum}s, so their weights differ: {', '.join(lacking)}."
