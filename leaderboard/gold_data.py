@@ -14,7 +14,7 @@ from alps.data.release import Split, open_split
 from alps.errors import AlpsError, UsageError
 from alps.leaderboard.submission import SAMPLES, PublishedTrack, RunCard
 from alps.parsing import parse_settings
-from alps.run.source import RunData, TrackData, open_data, options_of
+from alps.run.source import Pools, RunData, TrackData, open_data, options_of
 from alps.settings import RunSettings
 from alps.tasks import Task, board_tracks, load_tracks
 from alps.tasks.base import DEFAULTS, TaskOptions
@@ -123,17 +123,25 @@ def needs_reader(task: Task) -> bool:
 
 
 def open_gold(
-    name: str, track: PublishedTrack, run: RunCard, *, data: str, split: str | None
+    name: str,
+    track: PublishedTrack,
+    run: RunCard,
+    *,
+    data: str,
+    split: str | None,
+    pools: Pools | None = None,
 ) -> GoldTrack:
     """Read the records of a track, under its conditions and with the pools of its run.
 
-    `data` is what `data=` takes, and never a word of the submission itself.
+    `data` is what `data=` takes, and never a word of the submission itself; `pools` are those that
+    were drawn for its other tracks.
 
     Raises:
         AlpsError: If they are not there, or can't be read.
     """
     seed = run.settings.get("seed", 0)
-    opened = open_data(_settings_of(name, track.conditions, data=data, split=split, seed=seed))
+    settings = _settings_of(name, track.conditions, data=data, split=split, seed=seed)
+    opened = open_data(settings, pools)
     return GoldTrack(*_read(opened.tracks[0]), opened)
 
 

@@ -43,6 +43,7 @@ from alps.leaderboard.submission import (
     Submission,
 )
 from alps.leaderboard.untrusted import shown
+from alps.run.source import Pools
 from alps.tasks import Task, board_tracks
 
 SELF_REPORTED = STATUSES[0]
@@ -157,9 +158,10 @@ def _check_tracks(
                 "verify the submission with an installation that has all extensions",
             )
     recomputed = []
+    pools: Pools = {}
     notes = {part: part.check_card(folder, card, findings) for part in parts_of(card)}
     for name in card.tracks:
-        track = TrackCheck(folder, card, name, options, findings, notes, review=review)
+        track = TrackCheck(folder, card, name, options, findings, notes, review=review, pools=pools)
         checked = track.check()
         if checked.recomputed:
             recomputed.append(name)
@@ -201,7 +203,7 @@ class TrackCheck:
     """One track of a submission while it is checked.
 
     `notes` are what parts of extensions found in the card; `floors` says whether it has the trivial
-    baselines; `review` is that of a maintainer, where it applies.
+    baselines; `review` is that of a maintainer, where it applies; `pools` are shared by all tracks.
     """
 
     folder: Path
@@ -212,6 +214,7 @@ class TrackCheck:
     notes: Mapping[BoardPart, Any]
     floors: bool = True
     review: Review | None = None
+    pools: Pools = field(default_factory=dict)
 
     @property
     def track(self) -> PublishedTrack:
@@ -389,4 +392,4 @@ class TrackCheck:
         Raises:
             AlpsError: If they are not there, or can't be read.
         """
-        return open_gold(self.name, self.track, self.run, data=data, split=split)
+        return open_gold(self.name, self.track, self.run, data=data, split=split, pools=self.pools)

@@ -27,6 +27,9 @@ from alps.tasks.base import Records, TaskOptions
 from alps.tasks.by_memory import keeps_memories
 from alps.tasks.registry import ALL
 
+Pools = dict[tuple[Split, int], PoolSource]
+"""What builds the pools of data, by the split and the seed."""
+
 
 def itself(sample: Any) -> Any:
     """Return a sample as it is."""
@@ -279,11 +282,15 @@ def open_known(settings: RunSettings, description: Row) -> RunData:
     return RunData(tuple(tracks), description)
 
 
-def open_data(settings: RunSettings) -> RunData:
+def open_data(settings: RunSettings, pools: Pools | None = None) -> RunData:
     """Find the data and read them once, so that a bad row is named before anything is paid for.
 
     With `task=all`, and with pools of every size, what the data can't give is left out and named in
     the description; so are the tracks that `scoring` is not defined for.
+
+    Args:
+        settings: What names them.
+        pools: What built pools of the same data before, and is added to: they are drawn once.
 
     Raises:
         UsageError: If the data, the split or a track is not there, or a setting means nothing to
@@ -292,7 +299,7 @@ def open_data(settings: RunSettings) -> RunData:
     """
     options = options_of(settings)
     tasks = load_tracks(settings.task, options)
-    split, source = _opened_layout(settings, tasks)
+    split, source = _opened_layout(settings, tasks, pools)
     left_out = _not_scored(settings, options, tasks)
     tracks: list[TrackData] = []
     for task in tasks:
@@ -320,13 +327,17 @@ def open_data(settings: RunSettings) -> RunData:
 
 
 def _opened_layout(
-    settings: RunSettings, tasks: Sequence[Task]
+    settings: RunSettings, tasks: Sequence[Task], pools: Pools | None = None
 ) -> tuple[Split | HubSplit | None, PoolSource | None]:
     """Open the split that tasks without files of their own read, and what builds their pools."""
     if all(task.data.open_records is not None for task in tasks):
         return None, None
     split = open_split(settings.data, settings.split)
-    return split, PoolSource(split, seed=settings.seed) if isinstance(split, Split) else None
+    if not isinstance(split, Split):
+        return split, None
+    source = PoolSource(split, seed=settings.seed)
+    kept = {} if pools is None else pools
+    return split, kept.setdefault((split, settings.seed), source)
 
 
 def open_data_once(settings: RunSettings, opened: dict[object, RunData]) -> RunData:
