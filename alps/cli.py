@@ -11,13 +11,8 @@ from alps import __version__
 from alps.completion import COMPLETE_VAR, SHELLS, script
 from alps.exit_codes import close_streams, encode_all, guarded, open_streams
 from alps.explained import ExplainedGroup
+from alps.extension import COMMANDS
 
-COMMANDS = {
-    "run": "alps.commands:run",
-    "score": "alps.commands:score",
-    "compare": "alps.commands:compare",
-}
-"""Where the commands of the spine lie; extensions name their own."""
 _EPILOG = "alps COMMAND --help lists settings; alps completion --help sets up Tab completion"
 _TITLE = "Evaluate how LLM assistants extract, update, retrieve and use memories."
 CAME_FOR = {

@@ -15,6 +15,7 @@ import click
 
 from alps.errors import AlpsError, one_line
 from alps.event_loop import cancel_loop
+from alps.extension import blamed
 
 INTERRUPTED = 130
 # Signals that end a command as Ctrl-C does: `kill`, a container that stops, a closed terminal.
@@ -119,11 +120,6 @@ def guarded(command: Callable[[], object]) -> int:
         _complain(kept, INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
-    except RuntimeError as error:
-        if "home directory" not in str(error):
-            raise
-        unknown = "your home folder is unknown"
-        code = _complain(f"{unknown}; set HOME, or ALPS_CACHE to a folder for the replies", 2)
     except OSError as error:
         if received:
             return 128 + received[0]  # it can't even be said: the terminal is gone
@@ -132,6 +128,14 @@ def guarded(command: Callable[[], object]) -> int:
         where = str(error.filename or "disk")
         where = where if len(where) <= _LONGEST_PATH else f"{where[:_LONGEST_PATH]}…"
         code = _complain(f"{where}: {error.strerror or error}{hint}", 2)
+    except Exception as error:
+        if isinstance(error, RuntimeError) and "home directory" in str(error):
+            told = (
+                "your home folder is unknown; set HOME, or ALPS_CACHE to a folder for the replies"
+            )
+        elif not (told := blamed(error)):
+            raise
+        code = _complain(told, 2)
     return code if isinstance(code, int) else 0
 
 

@@ -1,7 +1,7 @@
 """Commands whose help explains their settings, in groups, and groups of such commands."""
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
@@ -208,9 +208,7 @@ class ExplainedGroup(click.Group):
         rows: dict[str | None, list[tuple[str, str]]] = {}
         names = self.list_commands(ctx)
         above = headings() if self._lazy else {}
-        for name in names:
-            command = self.get_command(ctx, name)
-            assert command is not None
+        for name, command in self._loaded(ctx, names):
             heading = self._under.get(name, above.get(name, EVERYDAY))
             rows.setdefault(heading, []).append((name, self._line_of(ctx, command)))
         rows.pop(None, None)
@@ -220,6 +218,19 @@ class ExplainedGroup(click.Group):
                     formatter.write_dl(
                         [(name.ljust(max(map(len, names))), line) for name, line in rows[heading]]
                     )
+
+    def _loaded(
+        self, ctx: click.Context, names: Iterable[str]
+    ) -> Iterator[tuple[str, click.Command]]:
+        """Yield the commands; one of an extension that can't be loaded is told of and left out."""
+        for name in names:
+            try:
+                command = self.get_command(ctx, name)
+            except UsageError as error:
+                click.echo(f"alps: {error}", err=True)
+                continue
+            if command is not None:
+                yield name, command
 
     def _line_of(self, ctx: click.Context, command: click.Command) -> str:
         line = command.get_short_help_str(_WIDTH)
@@ -247,8 +258,8 @@ class ExplainedGroup(click.Group):
         if self._lazy:
             args = _in_current_words(ctx, args)
         if args and self.get_command(ctx, args[0]) is None:
-            for name in self.list_commands(ctx):  # click proposes close ones of those it holds
-                self.get_command(ctx, name)
+            # Click proposes close ones of those that it holds.
+            list(self._loaded(ctx, self.list_commands(ctx)))
         return super().resolve_command(ctx, args)
 
 

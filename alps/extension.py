@@ -7,14 +7,17 @@ The spine runs, scores and shows a task, and knows no extension by its name. Eac
 
 import pkgutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from alps.errors import AlpsError, UsageError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -24,6 +27,12 @@ if TYPE_CHECKING:
 GROUP = "alps.extensions"
 EVERYDAY = ""
 """The heading of the commands that help lists first."""
+COMMANDS = {
+    "run": "alps.commands:run",
+    "score": "alps.commands:score",
+    "compare": "alps.commands:compare",
+}
+"""Where the commands of the spine lie; extensions name their own."""
 
 
 def _none(name: str) -> bool:
@@ -150,13 +159,65 @@ class Extension:
 
 @cache
 def extensions() -> tuple[Extension, ...]:
-    """Return all extensions, our own first; one that can't be imported is named and left out."""
-    found = {extension.name: extension for extension in (*_of_others(), *_own())}
-    kept = found
+    """Return all extensions, those of others first; one that can't be used is named and left out.
+
+    What one of others names must be its own: a name, a command, or a beginning that another has.
+    """
+    ours = {extension.name: extension for extension in _own()}
+    others: dict[str, Extension] = {}
+    for entry, extension in _of_others():
+        if fault := _fault(extension, {**ours, **others}):
+            _leave_out(f"the extension {entry.name}", entry.value, TypeError(fault))
+        else:
+            others[extension.name] = extension
+    kept = {**others, **ours}
     # One that is left out may be needed by another.
-    while lacking := [one.name for one in kept.values() if _lacks(one, kept)]:
-        kept = {name: one for name, one in kept.items() if name not in lacking}
+    while lacking := [one for one in kept.values() if _lacks(one, kept)]:
+        kept = {name: one for name, one in kept.items() if one not in lacking}
+        for one in lacking:
+            # Whoever deletes a folder of ours knows it, and reads it in no line of every command.
+            if one.name in others:
+                lacking_them = LookupError("not all of these are installed")
+                _leave_out(
+                    f"the extension {one.name}", f"needs {', '.join(one.needs)}", lacking_them
+                )
     return tuple(kept.values())
+
+
+def _fault(extension: Extension, others: Mapping[str, Extension]) -> str:
+    """Return why an extension can't be used beside `others`, or nothing."""
+    if fault := _ill_typed(extension):
+        return fault
+    if extension.name in others:
+        return f"another extension is called {extension.name}"
+    taken = {*COMMANDS, *(words for one in others.values() for words in one.commands)}
+    for words in (*extension.commands, *extension.moved, *extension.removed):
+        group = words.rpartition(" ")[0]
+        if words in taken:
+            return f"there is a command alps {words} already"
+        if group and words in extension.commands and group not in {*taken, *extension.commands}:
+            return f"there is no group alps {group} for its command alps {words}"
+    begun = {start for one in others.values() for start in (*one.systems, *one.judges)}
+    for start in (*extension.systems, *extension.judges):
+        if not start.endswith(":") or start in begun:
+            return f"the beginning {start} is another's, or has no colon at its end"
+    return ""
+
+
+def _ill_typed(extension: Extension) -> str:
+    """Return which field has a value of a wrong type, or nothing."""
+    for one in fields(extension):
+        value = getattr(extension, one.name)
+        made = one.default_factory() if one.default_factory is not MISSING else one.default
+        default = "" if made is MISSING else made
+        if default is None or callable(default):
+            fits = callable(value) or value is default
+        else:
+            inside = [*value, *value.values()] if isinstance(value, dict) else [*value]
+            fits = type(value) is type(default) and all(isinstance(part, str) for part in inside)
+        if not fits:
+            return f"{one.name}={value!r} has the wrong type"
+    return ""
 
 
 def words_of_commands(kind: Literal["commands", "moved", "removed"]) -> dict[str, str]:
@@ -231,8 +292,8 @@ def keys_of(kind: Literal["judging", "settings", "doctor"], *known: "type[BaseMo
                     raise ValueError(f"the key {key} exists already")
                 for key in sorted(key for key in keys if own.model_fields[key].is_required()):
                     raise ValueError(f"the key {key} has no default")
-            except Exception as error:
-                _leave_out(f"{extension.name}: its keys", where, error)
+            except (Exception, SystemExit) as error:
+                _leave_out(f"{extension.name}: its keys", where, error.__cause__ or error)
                 continue
             taken |= keys
             classes.insert(0, own)
@@ -251,9 +312,34 @@ def sender_of(asking: Any) -> Any:
 
 
 def load(where: str) -> Any:
-    """Import what `module:name` says."""
+    """Import what `module:name` says.
+
+    Raises:
+        UsageError: If the module is none of ours, and can't be imported or lacks the name.
+    """
     module, _, name = where.partition(":")
-    return getattr(import_module(module), name)
+    if module.startswith("alps."):
+        return getattr(import_module(module), name)
+    try:
+        return getattr(import_module(module), name)
+    except AlpsError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"the extension's {where} could not be loaded: {_said(error)}") from error
+
+
+def blamed(error: BaseException) -> str:
+    """Return the name of the extension of others whose code raised, and where; or nothing."""
+    entries = entry_points(group=GROUP)
+    packages = {entry.module.partition(".")[0]: entry.name for entry in entries}
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package in packages:
+            file = frame.f_code.co_filename
+            return (
+                f"the extension {packages[package]} failed in {file}, line {line}: {_said(error)}"
+            )
+    return ""
 
 
 def _own() -> Iterator[Extension]:
@@ -264,21 +350,24 @@ def _own() -> Iterator[Extension]:
         yield import_module(module.name).EXTENSION
 
 
-def _of_others() -> Iterator[Extension]:
+def _of_others() -> Iterator[tuple[EntryPoint, Extension]]:
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
             found = entry.load()
         # Whatever a stranger's module raises: a broken extension must not break every command.
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             _leave_out(f"the extension {entry.name}", entry.value, error)
             continue
         if isinstance(found, Extension):
-            yield found
+            yield entry, found
         else:
             why = TypeError("it is not an alps.extension.Extension")
             _leave_out(f"the extension {entry.name}", entry.value, why)
 
 
-def _leave_out(what: str, where: str, error: Exception) -> None:
-    why = f"{type(error).__name__}: {error}".splitlines()[0]
-    print(f"alps: {what} ({where}) could not be loaded: {why}", file=sys.stderr)
+def _leave_out(what: str, where: str, error: BaseException) -> None:
+    print(f"alps: {what} ({where}) could not be loaded: {_said(error)}", file=sys.stderr)
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]

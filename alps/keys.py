@@ -1,6 +1,5 @@
 """Keys of the commands of the spine, and the types that extensions make keys of their own of."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -65,18 +64,6 @@ def _thousands(text: str) -> object:
 def _seconds(value: object) -> object:
     """Read `30min` as 1800."""
     return seconds_of(value) if isinstance(value, str) else value
-
-
-def shard_of(text: str) -> tuple[int, int]:
-    """Read `3/8`, the third of eight shards.
-
-    Raises:
-        ValueError: If it is no such fraction.
-    """
-    match = re.fullmatch("([1-9][0-9]{0,4})/([1-9][0-9]{0,4})", text)
-    if match is None or int(match[1]) > int(match[2]):
-        raise ValueError("expected NUMBER/COUNT, such as 3/8")
-    return int(match[1]), int(match[2])
 
 
 def largest_context(sizes: int | Sequence[int] | None) -> int | None:

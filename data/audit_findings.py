@@ -157,10 +157,6 @@ ALPHA = 0.001
 SHORTEST_INSIDE = 12
 # A rule must find the gold in this share of the pools beyond chance.
 LEAST_GAIN = 0.05
-# The Kolmogorov-Smirnov distance from uniform that counts.
-LEAST_DISTANCE = 0.2
-# The shift of the mean rank of the gold, from the middle (.5), that counts.
-LEAST_SHIFT = 0.15
 
 Key = tuple[tuple[int, int, str], ...]
 
@@ -247,33 +243,3 @@ def above_chance(hits: int, sizes: Sequence[float], *, tried: int) -> float | No
 
     p = min(1.0, tried * float(binom.sf(hits - 1, n, chance)))
     return p if p < ALPHA else None
-
-
-def far_from_uniform(places: Sequence[float]) -> tuple[float, float] | None:
-    """Return (distance, p) where relative places in (0, 1) are far from uniform, else None.
-
-    Two-sided exact Kolmogorov-Smirnov test, p < `ALPHA` and a distance of `LEAST_DISTANCE`. That
-    places are discrete moves the distance by half a place at most.
-    """
-    if len(places) < 2:
-        return None
-    from scipy.stats import kstest
-
-    result = kstest(places, "uniform")
-    distance, p = float(result.statistic), float(result.pvalue)
-    return (distance, p) if p < ALPHA and distance >= LEAST_DISTANCE else None
-
-
-def shifted(ranks: Sequence[float], sizes: Sequence[int]) -> tuple[float, float] | None:
-    """Return (mean rank, p) where the mean of relative ranks in [0, 1] is far from .5, else None.
-
-    Two-sided z test (the rank sum test over pools): under no cue a rank among n has variance (n+1)
-    / (12 (n-1)), less with ties, so ties only make the test cautious. p < `ALPHA` and a shift of
-    `LEAST_SHIFT`.
-    """
-    if len(ranks) < 2:
-        return None
-    mean = math.fsum(ranks) / len(ranks)
-    variance = math.fsum((n + 1) / (12 * (n - 1)) for n in sizes) / len(ranks) ** 2
-    p = math.erfc(abs(mean - 0.5) / math.sqrt(2 * variance))
-    return (mean, p) if p < ALPHA and abs(mean - 0.5) >= LEAST_SHIFT else None

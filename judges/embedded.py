@@ -11,7 +11,7 @@ see `AGREEMENT`. The constant judges show what an agreement or a score owes to n
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from alps.errors import AlpsError, UsageError, closest
+from alps.errors import UsageError, closest
 from alps.extension import brought_judges, load
 from alps.folders import typed_path
 from alps.judges.base import Judge, Question
@@ -181,16 +181,6 @@ EMBEDDED_JUDGES = ("lexical", "minilm")
 AGREEMENTS: Mapping[str, str] = {"lexical": AGREEMENT, "minilm": MINILM_AGREEMENT}
 """How far embedded judges can be trusted, as it was measured."""
 RECORDED = "recorded:"
-
-
-def known_agreement(name: str) -> str | None:
-    """Return how far an embedded judge can be trusted, as it was measured; None if nobody knows."""
-    if not name.startswith(tuple(brought_judges())):
-        return AGREEMENTS.get(name)
-    try:
-        return getattr(embedded_judge(name), "agreement", None)
-    except AlpsError:  # a run is shown long after, and elsewhere
-        return None
 
 
 def is_embedded_judge(name: str) -> bool:

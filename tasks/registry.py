@@ -203,23 +203,22 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
 
     Those of a user's module are checked before anything is asked or paid for.
     """
-    if name not in TASKS and name in brought_tasks():
-        brings = brought_tasks()[name]
-        made = load(brings.tasks[name])(options)
-        return tuple(replace(task, options=(*brings.task_keys, *task.options)) for task in made)
-    module = _module(name)
-    if not name.startswith(PYTHON):
-        tracks = module.tracks(options)
+    if name in TASKS:
+        tracks = _module(name).tracks(options)
         return tuple(replace(task, options=(*KEYS[name], *task.options)) for task in tracks)
+    brings = brought_tasks().get(name)
+    make = _module(name).tracks if brings is None else load(brings.tasks[name])
     try:
-        tracks = tuple(module.tracks(options))
+        tracks = tuple(make(options))
     except AlpsError:
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(f"task={name}: tracks(options) raised {_described(error)}") from error
     if (fault := _fault_of(tracks)) is not None:
         raise UsageError(f"task={name}: {fault}")
-    return tuple(_in_one_line(task, name) for task in tracks)
+    if brings is None:
+        return tuple(_in_one_line(task, name) for task in tracks)
+    return tuple(replace(task, options=(*brings.task_keys, *task.options)) for task in tracks)
 
 
 _UNKNOWN_KEYWORD = re.compile(r"(Metric|Task|Scored)\.__init__\(\) got an unexpected .* '(\w+)'")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from alps.jsonl import Appender, scan
 from alps.llm.types import JUDGE_CHECK, Reply, TransportError
@@ -188,29 +188,6 @@ def cost_without_judge(folder: Path) -> float | None:
     totals = Totals()
     _add_rows(totals, folder / "calls.jsonl", but_for="judge")
     return None if totals.unpriced else totals.cost
-
-
-class Spent(NamedTuple):
-    """US dollars and tokens that one record cost; None where a price is not known."""
-
-    cost: float | None
-    tokens: int
-
-
-def spent_on(folder: Path) -> dict[str, Spent]:
-    """Return the cost of the answer to each record of a run, by id, without verdicts."""
-    spent: dict[str, Spent] = {}
-    for _, _, row in scan(folder / "calls.jsonl"):
-        about = (row or {}).get("about")
-        if row is None or row.get("purpose") != "generate" or not isinstance(about, str):
-            continue
-        before, cost, total = spent.get(about, Spent(0.0, 0)), row.get("cost"), None
-        if before.cost is not None and isinstance(cost, int | float):
-            total = before.cost + cost
-        tokens = [row.get("prompt_tokens"), row.get("completion_tokens")]
-        used = sum(count for count in tokens if isinstance(count, int))
-        spent[about] = Spent(total, before.tokens + used)
-    return spent
 
 
 def _add_rows(totals: Totals, path: Path, *, but_for: str | None = None) -> None:

@@ -234,19 +234,6 @@ def sent(extra: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def header_values(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return headers with the values that are to come out of the environment.
-
-    Raises:
-        ValueError: If a variable is not set.
-    """
-    needed = variables({HEADERS: headers})
-    if missing := [name for name in needed if name not in os.environ]:
-        raise ValueError(f"{missing[0]} is not set in the environment")
-    values: dict[str, str] = sent({HEADERS: headers}).get("extra_headers", {})
-    return values
-
-
 def of_memory(value: Any) -> Any:
     """Return the options of a memory as texts by their names, a dot between those of tables.
 

@@ -372,12 +372,3 @@ def caps_left(capped: Capped, spent: tuple[int, float]) -> dict[str, int | float
     if capped.max_total_tokens is not None:
         left["max_total_tokens"] = max(0, capped.max_total_tokens - tokens)
     return left
-
-
-def free_folder(folder: Path) -> Path:
-    """Return a new or empty folder: the given one, or with a number appended."""
-    free, number = folder, 2
-    while free.exists() and not (free.is_dir() and not any(free.iterdir())):
-        free = folder.with_name(f"{folder.name}-{number}")
-        number += 1
-    return free

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alps.errors import UsageError
 from alps.extension import Extension, extensions, load
 
 if TYPE_CHECKING:
@@ -149,7 +150,8 @@ def involved(settings: "RunSettings", folder: Path) -> list[Extension]:
 
 
 def _has_part(one: Extension, settings: "RunSettings", folder: Path) -> bool:
-    if any(map(settings.is_given, one.part_if)):
+    # Keys that can't be added are left out, and were told of.
+    if any(map(settings.is_given, settings.model_fields.keys() & {*one.part_if})):
         return True
     if not one.tasks.keys().isdisjoint(settings.task.split(",")):
         return True
@@ -159,8 +161,19 @@ def _has_part(one: Extension, settings: "RunSettings", folder: Path) -> bool:
 
 
 def parts_of(settings: "RunSettings", folder: Path) -> Parts:
-    """Open the parts that extensions have in a run."""
-    return tuple(load(one.part)(settings) for one in involved(settings, folder) if one.part)
+    """Open the parts that extensions have in a run.
+
+    Raises:
+        UsageError: If one that is named is none.
+    """
+    parts: list[RunPart] = []
+    for one in involved(settings, folder):
+        if one.part:
+            kind = load(one.part)
+            if not (isinstance(kind, type) and issubclass(kind, RunPart)):
+                raise UsageError(f"the extension's {one.part} is no alps.run.parts.RunPart")
+            parts.append(kind(settings))
+    return tuple(parts)
 
 
 def engine_of(settings: "RunSettings", folder: Path) -> Any:

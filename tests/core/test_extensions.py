@@ -261,7 +261,31 @@ BROKEN = {
         "broken:EXTENSION",
         "not an alps.extension.Extension",
     ),
+    "it exits": ("raise SystemExit(3)", "broken:EXTENSION", "SystemExit: 3"),
 }
+ODD = {
+    "commands=['a']": "commands=['a'] has the wrong type",
+    "part_if='limit'": "part_if='limit' has the wrong type",
+    "commands={'show': 'broken:show'}": "there is a command alps show already",
+    "moved={'run': 'show'}": "there is a command alps run already",
+    "commands={'none mine': 'broken:mine'}": "there is no group alps none",
+    "systems={'ru': 'broken:system'}": "the beginning ru is another's, or has no colon",
+    "judges={'fitted:': 'broken:judge'}": "the beginning fitted: is another's",
+    "needs=('nothing',)": "needs nothing",
+}
+BROKEN |= {
+    odd: (
+        f"from alps.extension import Extension\nEXTENSION = Extension('own', {odd})",
+        "broken:EXTENSION",
+        why,
+    )
+    for odd, why in ODD.items()
+}
+BROKEN["name of ours"] = (
+    "from alps.extension import Extension\nEXTENSION = Extension('memory')",
+    "broken:EXTENSION",
+    "another extension is called memory",
+)
 
 
 @pytest.mark.few(2)
@@ -274,11 +298,62 @@ def test_a_broken_one_is_named_in_a_line_and_left_out(tmp_path, text, entry, why
     listed = python(tmp_path, package, "-m", "alps", "--help")
     assert listed.returncode == 0
     (line,) = listed.stderr.splitlines()
-    assert "extension broken" in line
+    assert re.search("extension (broken|own)", line)
     assert why in line
 
 
-def test_a_command_of_the_spine_stays_its_own(tmp_path):
+DECLARED = "from alps.extension import Extension\nEXTENSION = Extension('odd', {})"
+LATE = {
+    "a module of a command that is not there": (
+        {"commands": {"odd": "odd_late:odd"}},
+        "",
+        ("--help",),
+        (0, "the extension's odd_late:odd could not be loaded: AttributeError"),
+    ),
+    "a part that is none": (
+        {"part_if": ("limit",), "part": "odd_late:Part"},
+        "class Part: pass",
+        RUN,
+        (2, "the extension's odd_late:Part is no alps.run.parts.RunPart"),
+    ),
+    "a part that raises": (
+        {"part_if": ("limit",), "part": "odd_late:Part"},
+        "from alps.run.parts import RunPart\nclass Part(RunPart):\n"
+        "    def check(self, data, **_):\n        raise KeyError('lost')",
+        RUN,
+        (2, "odd_late.py, line 4: KeyError: 'lost'"),
+    ),
+    "keys that can't be loaded, and a part": (
+        {"settings": "odd_late:Keys", "part_if": ("own",), "part": "odd_late:Part"},
+        "import nothing",
+        RUN,
+        (0, "odd: its keys (odd_late:Keys) could not be loaded: ModuleNotFoundError"),
+    ),
+    "a task that can't be made": (
+        {"tasks": {"odd": "odd_late:tracks"}},
+        "raise SystemExit(3)",
+        ("run", "odd", *RUN[2:]),
+        (2, "the extension's odd_late:tracks could not be loaded: SystemExit: 3"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "text", "words", "said"), LATE.values(), ids=LATE)
+def test_what_one_can_not_do_is_said_in_a_line(tmp_path, fields, text, words, said):
+    declared = DECLARED.format(f"**{fields!r}")
+    # A package, as the modules that it names are its own.
+    files = {"odd/__init__.py": declared.replace("odd_late", "odd.odd_late")}
+    files["odd/odd_late.py"] = text
+    package = installed(tmp_path / "site", "odd", files, "odd:EXTENSION")
+    done = python(tmp_path, package, "-m", "alps", *words)
+    code, line = said
+    assert done.returncode == code, done.stderr
+    about = [one for one in done.stderr.splitlines() if "odd" in one]
+    assert [line in one.replace("odd.odd_late", "odd_late") for one in about] == [True]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_command_of_ours_stays_its_own(tmp_path):
     text = BRIEF["brief/__init__.py"].replace('{"brief": ', '{"ls": ')
     package = installed(tmp_path / "site", "brief", {"brief.py": text}, "brief:EXTENSION")
     (tmp_path / "runs").mkdir()

@@ -14,7 +14,6 @@ from alps.ext.calibration import is_corrected
 from alps.judges.admission import is_admitted
 from alps.judges.rubric import MATCHING
 from alps.rows import Summary
-from alps.run.folder import free_folder
 from alps.tasks import Task
 
 if TYPE_CHECKING:
@@ -106,3 +105,12 @@ def after_calibration(judge: "JudgeOfRun", rubrics: Sequence[str], folder: Path)
 
 def _word(text: object) -> str:
     return shlex.quote(str(text))
+
+
+def free_folder(folder: Path) -> Path:
+    """Return a new or empty folder: the given one, or with a number appended."""
+    free, number = folder, 2
+    while free.exists() and not (free.is_dir() and not any(free.iterdir())):
+        free = folder.with_name(f"{folder.name}-{number}")
+        number += 1
+    return free

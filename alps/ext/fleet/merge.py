@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError, UsageError
+from alps.ext.fleet.settings import shard_of
 from alps.ext.sizes import smaller_sizes
 from alps.ext.sizes.part import folder_of
 from alps.extension import extensions
-from alps.keys import shard_of
 from alps.parsing import parse_settings
 from alps.run.finished import Finished
 from alps.run.folder import difference_between, repeating, write_json

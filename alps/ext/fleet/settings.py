@@ -1,5 +1,6 @@
 """Settings of engines and shards, and what they mean in a run: which records are its own."""
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -7,7 +8,7 @@ from pydantic import Field, field_validator
 
 from alps.errors import UsageError
 from alps.ext.fleet import HERE
-from alps.keys import RunKeys, shard_of
+from alps.keys import RunKeys
 from alps.run.parts import RunPart
 
 if TYPE_CHECKING:
@@ -66,3 +67,15 @@ class FleetRunPart(RunPart):
         """Return the records of the shard."""
         shard = self._keys.shard
         return data if shard is None else data.shard(*shard_of(shard))
+
+
+def shard_of(text: str) -> tuple[int, int]:
+    """Read `3/8`, the third of eight shards.
+
+    Raises:
+        ValueError: If it is no such fraction.
+    """
+    match = re.fullmatch("([1-9][0-9]{0,4})/([1-9][0-9]{0,4})", text)
+    if match is None or int(match[1]) > int(match[2]):
+        raise ValueError("expected NUMBER/COUNT, such as 3/8")
+    return int(match[1]), int(match[2])

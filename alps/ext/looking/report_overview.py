@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from alps.ext.looking.record import RecordCard
 from alps.ext.looking.report_sections import Head, TrackSection, cards_in
-from alps.llm.ledger import Spent, spent_on
+from alps.jsonl import scan
 from alps.run.opened import AnswerKey
 from alps.show import charts
 from alps.show.caveats import judge_mark
@@ -241,5 +243,28 @@ def _most_costly(head: Head) -> Iterator[_Found]:
             return
 
 
+class Spent(NamedTuple):
+    """US dollars and tokens that one record cost; None where a price is not known."""
+
+    cost: float | None
+    tokens: int
+
+
 def _price(spent: Spent, priced: bool) -> float:
     return (spent.cost or 0.0) if priced else spent.tokens
+
+
+def spent_on(folder: Path) -> dict[str, Spent]:
+    """Return the cost of the answer to each record of a run, by id, without verdicts."""
+    spent: dict[str, Spent] = {}
+    for _, _, row in scan(folder / "calls.jsonl"):
+        about = (row or {}).get("about")
+        if row is None or row.get("purpose") != "generate" or not isinstance(about, str):
+            continue
+        before, cost, total = spent.get(about, Spent(0.0, 0)), row.get("cost"), None
+        if before.cost is not None and isinstance(cost, int | float):
+            total = before.cost + cost
+        tokens = [row.get("prompt_tokens"), row.get("completion_tokens")]
+        used = sum(count for count in tokens if isinstance(count, int))
+        spent[about] = Spent(total, before.tokens + used)
+    return spent

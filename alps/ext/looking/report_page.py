@@ -24,9 +24,8 @@ from alps.ext.looking.report_sections import (
     draw_plane,
     heads_of,
 )
-from alps.ext.looking.whole_run import empty_line, method_lines
+from alps.ext.looking.whole_run import empty_line, known_agreement, method_lines
 from alps.judges.agreement import people_say
-from alps.judges.embedded import known_agreement
 from alps.rows import Score
 from alps.run.opened import AnswerKey, RunFolder, open_run
 from alps.show import charts

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from rich.console import Group
 
+from alps.errors import AlpsError
+from alps.extension import brought_judges
 from alps.judges.agreement import people_say
-from alps.judges.embedded import known_agreement
+from alps.judges.embedded import AGREEMENTS, embedded_judge
 from alps.llm.understanding import RAN_WILD
 from alps.rows import BreakdownRow, Interval, Score, Summary, TrackSummary
 from alps.run.opened import open_run
@@ -484,3 +486,13 @@ def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
             lacking.append(f"{group.group} ({counted(len(group.lacking), stratum)})")
     if lacking:
         yield f"These rows lack some {stratum}s, so their weights differ: {', '.join(lacking)}."
+
+
+def known_agreement(name: str) -> str | None:
+    """Return how far an embedded judge can be trusted, as it was measured; None if nobody knows."""
+    if not name.startswith(tuple(brought_judges())):
+        return AGREEMENTS.get(name)
+    try:
+        return getattr(embedded_judge(name), "agreement", None)
+    except AlpsError:  # a run is shown long after, and elsewhere
+        return None

@@ -6,6 +6,7 @@ run: what it was told is not told again when a killed run goes on.
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from alps.errors import UsageError
 from alps.ext.memory.connection import METHODS, TIMED_OUT, MemoryFailed, MemoryReply, answered
 from alps.ext.memory.protocol import Opening, Session, Settled
 from alps.jsonl import Row, parse_json
-from alps.llm.options import header_values
+from alps.llm.options import HEADERS, sent, variables
 from alps.llm.secrets import check_address
 from alps.llm.wire import Exchange, read_async
 from alps.sizes import ENCODINGS
@@ -169,3 +170,16 @@ def _headers(options: Mapping[str, str]) -> dict[str, str]:
         return header_values({name.removeprefix(_HEADERS): text for name, text in options.items()})
     except ValueError as error:
         raise UsageError(f"memory.headers: {error}") from error
+
+
+def header_values(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers with the values that are to come out of the environment.
+
+    Raises:
+        ValueError: If a variable is not set.
+    """
+    needed = variables({HEADERS: headers})
+    if missing := [name for name in needed if name not in os.environ]:
+        raise ValueError(f"{missing[0]} is not set in the environment")
+    values: dict[str, str] = sent({HEADERS: headers}).get("extra_headers", {})
+    return values

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import pytest
 from rich.console import Console
 
-from alps.data.audit_findings import above_chance, far_from_uniform, shifted
+from alps.data.audit_findings import above_chance
 from alps.data.release import GOLD, INPUT, write_track
 from alps.errors import UsageError
-from alps.ext.datasets.audit import audit, near, print_audit
+from alps.ext.datasets.audit import audit, far_from_uniform, near, print_audit, shifted
 from alps.similarity import THRESHOLD, similarity
 from tests.audit_sets import (
     POOLS,
