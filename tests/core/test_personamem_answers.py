@@ -357,8 +357,10 @@ REPLIES = [
     # one, and by a reading that takes one letter of a reply.
     ("<final_answer>({g}) I understand", True, False, True),
     ("<final_answer>({g})</final_answer>", True, True, True),
+    ("<final_answer>{g}</final_answer>", True, True, True),
     ("Let me think. <final_answer> {g}", True, True, True),
     ("<final_answer>({g}) or ({w})", False, False, False),
+    ("({g}) or ({w})", False, False, False),
     ("No reply suits me.", False, False, False),
     ("I would take ({g}).", True, False, True),
     ("({w}) was once right. <final_answer> {g}", True, True, True),
@@ -388,7 +390,7 @@ def test_a_published_file_of_replies_is_read_by_either_parser(alps, tmp_path, wo
     expected = {name: float(reply[column]) for name, reply in zip(golds, REPLIES, strict=True)}
     assert scores == expected
     counts = summary(tmp_path / "run")["counts"]
-    assert (counts["invalid_two_answers"], counts["invalid_no_answer"]) == (1, 1)
+    assert (counts["invalid_two_answers"], counts["invalid_no_answer"]) == (2, 1)
 
 
 @pytest.mark.few(1)
@@ -416,23 +418,23 @@ def test_a_model_is_asked_for_plain_text_and_a_tag(alps, tmp_path):
 
 
 TYPED = [
-    (Answer('{"choice": "b", "reason": ""}'), None),
-    (Answer(""), "no_answer"),
-    (Answer('{"choice": null, "reason": ""}'), "no_answer"),
-    (Answer('{"choice": "a or b", "reason": ""}'), "two_answers"),
-    (Answer('{"choice": "a"} {"choice": "b"}'), "two_answers"),
-    (Answer('{"choice": "e", "reason": ""}'), "not_an_option"),
-    (Answer("I'm sorry, but I can't help with that."), "refusal"),
-    (Answer('{"choice": ', finish_reason="length"), "cut_off"),
-    (Answer("It must be the second one."), "format"),
+    (Answer('{"choice": "(B)", "reason": ""}'), None, "ok"),
+    (Answer(""), "no_answer", "empty"),
+    (Answer('{"choice": null, "reason": ""}'), "no_answer", "invalid"),
+    (Answer('{"choice": "a or b", "reason": ""}'), "two_answers", "invalid"),
+    (Answer('{"choice": "a"} {"choice": "b"}'), "two_answers", "invalid"),
+    (Answer('{"choice": "e", "reason": ""}'), "not_an_option", "invalid"),
+    (Answer("I'm sorry, but I can't help with that."), "refusal", "refused"),
+    (Answer('{"choice": ', finish_reason="length"), "cut_off", "truncated"),
+    (Answer("It must be the second one."), "format", "unparsable"),
 ]
 PLAIN = [
-    (Answer("<final_answer>(b)"), None),
-    (Answer(""), "no_answer"),
-    (Answer("Hm, no idea."), "no_answer"),
-    (Answer("<final_answer>(a), (b)"), "two_answers"),
-    (Answer("I'm sorry, but I can't help with that."), "refusal"),
-    (Answer("Let me first think about", finish_reason="length"), "cut_off"),
+    (Answer("<final_answer>(b)"), None, "ok"),
+    (Answer(""), "no_answer", "empty"),
+    (Answer("Hm, no idea."), "no_answer", "ok"),
+    (Answer("<final_answer>(a), (b)"), "two_answers", "ok"),
+    (Answer("I'm sorry, but I can't help with that."), "refusal", "ok"),
+    (Answer("Let me first think about", finish_reason="length"), "cut_off", "ok"),
 ]
 
 
@@ -447,13 +449,13 @@ def test_kinds_of_invalid_responses_are_told_apart(alps, tmp_path, cases, words)
         return cases[asked.setdefault(first, len(asked))][0]
 
     limits = (f"limit={len(cases)}", "concurrency=1", "memory=none")
-    done, _ = persona_runs.served(alps, *limits, *words, answer=answer, code=1)
-    kinds = [kind for _, kind in cases]
+    persona_runs.served(alps, *limits, *words, answer=answer, code=1)
+    kinds = [kind for _, kind, _ in cases]
     assert [row.get("invalid") for row in rows(tmp_path / "run", "scores")] == kinds
+    assert [row["outcome"] for row in rows(tmp_path / "run")] == [case[2] for case in cases]
     counts = summary(tmp_path / "run")["counts"]
     found = {name: n for name, n in counts.items() if name.startswith("invalid_")}
     assert found == Counter(f"invalid_{kind}" for kind in kinds if kind is not None)
-    assert done.stdout.splitlines()
     said = alps("show", "run").stdout
     most = max(found.values())
     assert re.search(rf"Invalid responses by kind: [^(]+\({most}\)", said)
@@ -463,38 +465,35 @@ def test_kinds_of_invalid_responses_are_told_apart(alps, tmp_path, cases, words)
 
 REFUSED = {
     "an unknown memory": (
-        ("model=oracle", "memory=some"),
+        "memory=some",
         "memory=some: unknown — did you mean 'none'? (known: full, none, last:N, oracle",
     ),
-    "no last message": (("model=oracle", "memory=last:0"), "memory=last:0: unknown"),
-    "no questions": (("model=oracle", "data=."), "no questions_32k.csv in it"),
+    "no last message": ("memory=last:0", "memory=last:0: unknown"),
+    "no questions": ("data=.", "no questions_32k.csv in it"),
     "a size of another task": (
-        ("model=oracle", "task=extraction", "size=32k"),
+        "task=extraction size=32k",
         "size=32k: only task personamem uses size=",
     ),
     "a memory of another task": (
-        ("model=oracle", "task=extraction", "memory=none"),
+        "task=extraction memory=none",
         "memory=none: only task utilization uses memory=",
     ),
-    "three orders": (("model=oracle", "orders=3"), "orders=3: must be 1, 4 or 24"),
+    "three orders": ("orders=3", "orders=3: must be 1, 4 or 24"),
     "orders of known answers": (
-        ("model=predictions:known", "orders=4"),
+        "model=predictions:known orders=4",
         "several variants of each record (orders=4, size=32k)",
     ),
     "orders of another task": (
-        ("model=rules", "task=extraction", "orders=4"),
+        "task=extraction model=rules orders=4",
         "only task personamem uses orders=",
     ),
-    "orders of free answers": (
-        ("model=oracle", "answer=free", "orders=4"),
-        "would change nothing: answer=free",
-    ),
+    "orders of free answers": ("answer=free orders=4", "would change nothing: answer=free"),
     "orders under the authors' parser": (
-        ("model=oracle", "parser=authors", "orders=4"),
+        "parser=authors orders=4",
         "the authors' parser reads a choice in one order; leave out orders=4",
     ),
     "free answers under the authors' parser": (
-        ("model=oracle", "parser=authors", "answer=free"),
+        "parser=authors answer=free",
         "leave out answer=free",
     ),
 }
@@ -505,5 +504,6 @@ PLAIN_CASES |= {"orders of free answers", "free answers under the authors' parse
 @pytest.mark.parametrize(("words", "said"), few(REFUSED, plain=PLAIN_CASES))
 def test_what_cannot_be_asked_is_one_line(alps, words, said):
     run(alps, "model=oracle", "limit=1", out="known")
-    task = () if any(word.startswith("task=") for word in words) else ("task=personamem",)
-    assert said in one_line(alps("run", *task, *words))
+    given = {"task": "personamem", "model": "oracle"}
+    given |= dict(word.split("=") for word in words.split())
+    assert said in one_line(alps("run", *map("=".join, given.items())))

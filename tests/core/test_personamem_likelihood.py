@@ -149,9 +149,7 @@ SILENT = {
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("answer", "why"), SILENT.values(), ids=SILENT)
 def test_a_server_that_does_not_echo_is_refused_before_anything_long_is_asked(alps, answer, why):
-    with serve(answer) as server:
-        model = ("model=openai/scripted", f"api_base={server.url}")
-        done = alps("run", "task=personamem", "answer=logprob", "limit=3", *model)
+    done, server = served(alps, "answer=logprob", "limit=3", answer=answer, code=2)
     assert why in one_line(done)
     assert [body["prompt"] for body in server.requests] == [PROBE]
 
