@@ -138,10 +138,7 @@ SILENT = {
         "it returns no log-p",
     ),
     "another text": (another_text, NO_MATCH),
-    "no echo": (
-        lambda body: Answer(status=400, error="Only no echo is supported"),
-        "Only no echo",
-    ),
+    "no echo": (lambda body: Answer(status=400, error="Only no echo is supported"), "Only no echo"),
     "no model": (lambda body: Answer(status=404), "the endpoint has no such model"),
 }
 
@@ -168,10 +165,7 @@ LEGACY = "model=openai/davinci-002"
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (
-            ("model=floor/longest",),
-            "model=floor/longest: this system returns no log-probabilities",
-        ),
+        (("model=floor/longest",), "model=floor/longest: this system returns no log-probabilities"),
         (("model=openai/gpt-4.1",), "model 'openai/gpt-4.1': it has only a chat endpoint"),
         (("model=anthropic/claude-sonnet-4-5",), "it has only a chat endpoint"),
         ((LEGACY, "temperature=0"), "temperature=0.0 would change nothing"),

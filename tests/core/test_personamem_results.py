@@ -169,11 +169,7 @@ def test_replies_without_one_letter_are_wrong_and_refuse_no_file(score, tmp_path
 @pytest.mark.parametrize(
     ("rows_of", "cells", "said"),
     [
-        (
-            letters_of,
-            {"question_id": "acd74206"},
-            "question_id: 'acd74206' is not a question of",
-        ),
+        (letters_of, {"question_id": "acd74206"}, "question_id: 'acd74206' is not a question of"),
         (replies_to, {"persona_id": "17"}, "persona_id: '17', but the data has '0'"),
         (replies_to, {"user_question_or_message": "Tea?"}, "message: 'Tea?', but"),
     ],

@@ -140,10 +140,7 @@ ALIKE = {
     ),
     "Russian, inflected": ("Учится играть на виолончели", "Пользователь учится игре на виолончели"),
     "a name in capitals": ("Moved to LA last year", "The user moved to LA last year"),
-    "what negates nothing": (
-        "Prefers non-technical books",
-        "The user prefers non-technical books",
-    ),
+    "what negates nothing": ("Prefers non-technical books", "The user prefers non-technical books"),
     "what negates nothing in Chinese": ("英语不错，会弹吉他", "用户英语很好，会弹吉他"),
 }
 

@@ -105,11 +105,7 @@ SAID = {
     "zh, a like": ("我喜欢爬山", "喜欢爬山", "Preferences/"),
     "es, a place": ("Vivo en Rosario.", "Vivo en Rosario", PLACE),
     "es, a name": ("Me llamo Inés", "Me llamo Inés", NAME),
-    "es, an allergy": (
-        "Soy alérgico a las nueces.",
-        "alérgico a las nueces",
-        "States_Experiences",
-    ),
+    "es, an allergy": ("Soy alérgico a las nueces.", "alérgico a las nueces", "States_Experiences"),
 }
 
 

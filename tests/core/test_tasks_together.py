@@ -98,11 +98,7 @@ IGNORED = {
         ["judge=openai/j", *V1],
         "judge=openai/j: scoring=authors-v1 uses no judge",
     ),
-    "all and another": (
-        "all,update",
-        [],
-        "task=all,update: 'all' means every task; name no other",
-    ),
+    "all and another": ("all,update", [], "task=all,update: 'all' means every task; name no other"),
     "a system of some tasks": (
         "all",
         ["model=oracle"],

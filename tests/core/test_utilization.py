@@ -10,11 +10,7 @@ from alps.judges.embedded import LexicalJudge
 from alps.schema import Prediction, Turn
 from alps.tasks import TaskOptions, load_task, load_tracks
 from alps.tasks.by_memory import newest
-from alps.tasks.utilization import (
-    language_of,
-    preference_kind,
-    read_answer,
-)
+from alps.tasks.utilization import language_of, preference_kind, read_answer
 from tests.loopback import Answer, serve
 from tests.tracks import (
     NEVER_SHOWN,
@@ -75,9 +71,7 @@ def run(folder, ability, *words, out="out"):
 
 
 @pytest.mark.parametrize("memory", ["full", "oracle"])
-def test_neither_messages_nor_the_row_of_a_program_hold_target_label_stratum_or_original_id(
-    memory,
-):
+def test_neither_messages_nor_the_row_of_a_program_hold_target_label_stratum_or_original_id(memory):
     allowed = {NEVER_SHOWN[0], NEVER_SHOWN[4]} if memory == "oracle" else set()
     for task in load_tracks("utilization", TaskOptions(memory=memory)):
         (sample,) = told(task) if memory == "oracle" else samples(task)
@@ -129,9 +123,7 @@ str(sample.model_dump()), encoding="utf-8")
     assert "What should I cook tonight?" in seen
 
 
-def test_over_the_wire_no_target_reaches_the_model_and_the_judge_gets_it_and_the_dialogue(
-    tmp_path,
-):
+def test_over_the_wire_no_target_reaches_the_model_and_the_judge_gets_it_and_the_dialogue(tmp_path):
     write(tmp_path, 1, target_row("u1"))
     with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
         assert run(tmp_path, "pa", *llm(server.url)).code == 0
@@ -367,13 +359,7 @@ def test_a_bound_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_w
     shown = alps_here("show", tmp_path / "out").out
     assert "1 history was truncated to fit the context" in shown
     assert "context 200" in ran.out
-    ran = run(
-        tmp_path,
-        "pa",
-        "model=rules",
-        "max_context_tokens=5000",
-        out="wide",
-    )
+    ran = run(tmp_path, "pa", "model=rules", "max_context_tokens=5000", out="wide")
     assert "histories_cut" not in track_of(tmp_path / "wide", "task4_ability1")["counts"]
     assert ran.code == 0
     assert "truncated to fit" not in alps_here("show", tmp_path / "wide").out
@@ -476,8 +462,7 @@ def test_unscored_records_bound_a_score_by_the_ends_of_its_scale(
 
 
 @pytest.mark.parametrize(
-    ("length", "pa", "within"),
-    [(3_000, 1.0, 1.0), (3_001, 1.0, 0.0), (0, 0.0, 0.0)],
+    ("length", "pa", "within"), [(3_000, 1.0, 1.0), (3_001, 1.0, 0.0), (0, 0.0, 0.0)]
 )
 def test_a_padded_answer_earns_nothing_within_the_length(length, pa, within, tmp_path):
     write(tmp_path, 1, target_row("u1"))
@@ -499,8 +484,7 @@ def test_a_padded_answer_earns_nothing_within_the_length(length, pa, within, tmp
 
 
 @pytest.mark.parametrize(
-    ("task", "marks", "lowest"),
-    [(PF, {"met": 1}, 0.0), (EI, dict.fromkeys(DIMENSIONS, 5), 1.0)],
+    ("task", "marks", "lowest"), [(PF, {"met": 1}, 0.0), (EI, dict.fromkeys(DIMENSIONS, 5), 1.0)]
 )
 def test_every_ability_has_its_score_within_the_length(task, marks, lowest):
     lead = task.headline.name
