@@ -88,56 +88,9 @@ def test_an_oracle_without_gold_says_so_in_one_line():
         predict("oracle", extraction_sample(None, "Hello"))
 
 
-PLACE, NAME = "Personal_Background/Location", "Personal_Background/Identity"
-STATE = "States_Experiences/Physical_State"
-SAID = {
-    "en, a place": ("I live in Porto with my brother.", "Lives in Porto", PLACE),
-    "en, allergy": ("I'm allergic to walnuts", "llergic to walnuts", STATE),
-    "en, a job": (
-        "Thanks! I work as a nurse.",
-        "Works as a nurse",
-        "Personal_Background/Occupation",
-    ),
-    "en, a name": ("my name is Ines", "Name is Ines", NAME),
-    "en, a dislike": ("I can't stand cilantro.", "Dislikes cilantro", "Preferences/"),
-    "zh, a place": ("我住在苏州。", "住在苏州", PLACE),
-    "zh, an allergy": ("我对核桃过敏。", "对核桃过敏", STATE),
-    "zh, a like": ("我喜欢爬山", "喜欢爬山", "Preferences/"),
-    "es, a place": ("Vivo en Rosario.", "Vivo en Rosario", PLACE),
-    "es, a name": ("Me llamo Inés", "Me llamo Inés", NAME),
-    "es, an allergy": ("Soy alérgico a las nueces.", "alérgico a las nueces", "States_Experiences"),
-}
-
-
-@pytest.mark.parametrize(("text", "value", "label"), SAID.values(), ids=SAID)
-def test_the_rules_find_what_a_user_plainly_says(text, value, label):
-    items = predict("rules", extraction_sample(None, text)).prediction["memory_items"]
-    assert any(value in item["value"] and item["label"].startswith(label) for item in items), items
-
-
-UNSAID = {
-    "third person": "Marie Curie was born in Warsaw. She worked in Paris and won two prizes.",
-    "a question": "The train to Porto leaves at nine. What does a ticket cost?",
-    "a task": "Convert 345 F to C",
-    "Chinese, third person": "鲁迅住在上海。他喜欢木刻。",
-    "Spanish, third person": "Cervantes nació en Alcalá. Vivió en Argel cinco años.",
-    "fiction": "Write a story that begins: I live in a lighthouse and I love storms.",
-    "a quotation": 'Translate: "I live in Porto and I am allergic to walnuts, dear sir."',
-    "code": "```\n# I live in Porto\nI am allergic to walnuts\n```",
-    "a role": "Let's roleplay. I am a pirate and I live on a ship.",
-    "nothing": "",
-}
-
-
-@pytest.mark.parametrize("text", UNSAID.values(), ids=UNSAID)
-def test_the_rules_find_nothing_where_the_user_says_nothing_about_themselves(text):
-    assert values(predict("rules", extraction_sample(None, text))) == []
-
-
 def test_the_rules_quote_the_turn_that_says_it_word_for_word():
-    sample = extraction_sample(
-        None, "Hello there", "Well, I’m allergic to walnuts, and I live in Porto.", "我住在苏州。"
-    )
+    said = ("Hello there", "Well, I’m allergic to walnuts, and I live in Porto.", "我住在苏州。")
+    sample = extraction_sample(None, *said)
     items = predict("rules", sample).prediction["memory_items"]
     assert len(items) >= 3
     for item in items:
@@ -145,28 +98,6 @@ def test_the_rules_quote_the_turn_that_says_it_word_for_word():
         assert turn.role == "user"
         assert item["evidence"]["text"] in turn.text
         assert item["evidence"]["session_id"] == "s1"
-
-
-def test_the_rules_say_the_same_thing_once():
-    sample = extraction_sample(
-        None, "I live in Porto.", "As I said, I live in Porto.", "I live in Porto!"
-    )
-    assert values(predict("rules", sample)) == ["Lives in Porto"]
-
-
-def test_the_rules_report_a_subject_that_comes_back_in_several_questions():
-    topics = ("marriage", "slavery", "taxes", "inheritance")
-    asked = [f"What did Byzantine law say about {topic}?" for topic in topics]
-    items = predict("rules", extraction_sample(None, *asked)).prediction["memory_items"]
-    assert [(item["label"], item["type"]) for item in items] == [("Thoughts/Curiosity", "indirect")]
-    assert "Byzantine law" in items[0]["value"]
-
-
-def test_the_rules_survive_a_dialogue_of_a_quarter_of_a_million_characters():
-    sample = extraction_sample(
-        None, "I live in Porto. " + "x y, " * 55_000, "a" * 50_000, "I am allergic to walnuts"
-    )
-    assert "Lives in Porto" in values(predict("rules", sample))
 
 
 @pytest.mark.parametrize(
