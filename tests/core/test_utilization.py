@@ -387,21 +387,6 @@ def test_a_failed_answer_gets_the_scales_minimum(outcome):
     assert found == {"ei": 1.0, "ei_zh": 1.0, **dict.fromkeys(DIMENSIONS, 1.0)}
 
 
-@pytest.mark.parametrize(
-    ("ability", "number", "name", "lowest"), [("cf", 4, "cf", 0.0), ("ei", 5, "ei", 1.0)]
-)
-def test_an_empty_reply_of_a_model_is_a_failure_scored_worst_without_asking_the_judge(
-    tmp_path, ability, number, name, lowest
-):
-    write(tmp_path, number, target_row("u1"))
-    ran, _, ratings = judged(tmp_path, ability, lambda _: met(), said="  \n")
-    track = track_of(tmp_path / "out", f"task4_ability{number}")
-    assert ran.code == 1
-    assert (track["scored"], track["unscored"], track["failed_predictions"]) == (1, 0, {"empty": 1})
-    assert track["scores"][name]["value"] == lowest
-    assert ratings == []
-
-
 def test_emotional_intelligence_is_the_plain_mean_and_its_language_is_reported_apart(tmp_path):
     pairs = [
         target_row(f"e{n}", queries=[f"Query {n}?"], stratum=("en", "ch")[n % 2]) for n in range(4)
@@ -459,12 +444,14 @@ def test_unscored_records_bound_a_score_by_the_ends_of_its_scale(
 def test_a_padded_answer_earns_nothing_within_the_length(length, pa, within, tmp_path):
     write(tmp_path, 1, target_row("u1"))
     padded = ANSWER.ljust(length, "!") if length else ""
-    ran, _, _ = judged(tmp_path, "pa", lambda _: met(), said=padded)
+    ran, _, ratings = judged(tmp_path, "pa", lambda _: met(), said=padded)
     track = track_of(tmp_path / "out", "task4_ability1")
     assert track["scores"]["pa"]["value"] == pa
     if length:
         assert track["scores"]["pa_within"]["value"] == within
-    assert ran.code == (0 if length else 1)
+    assert (ran.code, len(ratings)) == ((0, 1) if length else (1, 0))
+    assert (track["scored"], track["unscored"]) == (1, 0)
+    assert track["failed_predictions"] == ({} if length else {"empty": 1})
     shown = alps_here("show", tmp_path / "out").out
     over = "1 answer was over the length limit; metrics with this limit give it the lowest score."
     assert (over in " ".join(shown.split())) is (length > 3_000)
