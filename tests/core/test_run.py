@@ -136,14 +136,6 @@ def test_limit_takes_the_first_records_and_out_makes_the_folders_that_are_missin
     assert [row["benchmark_id"] for row in rows(out / "predictions.jsonl")] == IDS[:3]
 
 
-def test_an_empty_answer_scores_nothing_except_where_there_is_nothing_to_find(alps, tmp_path):
-    alps("run", "task=extraction", "model=floor/empty", "data=samples", "out=out")
-    scored = rows(tmp_path / "out" / "scores.jsonl")
-    for row in scored:
-        assert row["scores"]["f1"] == (0.0 if row["missed"] else 1.0)
-    assert task1(tmp_path / "out")["empty_vs_empty"] == sum(not row["missed"] for row in scored) > 0
-
-
 def test_withheld_gold_leaves_everything_unscored_and_exits_1(alps, tmp_path):
     write_visitors(tmp_path / "data", 4, withheld=range(4), split="test")
     finished = alps("run", "task=extraction", "model=rules", "data=data", "out=out")

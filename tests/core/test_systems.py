@@ -10,7 +10,7 @@ import pytest
 from alps.errors import AlpsError, DataError, UsageError
 from alps.judges.embedded import LexicalJudge
 from alps.schema import CANONICAL_LABELS, ExtractionSample, Prediction
-from alps.systems import floor_systems, is_local, resolve_system
+from alps.systems import is_local, resolve_system
 from alps.systems.wrappers import Anonymous
 from alps.tasks import load_task
 from tests.builders import TRACK, extraction_sample, heard, memories, memory
@@ -45,13 +45,6 @@ def test_an_embedded_system_answers_in_the_form_of_the_release(model):
     assert read.notes == ()
     assert TASK.to_prediction(read.value) == prediction.prediction
     assert is_local(model)
-
-
-# Excerpts say what the user said: they earn what copying earns.
-@pytest.mark.parametrize("floor", sorted({*floor_systems(TASK)} - {"floor/excerpts"}))
-def test_a_floor_earns_nothing(floor):
-    sample = extraction_sample(GOLD, "I live in Porto.")
-    assert f1(predict(floor, sample), sample) == 0.0
 
 
 def test_the_empty_floor_says_nothing_and_the_others_say_the_same_to_everybody():
