@@ -357,6 +357,7 @@ REPLIES = [
     ("Let me think. <final_answer> {g}", True, True, True),
     ("<final_answer>({g}) or ({w})", False, False, False),
     ("({g}) or ({w})", False, False, False),
+    ("({g}). <final_answer> I see", True, False, True),
     ("No reply suits me.", False, False, False),
     ("I would take ({g}).", True, False, True),
     ("({w}) was once right. <final_answer> {g}", True, True, True),
