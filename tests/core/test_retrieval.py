@@ -176,6 +176,20 @@ def test_what_a_system_is_shown_is_query_ids_and_values_and_nothing_that_tells_t
     )
 
 
+def test_a_python_class_is_shown_no_gold_and_can_answer(tmp_path, monkeypatch):
+    write(tmp_path, *pairs(3))
+    (tmp_path / "choosing_class.py").write_text(
+        "class Choosing:\n"
+        "    def predict(self, sample):\n"
+        "        assert sample.gold is None\n"
+        "        return sample.candidates[0].id\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    run(tmp_path, "model=python:choosing_class:Choosing")
+    assert found_in(tmp_path)["failed_predictions"] == {}
+    assert math.isclose(found_in(tmp_path)["scores"]["recall_at_1"]["value"], 1 / 3)
+
+
 def test_tracks_and_their_folders_are_those_of_the_release():
     found = load_tracks("retrieval", TaskOptions(distractors="all"))
     assert [(task.track, task.place, task.data.pool_size) for task in found] == [

@@ -27,6 +27,7 @@ from tests.endtoend import (
     write_rows,
 )
 from tests.loopback import serve
+from tests.tracks import alps_here
 from tests.visitors import good, is_judging, memory_items, values_of, visitor_id, write_visitors
 
 IDS = [
@@ -114,7 +115,8 @@ def test_another_setting_and_changed_data_in_the_same_folder_are_refused_naming_
     assert "data.tracks.task1" in one_line(alps(*words))
     assert contents(tmp_path / "out") == before
     # Nor are the answers to the old data judged on the new ones.
-    assert "hashes differ" in one_line(alps("score", "out", "judge=lexical", "out=again"))
+    with chdir(tmp_path):
+        assert "hashes differ" in alps_here("score", "out", "judge=lexical", "out=again").one_line
     assert not (tmp_path / "again").exists()
 
 

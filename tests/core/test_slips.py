@@ -194,9 +194,18 @@ def test_a_label_folder_with_many_slips_is_refused(tmp_path):
 
 
 def test_an_item_that_a_judge_can_not_be_asked_about_is_named_and_left_out(tmp_path):
-    folder = label_folder(
-        tmp_path / "labels", lambda items, labels: items[6]["payload"].update(gold=5)
-    )
+    pairs = []
+    for number in range(SESSIONS):
+        gold = {"value": f"Rents plot {number}"}
+        payload: Row = {"gold": gold, "predicted": gold}
+        pairs.append({"item_id": f"i{number}", "rubric": "matching", "payload": payload})
+    pairs[6]["payload"]["gold"] = 5
+    labels = [{"item_id": row["item_id"], "annotator": "ada", "label": "same"} for row in pairs]
+    scale = {"matching": {"kind": "nominal", "values": ["unrelated", "same"], "positive": ["same"]}}
+    folder = tmp_path / "labels"
+    write(folder / "items.jsonl", pairs)
+    write(folder / "labels.jsonl", labels)
+    (folder / "scale.json").write_text(json.dumps(scale))
     done = alps_here("calibrate", "judge=lexical", f"labels={folder}", f"out={tmp_path / 'out'}")
     assert "items.jsonl, line 7: item i6: payload.gold must be a memory" in done.err
     assert "1 of 40 rows wrong (2.5%); alps uses the rest" in done.err

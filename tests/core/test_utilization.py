@@ -11,6 +11,7 @@ from alps.schema import Prediction, Turn
 from alps.tasks import TaskOptions, load_task, load_tracks
 from alps.tasks.by_memory import newest
 from alps.tasks.utilization import language_of, preference_kind, read_answer
+from tests.endtoend import write_rows
 from tests.loopback import Answer, serve
 from tests.tracks import (
     NEVER_SHOWN,
@@ -444,12 +445,15 @@ def test_unscored_records_bound_a_score_by_the_ends_of_its_scale(
 def test_a_padded_answer_earns_nothing_within_the_length(length, pa, within, tmp_path):
     write(tmp_path, 1, target_row("u1"))
     padded = ANSWER.ljust(length, "!") if length else ""
-    ran, _, ratings = judged(tmp_path, "pa", lambda _: met(), said=padded)
+    own = write_rows(tmp_path / "own.jsonl", [{"benchmark_id": "u1", "answer": padded}])
+    with serve(lambda _: met()) as server:
+        judge = llm(server.url)[2:]
+        ran = run(tmp_path, "pa", f"model=predictions:{own}", *judge)
     track = track_of(tmp_path / "out", "task4_ability1")
     assert track["scores"]["pa"]["value"] == pa
     if length:
         assert track["scores"]["pa_within"]["value"] == within
-    assert (ran.code, len(ratings)) == ((0, 1) if length else (1, 0))
+    assert (ran.code, len(server.requests)) == ((0, 1) if length else (1, 0))
     assert (track["scored"], track["unscored"]) == (1, 0)
     assert track["failed_predictions"] == ({} if length else {"empty": 1})
     shown = alps_here("show", tmp_path / "out").out
