@@ -37,8 +37,6 @@ _YEAR = re.compile(r"\\b(?:19|20)\\d\\d\\b")
 
 
 class YearSample(Record):
-    """One memory, and the year that it is from."""
-
     benchmark_id: str
     session_id: str
     memory: str
@@ -46,13 +44,10 @@ class YearSample(Record):
 
 
 class YearAnswer(Record):
-    """What a system answers."""
-
     year: str
 
 
 def read_sample(row: Row, gold: Row | None) -> YearSample:
-    """Build a sample from rows in the release layout."""
     return YearSample(
         benchmark_id=row["benchmark_id"],
         session_id=row["session_id"],
@@ -62,13 +57,11 @@ def read_sample(row: Row, gold: Row | None) -> YearSample:
 
 
 def messages(sample: YearSample) -> tuple[Row, ...]:
-    """Render what an LLM is asked."""
     system = {"role": "system", "content": PROMPT.text}
     return system, {"role": "user", "content": sample.memory}
 
 
 def input_row(sample: YearSample) -> dict[str, Any]:
-    """Return what an external program is given."""
     return {
         "benchmark_id": sample.benchmark_id,
         "task": "task5",
@@ -77,11 +70,6 @@ def input_row(sample: YearSample) -> dict[str, Any]:
 
 
 def read_answer(node: object) -> Read[str]:
-    """Read an answer.
-
-    Raises:
-        ValueError: If it names no year.
-    """
     year = node.get("year") if isinstance(node, dict) else None
     if not isinstance(year, str) or not _YEAR.fullmatch(year):
         raise ValueError("`year` must be a year, as 2021")
@@ -89,7 +77,6 @@ def read_answer(node: object) -> Read[str]:
 
 
 def score(sample: YearSample, prediction: Any, verdict: Row | None, judge: Any) -> Scored:
-    """Score one answer; a failed one is wrong."""
     year = (prediction.prediction or {}).get("year", "")
     scores = {
         "accuracy": float(year == sample.gold),
@@ -99,13 +86,11 @@ def score(sample: YearSample, prediction: Any, verdict: Row | None, judge: Any) 
 
 
 def first_year(sample: YearSample) -> dict[str, Any]:
-    """Answer with the first year that the memory names."""
     named = _YEAR.search(sample.memory)
     return {"year": named[0] if named else "2000"}
 
 
 def newest(sample: YearSample) -> dict[str, Any]:
-    """Answer with a year of late, whatever the memory."""
     return {"year": "2024"}
 
 
@@ -117,14 +102,12 @@ def record_parts(record: AnsweredRecord) -> list[RecordPart]:
 
 
 def wrong_year(answer: ScoredAnswer) -> tuple[float, ...] | None:
-    """Rank wrong years, those of a wrong decade first."""
     if answer.value("accuracy") != 0:
         return None
     return (1 - (answer.value("decade_accuracy") or 0),)
 
 
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
-    """Return the one track."""
     return (
         Task(
             name="year",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from alps.data.release import write_track
+from tests.endtoend import task1
 from tests.tracks import alps_here
 from tests.visitors import memory_items
 
@@ -27,11 +28,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             write_track(
                 Path(name, "dev", "task1"), (record(number, sessions) for number in range(RECORDS))
             )
-            for model in ("oracle", "floor/empty"):
-                words = ("task=extraction", f"model={model}", f"data={name}")
-                ran = alps_here("run", *words, f"out={name}-{model.rpartition('/')[2]}")
-                assert ran.code == 0, ran.err
-                Path(f"{name}-{model.rpartition('/')[2]}.txt").write_text(ran.out, encoding="utf-8")
+            for model, out in (("oracle", f"{name}-oracle"), ("floor/empty", f"{name}-empty")):
+                words = ("task=extraction", f"model={model}", f"data={name}", f"out={out}")
+                Path(f"{out}.txt").write_text(done("run", *words), encoding="utf-8")
         yield folder
 
 
@@ -40,69 +39,67 @@ def here(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(made)
 
 
+def done(*words: str) -> str:
+    ran = alps_here(*words)
+    assert ran.code == 0, ran.err + ran.out
+    return ran.out
+
+
 def record(number: int, sessions: int) -> tuple[dict[str, Any], dict[str, Any]]:
     ids = {"benchmark_id": f"r{number:02}", "session_id": f"s{number % sessions}", "task": "task1"}
     said = [
         {"role": "user", "text": f"I keep {number + 2} bees."},
         {"role": "assistant", "text": "How nice."},
     ]
-    return {**ids, "input": {"dialogue": said}}, {
-        **ids,
-        "gold": {"memory_items": memory_items(f"Keeps {number} bees")},
-    }
-
-
-def scores(run: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(run, "summary.json").read_text(encoding="utf-8"))[
-        "tracks"
-    ]["task1"]
-    return found
+    gold = {"memory_items": memory_items(f"Keeps {number} bees")}
+    return {**ids, "input": {"dialogue": said}}, {**ids, "gold": gold}
 
 
 def test_scores_that_are_all_alike_have_an_interval_with_a_width():
-    best, worst = scores("many-oracle")["scores"], scores("many-empty")["scores"]
+    best, worst = (task1(Path(run))["scores"] for run in ("many-oracle", "many-empty"))
     for name in ("f1", "precision", "recall", "f1_micro"):
         assert best[name]["value"] == best[name]["high"] == 1.0
         assert 0.7 < best[name]["low"] < 0.82
         assert "reason" not in best[name]
     assert worst["f1"]["value"] == worst["f1"]["low"] == 0.0
     assert 0.18 < worst["f1"]["high"] < 0.3
-    above = scores("many-empty")["floors"]["floor/content-free"]["above"]
+    above = task1(Path("many-empty"))["floors"]["floor/content-free"]["above"]
     assert above["low"] < above["value"] < above["high"]
 
 
 def test_the_reason_stands_in_the_summary_and_under_the_tables():
-    f1 = scores("few-oracle")["scores"]["f1"]
-    assert f1 == {"value": 1.0, "low": None, "high": None, "n": RECORDS, "reason": REASON}
-    assert scores("few-oracle")["floors"]["floor/empty"]["above"]["reason"] == REASON
+    found = task1(Path("few-oracle"))
+    assert found["scores"]["f1"] == {
+        "value": 1.0,
+        "low": None,
+        "high": None,
+        "n": RECORDS,
+        "reason": REASON,
+    }
+    assert found["floors"]["floor/empty"]["above"]["reason"] == REASON
     assert f"No interval: {REASON}." in Path("few-oracle.txt").read_text(encoding="utf-8")
     assert "No interval" not in Path("many-oracle.txt").read_text(encoding="utf-8")
 
 
 def test_the_reason_stands_in_reports_and_comparisons(tmp_path):
     page = tmp_path / "page.html"
-    assert alps_here("report", "few-oracle", f"out={page}").code == 0
+    done("report", "few-oracle", f"out={page}")
     assert f"No interval: {REASON}." in page.read_text(encoding="utf-8")
-    ran = alps_here("compare", "few-oracle", "few-empty")
-    assert ran.code == 0, ran.err
-    assert f"No interval: {REASON}." in ran.out
-    found = json.loads(alps_here("compare", "few-oracle", "few-empty", "format=json").out)
+    assert f"No interval: {REASON}." in done("compare", "few-oracle", "few-empty")
+    found = json.loads(done("compare", "few-oracle", "few-empty", "format=json"))
     difference = found["tracks"]["task1"]["metrics"]["f1"]["differences"][0]["difference"]
     assert difference == {"value": 1.0, "low": None, "high": None, "n": RECORDS, "reason": REASON}
 
 
 def test_a_submission_keeps_the_reason_and_its_page_shows_it(tmp_path):
     out = tmp_path / "submissions"
-    ran = alps_here(
-        "leaderboard", "submit", "few-oracle", "name=Bees", "date=2026-01-02", f"out={out / 'bees'}"
-    )
-    assert ran.code == 0, ran.err + ran.out
+    named = ("name=Bees", "date=2026-01-02", f"out={out / 'bees'}")
+    done("leaderboard", "submit", "few-oracle", *named)
     card = out / "bees" / "submission.json"
     score = json.loads(card.read_text(encoding="utf-8"))["tracks"]["task1"]["scores"]["f1"]
     assert (score["low"], score["reason"]) == (None, REASON)
     verified = alps_here("leaderboard", "verify", str(card.parent), "data=few")
     assert "reason" not in verified.out, verified.out
-    built = alps_here("leaderboard", "build", f"submissions={out}", f"out={tmp_path / 'site'}")
-    assert built.code == 0, built.err + built.out
+    done("leaderboard", "build", f"submissions={out}", f"out={tmp_path / 'site'}")
     (page,) = (tmp_path / "site" / "systems").glob("bees*.html")
     assert REASON in page.read_text(encoding="utf-8")

@@ -100,21 +100,12 @@ def reasons(scored: Scored) -> dict[str, str]:
     return {item["id"]: item["reason"] for item in scored.details.get("set_aside", ())}
 
 
-BUNDLES = {
-    "a bundle": (["Owns a dog", "Works nights"], "Has a dog and works nights", "bundle", {}),
-    "called narrower than unrelated gold": (
-        ["Owns a dog", "Works nights"],
-        "Everything the user said",
-        "narrower",
-        {"p1": "supported"},
-    ),
-}
-
-
-@pytest.mark.parametrize(("gold", "value", "relation", "support"), BUNDLES.values(), ids=BUNDLES)
-def test_a_bundle_matches_nothing_under_any_policy(gold, value, relation, support):
-    judge = Reader(("g1", "p1", relation), ("g2", "p1", relation), support=support)
-    scored = score(memories(*gold), memories(value), judge)
+@pytest.mark.parametrize("relation", ["bundle", "narrower"])
+def test_a_bundle_matches_nothing_under_any_policy_whatever_a_judge_calls_it(relation):
+    pairs = [(gold, "p1", relation) for gold in ("g1", "g2")]
+    judge = Reader(*pairs, support={"p1": "supported"})
+    gold = memories("Owns a dog", "Works nights")
+    scored = score(gold, memories("Has a dog and works nights"), judge)
     assert (scored.scores["f1"], scored.scores["f1_strict"]) == (0, 0)
     assert (scored.counts["bundles"], reasons(scored)) == (1, {"p1": "bundle"})
 
@@ -143,15 +134,15 @@ def test_what_says_the_same_is_not_checked():
     assert judge.checked == []
 
 
-@pytest.mark.parametrize(
-    ("value", "relation"),
-    [
-        pytest.param("Has a dog in Trondheim", "narrower", id="a name"),
-        pytest.param("Has had a dog for 7 years", "narrower", id="a number"),
-        pytest.param("Keeps a dog", "same", id="another word"),
-        pytest.param("Has a dog called Pip", "same", id="a name that the user said"),
-    ],
-)
+DETAILS = {
+    "a name": ("Has a dog in Trondheim", "narrower"),
+    "a number": ("Has had a dog for 7 years", "narrower"),
+    "another word": ("Keeps a dog", "same"),
+    "a name that the user said": ("Has a dog called Pip", "same"),
+}
+
+
+@pytest.mark.parametrize(("value", "relation"), DETAILS.values(), ids=DETAILS)
 def test_a_name_or_number_that_nobody_said_is_detail_though_the_judge_calls_it_the_same(
     value, relation
 ):
@@ -167,9 +158,8 @@ def test_a_name_or_number_that_nobody_said_is_detail_though_the_judge_calls_it_t
 def test_with_extras_added_detail_and_extras_are_checked_in_one_question():
     related = ("g1", "p1", "narrower"), ("g2", "p2", "same")
     judge = Reader(*related, support={"p1": "supported", "p3": "supported"})
-    gold = memories("Owns a dog", "Lives in Porto")
-    predicted = memories(DOG, "Resides in Porto", "Sings")
-    scored = score(gold, predicted, judge, JudgingOptions(extras=True))
+    gold, predicted = ("Owns a dog", "Lives in Porto"), (DOG, "Resides in Porto", "Sings")
+    scored = score(memories(*gold), memories(*predicted), judge, JudgingOptions(extras=True))
     assert judge.checked == [["p1", "p3"]]
     counts = {"extras": 1, "supported": 1, "checked": 3}
     assert {name: scored.counts[name] for name in counts} == counts
@@ -229,13 +219,11 @@ def test_a_value_far_longer_than_any_memory_is_an_invalid_item_that_counts():
     assert (scored.counts["invalid_items"], reasons(scored)) == (1, {"p2": "too long"})
 
 
-@pytest.mark.parametrize(
-    ("value", "invalid"),
-    [("x" * LONGEST_VALUE, 0), ("x" * (LONGEST_VALUE + 1), 1), ("犬" * 500, 0), ("犬" * 501, 1)],
-)
-def test_wide_characters_count_as_two_letters(value, invalid):
-    scored = score([], [memory(value)], Reader())
-    assert scored.counts.get("invalid_items", 0) == invalid
+def test_wide_characters_count_as_two_letters():
+    lengths = {"x" * LONGEST_VALUE: 0, "x" * (LONGEST_VALUE + 1): 1, "犬" * 500: 0, "犬" * 501: 1}
+    for value, invalid in lengths.items():
+        scored = score([], [memory(value)], Reader())
+        assert scored.counts.get("invalid_items", 0) == invalid, len(value)
 
 
 COPIES = {
@@ -258,14 +246,11 @@ def test_an_endless_list_ends_where_no_answer_is_that_long():
     assert scored.counts["invalid_items"] == len(endless) - MOST_EXTRA - 1
 
 
-def test_gold_that_is_nearly_alike_twice_can_be_found_twice():
-    gold = memories("Likes tea.", "likes tea")
-    assert score(gold, gold, LexicalJudge()).scores["f1"] == 1
-
-
-def test_other_numbers_and_negations_are_no_copies():
+def test_other_numbers_and_negations_are_no_copies_and_gold_that_is_alike_can_be_found_twice():
     predicted = memories("Owns 2 dogs", "Owns 3 dogs", "Owns no dogs")
     assert score([], predicted, LexicalJudge()).counts["predicted"] == 3
+    gold = memories("Likes tea.", "likes tea")
+    assert score(gold, gold, LexicalJudge()).scores["f1"] == 1
 
 
 @settings(max_examples=60, deadline=None)

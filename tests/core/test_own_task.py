@@ -84,22 +84,22 @@ def tracks(options):
 RUBRIC = """<!-- id: fitting/1 -->
 Does the `response` fit the mood of the `query`? Reply {"reason": …, "verdict": "met" or "not_met"}.
 """
-RATES = "needs=Needs(rating=True)"
 RATED = 'Metric("fitting", "fitting", headline=True, needs=Needs(rating=True)),'
+NEEDING = 'Metric("exact", "exact", headline=True, needs=Needs({})),'
 EXACT = 'Metric("exact", "exact", headline=True),'
 CALM = '"floor/calm": lambda sample: {"mood": "calm"}'
 BROKEN = '"floor/calm": lambda sample: {"mood": 1 / 0}'
 
 METRICS = {
     "rates": RATED,
-    "relations": (
-        'Metric("exact", "exact", headline=True, needs=Needs(relations=frozenset(["narrower"]))),'
-    ),
-    "support": 'Metric("exact", "exact", headline=True, needs=Needs(support=True)),',
-    "ranking": 'Metric("exact", "exact", headline=True, needs=Needs(ranking=True)),',
+    "relations": NEEDING.format('relations=frozenset(["narrower"])'),
+    "support": NEEDING.format("support=True"),
+    "ranking": NEEDING.format("ranking=True"),
     "optional": 'Metric("exact", "exact", headline=True, optional=True),',
     "optional that nobody has": 'Metric("nothing", "nothing", headline=True, optional=True),',
-    "no headline": f'Metric("fitting", "fitting", {RATES}), Metric("exact", "exact"),',
+    "no headline": (
+        'Metric("fitting", "fitting", needs=Needs(rating=True)), Metric("exact", "exact"),'
+    ),
     "micro": (
         'Metric("m", "m", MicroRatio({"a": 1.0}, {"b": 1.0}), headline=True, '
         "needs=Needs(rating=True)),"
@@ -114,14 +114,16 @@ def own_task(
     systems: str = CALM,
     rows: int = 3,
     returned: str | None = None,
+    system: str = "",
 ) -> Path:
-    """Write the module, its rubric, data and recorded answers of which each says `calm`, the first
-    rightly. The tracks are what is `returned`, if anything is.
+    """Write the module, its rubric, a system, data and recorded answers of which each says `calm`,
+    the first rightly. The tracks are what is `returned`, if anything is.
     """
     module = MODULE.replace("METRICS", metrics).replace("SYSTEMS", systems)
     module += "" if returned is None else AGAIN.replace("RETURNED", returned)
     (folder / "moods.py").write_text(module)
     (folder / "fitting.md").write_text(RUBRIC)
+    (folder / "system.py").write_text(system)
     track = folder / "data" / "dev" / "mood"
     track.mkdir(parents=True)
     names = [f"m{number}" for number in range(rows)]
@@ -270,8 +272,7 @@ class All(Raising):
 
 
 def test_every_prediction_failed_is_exit_1_with_the_first_error_whole(tmp_path):
-    own_task(tmp_path)
-    (tmp_path / "system.py").write_text(RAISING)
+    own_task(tmp_path, system=RAISING)
     finished = run_moods(tmp_path, "model=python:system:All")
     assert finished.returncode == 1
     (line,) = finished.stderr.splitlines()
@@ -287,15 +288,13 @@ def test_every_prediction_failed_is_exit_1_with_the_first_error_whole(tmp_path):
 
 @pytest.mark.parametrize(("allowed", "code"), [("max_failures=34%", 0), ("max_failures=33%", 1)])
 def test_failed_predictions_are_held_against_max_failures(tmp_path, allowed, code):
-    own_task(tmp_path)
-    (tmp_path / "system.py").write_text(RAISING)
+    own_task(tmp_path, system=RAISING)
     assert run_moods(tmp_path, "model=python:system:One", allowed).returncode == code
 
 
 def test_failed_and_unscored_records_count_together(tmp_path):
     """One of ten failed and one without gold: 20 % of the run says nothing of the system."""
-    own_task(tmp_path, rows=10)
-    (tmp_path / "system.py").write_text(RAISING)
+    own_task(tmp_path, rows=10, system=RAISING)
     gold = tmp_path / "data" / "dev" / "mood" / "reference_output.jsonl"
     gold.write_text("".join(gold.read_text().splitlines(keepends=True)[:-1]))
     assert run_moods(tmp_path, "model=python:system:One", "max_failures=20%").returncode == 0
@@ -306,8 +305,7 @@ RAISES = "class Raises:\n    def predict(self, sample):\n        raise ValueErro
 
 
 def test_a_traceback_names_no_key(tmp_path):
-    own_task(tmp_path)
-    (tmp_path / "system.py").write_text("import os\n" + RAISES.format("os.environ['SOME_API_KEY']"))
+    own_task(tmp_path, system="import os\n" + RAISES.format("os.environ['SOME_API_KEY']"))
     key = "hunter2-hunter2-hunter2"
     finished = run_moods(tmp_path, "model=python:system:Raises", SOME_API_KEY=key)
     assert finished.returncode == 1
@@ -316,8 +314,7 @@ def test_a_traceback_names_no_key(tmp_path):
 
 
 def test_what_a_failure_says_does_not_steer_the_terminal(tmp_path):
-    own_task(tmp_path)
-    (tmp_path / "system.py").write_text(RAISES.format(r"'a\x1b[2Jb\x07c'"))
+    own_task(tmp_path, system=RAISES.format(r"'a\x1b[2Jb\x07c'"))
     finished = run_moods(tmp_path, "model=python:system:Raises")
     assert "\x1b[2J" not in f"{finished.stdout}{finished.stderr}"
     assert "a?[2Jb?c" in finished.stderr

@@ -77,27 +77,23 @@ def test_the_home_folder_of_nobody_is_one_line(home):
         parse_words([*RULES, "out=~no-such-user/x"], RunSettings)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("word", [".", "../x", "../x/.", "../../runs/x"])
-def test_a_run_can_be_judged_again_from_inside(tmp_path, monkeypatch, word):
-    done("run", *RULES, f"out={tmp_path / 'runs' / 'x'}")
-    done("score", tmp_path / "runs" / "x")
-    (beside,) = (tmp_path / "runs").glob("x--lexical-*")
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("place", "word"),
+    [("x", "."), ("x", "../x"), ("x", "../x/."), ("x", "../../runs/x"), ("x/notes", "..")],
+)
+def test_a_run_can_be_judged_again_from_inside(tmp_path, monkeypatch, place, word):
+    runs = tmp_path / "runs"
+    done("run", *RULES, f"out={runs / 'x'}")
+    done("score", runs / "x")
+    (beside,) = runs.glob("x--lexical-*")
     then = contents(beside)
     beside.rename(tmp_path / "then")
-    monkeypatch.chdir(tmp_path / "runs" / "x")
+    (runs / place).mkdir(exist_ok=True)
+    monkeypatch.chdir(runs / place)
     assert beside.name in done("score", word).replace("\n", "")
     assert contents(beside) == then
-    assert names_in(tmp_path / "runs") == {"x", beside.name}
-
-
-def test_a_run_can_be_judged_again_from_a_folder_in_it(tmp_path, monkeypatch):
-    done("run", *RULES, f"out={tmp_path / 'runs' / 'x'}")
-    (tmp_path / "runs" / "x" / "notes").mkdir()
-    monkeypatch.chdir(tmp_path / "runs" / "x" / "notes")
-    done("score", "..")
-    (beside,) = (tmp_path / "runs").glob("x-*")
-    assert beside.name.startswith("x--lexical-")
+    assert names_in(runs) == {"x", beside.name}
 
 
 def test_a_site_is_built_and_built_again_in_the_folder_one_stands_in(tmp_path, monkeypatch):

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import pytest
 
 from alps.tasks.personamem.release import open_personamem
-from alps.tasks.personamem.results import read_reply
 from alps.tasks.personamem.task import drawn
 from tests.endtoend import finish, start, wait_until
 from tests.few import few
@@ -161,28 +160,6 @@ def test_the_biography_is_left_out_where_the_persona_is_hidden(asked):
     assert all(turn["role"] != "system" for one in shown for turn in one["history"])
 
 
-CHOICES = {
-    '{"choice": "(B)"}': "ok",
-    '{"choice": "a or b"}': "invalid",
-    '{"choice": "e"}': "invalid",
-    "I can't decide.": "refused",
-}
-
-
-def test_what_is_no_single_letter_is_an_invalid_answer(asked, tmp_path):
-    said, waiting = {}, iter(CHOICES)
-
-    def answer(request):
-        message = asked_of(request)["message"]
-        if message not in said:  # else it is a re-ask
-            said[message] = next(waiting)
-        return Answer(said[message])
-
-    asked("limit=4", "concurrency=1", answer=answer, code=1)
-    found = [row["outcome"] for row in rows(tmp_path / "run")]
-    assert sorted(found) == sorted(CHOICES.values())
-
-
 @pytest.mark.release
 def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps):
     for name in ("longest", "random"):
@@ -190,20 +167,6 @@ def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps):
     done = alps("compare", "longest", "random", "metrics=all")
     assert done.returncode == 0, done.stderr
     assert "210 shared records from 6 sessions" in done.stdout
-
-
-REPLIES = {
-    "Surely (a)… <final_answer> (b)": "b",
-    "<final_answer>c</final_answer>": "c",
-    "<final_answer>(a) I understand": "a",
-    "It is (d).": "d",
-    "(a) or (b)": "ab",
-    "no letter": "",
-}
-
-
-def test_a_published_reply_is_read_as_its_authors_do():
-    assert {reply: read_reply(reply) for reply in REPLIES} == REPLIES
 
 
 def test_personas_are_written_by_a_command(alps, tmp_path):

@@ -217,25 +217,21 @@ def by_text_unless_it_stands_first(otherwise):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("n", [4, 24])
-def test_each_option_stands_at_each_letter_equally_often(alps, n):
-    _, requests = served(alps, f"orders={n}", answer=lambda request: choosing("a"))
+def test_each_option_stands_at_each_letter_equally_often_and_a_letter_chosen_for_its_place_is_seen(
+    alps, tmp_path, n
+):
+    _, requests = served(alps, f"orders={n}", answer=lambda request: choosing("b"))
     asked = [asked_of(request) for request in requests]
     assert len(asked) == n * QUESTIONS
     shown = Counter(tuple(one["options"].values()) for one in asked)
     assert set(shown.values()) == {1}
     places = Counter((letter, text) for one in asked for letter, text in one["options"].items())
     assert set(places.values()) == {n // 4}
-
-
-def test_a_letter_chosen_for_its_place_is_seen(alps, tmp_path):
-    served(alps, "orders=4", answer=lambda request: choosing("b"))
     found, values = summary(tmp_path / "run"), figures(tmp_path / "run")
     assert (values["accuracy"], values["consistency"], values["letter_pull"]) == (0.25, 0.0, 0.75)
-    assert found["counts"]["letter_b"] == found["counts"]["letters"] == 4 * QUESTIONS
-    assert (
-        "Share of choices per letter, over all orders of the options: a 0%, b 100%, c 0%, d 0%."
-        in " ".join(alps("show", "run").stdout.split())
-    )
+    assert found["counts"]["letter_b"] == found["counts"]["letters"] == n * QUESTIONS
+    told = "Share of choices per letter, over all orders of the options: a 0%, b 100%, c 0%, d 0%."
+    assert told in " ".join(alps("show", "run").stdout.split())
     assert found["floors"]["floor/frequent-letter"]["scores"]["accuracy"]["value"] == 0.25
 
 
@@ -357,8 +353,11 @@ REPLIES = [
     # one, and by a reading that takes one letter of a reply.
     ("<final_answer>({g}) I understand", True, False, True),
     ("<final_answer>({g})</final_answer>", True, True, True),
+    ("<final_answer>{g}</final_answer>", True, True, True),
     ("Let me think. <final_answer> {g}", True, True, True),
     ("<final_answer>({g}) or ({w})", False, False, False),
+    ("({g}) or ({w})", False, False, False),
+    ("({g}). <final_answer> I see", True, False, True),
     ("No reply suits me.", False, False, False),
     ("I would take ({g}).", True, False, True),
     ("({w}) was once right. <final_answer> {g}", True, True, True),
@@ -388,7 +387,7 @@ def test_a_published_file_of_replies_is_read_by_either_parser(alps, tmp_path, wo
     expected = {name: float(reply[column]) for name, reply in zip(golds, REPLIES, strict=True)}
     assert scores == expected
     counts = summary(tmp_path / "run")["counts"]
-    assert (counts["invalid_two_answers"], counts["invalid_no_answer"]) == (1, 1)
+    assert (counts["invalid_two_answers"], counts["invalid_no_answer"]) == (2, 1)
 
 
 @pytest.mark.few(1)
@@ -416,23 +415,23 @@ def test_a_model_is_asked_for_plain_text_and_a_tag(alps, tmp_path):
 
 
 TYPED = [
-    (Answer('{"choice": "b", "reason": ""}'), None),
-    (Answer(""), "no_answer"),
-    (Answer('{"choice": null, "reason": ""}'), "no_answer"),
-    (Answer('{"choice": "a or b", "reason": ""}'), "two_answers"),
-    (Answer('{"choice": "a"} {"choice": "b"}'), "two_answers"),
-    (Answer('{"choice": "e", "reason": ""}'), "not_an_option"),
-    (Answer("I'm sorry, but I can't help with that."), "refusal"),
-    (Answer('{"choice": ', finish_reason="length"), "cut_off"),
-    (Answer("It must be the second one."), "format"),
+    (Answer('{"choice": "(B)", "reason": ""}'), None, "ok"),
+    (Answer(""), "no_answer", "empty"),
+    (Answer('{"choice": null, "reason": ""}'), "no_answer", "invalid"),
+    (Answer('{"choice": "a or b", "reason": ""}'), "two_answers", "invalid"),
+    (Answer('{"choice": "a"} {"choice": "b"}'), "two_answers", "invalid"),
+    (Answer('{"choice": "e", "reason": ""}'), "not_an_option", "invalid"),
+    (Answer("I'm sorry, but I can't help with that."), "refusal", "refused"),
+    (Answer('{"choice": ', finish_reason="length"), "cut_off", "truncated"),
+    (Answer("It must be the second one."), "format", "unparsable"),
 ]
 PLAIN = [
-    (Answer("<final_answer>(b)"), None),
-    (Answer(""), "no_answer"),
-    (Answer("Hm, no idea."), "no_answer"),
-    (Answer("<final_answer>(a), (b)"), "two_answers"),
-    (Answer("I'm sorry, but I can't help with that."), "refusal"),
-    (Answer("Let me first think about", finish_reason="length"), "cut_off"),
+    (Answer("<final_answer>(b)"), None, "ok"),
+    (Answer(""), "no_answer", "empty"),
+    (Answer("Hm, no idea."), "no_answer", "ok"),
+    (Answer("<final_answer>(a), (b)"), "two_answers", "ok"),
+    (Answer("I'm sorry, but I can't help with that."), "refusal", "ok"),
+    (Answer("Let me first think about", finish_reason="length"), "cut_off", "ok"),
 ]
 
 
@@ -447,13 +446,13 @@ def test_kinds_of_invalid_responses_are_told_apart(alps, tmp_path, cases, words)
         return cases[asked.setdefault(first, len(asked))][0]
 
     limits = (f"limit={len(cases)}", "concurrency=1", "memory=none")
-    done, _ = persona_runs.served(alps, *limits, *words, answer=answer, code=1)
-    kinds = [kind for _, kind in cases]
+    persona_runs.served(alps, *limits, *words, answer=answer, code=1)
+    kinds = [kind for _, kind, _ in cases]
     assert [row.get("invalid") for row in rows(tmp_path / "run", "scores")] == kinds
+    assert [row["outcome"] for row in rows(tmp_path / "run")] == [case[2] for case in cases]
     counts = summary(tmp_path / "run")["counts"]
     found = {name: n for name, n in counts.items() if name.startswith("invalid_")}
     assert found == Counter(f"invalid_{kind}" for kind in kinds if kind is not None)
-    assert done.stdout.splitlines()
     said = alps("show", "run").stdout
     most = max(found.values())
     assert re.search(rf"Invalid responses by kind: [^(]+\({most}\)", said)
@@ -463,38 +462,35 @@ def test_kinds_of_invalid_responses_are_told_apart(alps, tmp_path, cases, words)
 
 REFUSED = {
     "an unknown memory": (
-        ("model=oracle", "memory=some"),
+        "memory=some",
         "memory=some: unknown — did you mean 'none'? (known: full, none, last:N, oracle",
     ),
-    "no last message": (("model=oracle", "memory=last:0"), "memory=last:0: unknown"),
-    "no questions": (("model=oracle", "data=."), "no questions_32k.csv in it"),
+    "no last message": ("memory=last:0", "memory=last:0: unknown"),
+    "no questions": ("data=.", "no questions_32k.csv in it"),
     "a size of another task": (
-        ("model=oracle", "task=extraction", "size=32k"),
+        "task=extraction size=32k",
         "size=32k: only task personamem uses size=",
     ),
     "a memory of another task": (
-        ("model=oracle", "task=extraction", "memory=none"),
+        "task=extraction memory=none",
         "memory=none: only task utilization uses memory=",
     ),
-    "three orders": (("model=oracle", "orders=3"), "orders=3: must be 1, 4 or 24"),
+    "three orders": ("orders=3", "orders=3: must be 1, 4 or 24"),
     "orders of known answers": (
-        ("model=predictions:known", "orders=4"),
+        "model=predictions:known orders=4",
         "several variants of each record (orders=4, size=32k)",
     ),
     "orders of another task": (
-        ("model=rules", "task=extraction", "orders=4"),
+        "task=extraction model=rules orders=4",
         "only task personamem uses orders=",
     ),
-    "orders of free answers": (
-        ("model=oracle", "answer=free", "orders=4"),
-        "would change nothing: answer=free",
-    ),
+    "orders of free answers": ("answer=free orders=4", "would change nothing: answer=free"),
     "orders under the authors' parser": (
-        ("model=oracle", "parser=authors", "orders=4"),
+        "parser=authors orders=4",
         "the authors' parser reads a choice in one order; leave out orders=4",
     ),
     "free answers under the authors' parser": (
-        ("model=oracle", "parser=authors", "answer=free"),
+        "parser=authors answer=free",
         "leave out answer=free",
     ),
 }
@@ -505,5 +501,6 @@ PLAIN_CASES |= {"orders of free answers", "free answers under the authors' parse
 @pytest.mark.parametrize(("words", "said"), few(REFUSED, plain=PLAIN_CASES))
 def test_what_cannot_be_asked_is_one_line(alps, words, said):
     run(alps, "model=oracle", "limit=1", out="known")
-    task = () if any(word.startswith("task=") for word in words) else ("task=personamem",)
-    assert said in one_line(alps("run", *task, *words))
+    given = {"task": "personamem", "model": "oracle"}
+    given |= dict(word.split("=") for word in words.split())
+    assert said in one_line(alps("run", *map("=".join, given.items())))

@@ -6,7 +6,6 @@ import shutil
 import pytest
 
 from alps.tasks.personamem.personas import write_set
-from tests.few import few
 from tests.persona_runs import PUBLISHED, published, read_table, write_table
 
 HISTORIES = "shared_contexts_32k.jsonl"
@@ -56,7 +55,7 @@ def test_the_leaks_of_the_published_set_are_found(alps):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("seed", few([0, 1, 2], plain={0}))
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_nothing_serious_is_found_in_a_generated_set(alps, tmp_path, seed, language):
     write_set(tmp_path / "made", personas=30, size="32k", seed=seed, language=language)
     report, found = audited(alps, tmp_path / "made")

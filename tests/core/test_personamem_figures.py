@@ -58,7 +58,9 @@ def test_expanded_percentiles_cover_what_they_promise():
 
 
 @published
-def test_a_published_run_has_intervals_by_persona_and_counts_duplicates_once(alps, tmp_path):
+def test_a_published_run_has_intervals_by_persona_and_is_compared_with_every_baseline(
+    alps, tmp_path
+):
     printed = score_published(alps, "rag").stdout
     found = summary(tmp_path / "run")
     accuracy = found["scores"]["accuracy"]
@@ -68,28 +70,20 @@ def test_a_published_run_has_intervals_by_persona_and_counts_duplicates_once(alp
     assert found["scores"]["leak_adjusted"]["value"] == pytest.approx(0.584, abs=0.0005)
     assert found["scores"]["leak_adjusted"]["n"] == 190
     assert found["distinct"] == 400
+    figures = ["accuracy", "macro_accuracy", "leak_adjusted", "length_balanced"]
+    for floor in found["floors"].values():
+        assert list(floor["differences"]) == figures
+        for name, apart in floor["differences"].items():
+            own = found["scores"][name]["value"] - floor["scores"][name]["value"]
+            assert apart["value"] == pytest.approx(own)
+            assert apart["low"] < apart["value"] < apart["high"]
+    by_length = found["floors"]["floor/length-by-type"]["differences"]["accuracy"]
+    assert by_length["value"] == pytest.approx(-0.020, abs=0.0005)
     assert printed.startswith("PersonaMem 32k: accuracy .642")
     shown = alps("show", "run").stdout
     assert "400 distinct questions" in shown
     assert "bootstrap over clusters" in shown
-
-
-@pytest.mark.release
-@published
-def test_a_published_run_is_compared_with_every_baseline_by_every_figure(alps, tmp_path):
-    printed = score_published(alps, "rag").stdout
-    scores, floors = (summary(tmp_path / "run")[name] for name in ("scores", "floors"))
-    figures = ["accuracy", "macro_accuracy", "leak_adjusted", "length_balanced"]
-    for floor in floors.values():
-        assert list(floor["differences"]) == figures
-        for name, apart in floor["differences"].items():
-            own = scores[name]["value"] - floor["scores"][name]["value"]
-            assert apart["value"] == pytest.approx(own)
-            assert apart["low"] < apart["value"] < apart["high"]
-    by_length = floors["floor/length-by-type"]["differences"]["accuracy"]
-    assert by_length["value"] == pytest.approx(-0.020, abs=0.0005)
-    assert printed.startswith("PersonaMem 32k: accuracy ")
-    lines = [line.split() for line in alps("show", "run").stdout.splitlines()]
+    lines = [line.split() for line in shown.splitlines()]
     assert ["floor/length-by-type", ".661"] in [words[:2] for words in lines]
 
 
@@ -165,8 +159,9 @@ def test_a_group_that_lacks_a_stratum_says_so():
 
 @pytest.mark.release
 @published
-def test_the_published_run_without_history_seems_to_forget_what_it_never_saw(alps, tmp_path):
-    score_published(alps, "none")
+def test_a_published_run_is_broken_down_with_both_names_of_each_type_and_drawn(alps, tmp_path):
+    printed = score_published(alps, "none").stdout
+    # Without history it seems to forget what it never saw.
     sessions = summary(tmp_path / "run")["breakdowns"]["sessions"]
     curve = {row["group"]: row for row in sessions["groups"]}
     assert [round(curve[at]["figure"]["value"], 2) for at in ("1", "6")] == [0.83, 0.32]
@@ -174,12 +169,6 @@ def test_the_published_run_without_history_seems_to_forget_what_it_never_saw(alp
     assert round(curve["6"]["standardised"]["value"], 3) == 0.537
     assert len(curve["1"]["lacking"]) == 5
     assert [row["figure"]["n"] for row in sessions["groups"]] == [41, 93, 135, 155, 109, 50, 6]
-
-
-@pytest.mark.release
-@published
-def test_breakdowns_are_printed_with_both_names_of_each_type_and_drawn(alps, tmp_path):
-    printed = score_published(alps, "none").stdout
     assert "By topic" not in printed
     assert "alps show RUN (all metrics)" in printed
     shown = alps("show", "run")

@@ -138,10 +138,7 @@ SILENT = {
         "it returns no log-p",
     ),
     "another text": (another_text, NO_MATCH),
-    "no echo": (
-        lambda body: Answer(status=400, error="Only no echo is supported"),
-        "Only no echo",
-    ),
+    "no echo": (lambda body: Answer(status=400, error="Only no echo is supported"), "Only no echo"),
     "no model": (lambda body: Answer(status=404), "the endpoint has no such model"),
 }
 
@@ -149,9 +146,7 @@ SILENT = {
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("answer", "why"), SILENT.values(), ids=SILENT)
 def test_a_server_that_does_not_echo_is_refused_before_anything_long_is_asked(alps, answer, why):
-    with serve(answer) as server:
-        model = ("model=openai/scripted", f"api_base={server.url}")
-        done = alps("run", "task=personamem", "answer=logprob", "limit=3", *model)
+    done, server = served(alps, "answer=logprob", "limit=3", answer=answer, code=2)
     assert why in one_line(done)
     assert [body["prompt"] for body in server.requests] == [PROBE]
 
@@ -170,10 +165,7 @@ LEGACY = "model=openai/davinci-002"
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (
-            ("model=floor/longest",),
-            "model=floor/longest: this system returns no log-probabilities",
-        ),
+        (("model=floor/longest",), "model=floor/longest: this system returns no log-probabilities"),
         (("model=openai/gpt-4.1",), "model 'openai/gpt-4.1': it has only a chat endpoint"),
         (("model=anthropic/claude-sonnet-4-5",), "it has only a chat endpoint"),
         ((LEGACY, "temperature=0"), "temperature=0.0 would change nothing"),

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -25,8 +24,9 @@ from alps.systems import resolve_system
 from alps.tasks import Scored, load_task
 from tests.endtoend import environment, rows, write_rows
 
-RULES = ("task=extraction", "model=rules")
-LLM = ("task=extraction", "model=openai/mine", "api_base=http://127.0.0.1:9/v1")
+NOBODY = "api_base=http://127.0.0.1:9/v1"
+RULES = "task=extraction model=rules"
+LLM = f"task=extraction model=openai/mine {NOBODY}"
 
 
 def told(*words: str, **variables: str) -> str:
@@ -35,10 +35,10 @@ def told(*words: str, **variables: str) -> str:
     return done.output
 
 
-def without_effect(words: Sequence[str], *, settings: type = RunSettings) -> str:
+def without_effect(words: str, *, settings: type = RunSettings) -> str:
     """Return why a setting is refused that would change nothing; empty: none is."""
     try:
-        refuse_without_effect(parse_words(words, settings))
+        refuse_without_effect(parse_words(words.split(), settings))
     except UsageError as error:
         return str(error)
     return ""
@@ -51,24 +51,16 @@ def test_what_a_gate_is_unless_given_stands_in_its_help():
         assert f"gate_{name}= {told} [{value:g}]" in shown
 
 
-NOBODY = "api_base=http://127.0.0.1:9/v1"
 UNHEEDED = {
     "temperature=0.3 would change nothing: model=rules is not a litellm model": (
-        *RULES,
-        "temperature=0.3",
+        f"{RULES} temperature=0.3"
     ),
-    "api_base= would change nothing: model=rules is not a litellm": (*RULES, NOBODY),
-    "judge= is missing, so the judge is lexical": (*LLM, f"judge_{NOBODY}"),
+    "api_base= would change nothing: model=rules is not a litellm": f"{RULES} {NOBODY}",
+    "judge= is missing, so the judge is lexical": f"{LLM} judge_{NOBODY}",
     "judge_repeats=3 would change nothing: judge=lexical is no": (
-        *LLM,
-        "judge=lexical",
-        "judge_repeats=3",
+        f"{LLM} judge=lexical judge_repeats=3"
     ),
-    "max_tokens=9 would change nothing": (
-        "task=extraction",
-        "model=predictions:a",
-        "max_tokens=9",
-    ),
+    "max_tokens=9 would change nothing": "task=extraction model=predictions:a max_tokens=9",
 }
 
 
@@ -77,45 +69,34 @@ def test_a_setting_that_nobody_heeds_is_refused(told, words):
     assert told in without_effect(words)
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("run", "config=a.toml"), "top_p=0.5 would change nothing"),
-        (("score", "finished", "judge_repeats=3"), "judge_repeats=3 would change nothing"),
-        (
-            ("calibrate", "judge=lexical", "labels=stress", "judge_temperature=1"),
-            "judge_temperature=1.0 would change",
-        ),
-    ],
-)
-def test_a_setting_that_nobody_heeds_is_refused_by_every_command(
-    words, told, tmp_path, monkeypatch
-):
+def test_a_setting_that_nobody_heeds_is_refused_by_every_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a.toml").write_text(
         'task = "extraction"\nmodel = "rules"\ntop_p = 0.5\n', encoding="utf-8"
     )
-    if words[0] == "score":
-        finished = ("run", "task=extraction", "model=rules", "limit=1", "out=finished")
-        assert CliRunner().invoke(cli, finished).exit_code == 0
-    assert told in str(CliRunner().invoke(cli, words).exception)
+    told("run", *RULES.split(), "limit=1", "out=finished")
+    for words, said in (
+        ("run config=a.toml", "top_p=0.5 would change nothing"),
+        ("score finished judge_repeats=3", "judge_repeats=3 would change nothing"),
+        (
+            "calibrate judge=lexical labels=stress judge_temperature=1",
+            "judge_temperature=1.0 would change",
+        ),
+    ):
+        assert said in str(CliRunner().invoke(cli, words.split()).exception)
 
 
-@pytest.mark.parametrize(
-    "words", [(*LLM, "temperature=0.3"), (*RULES, "judge=openai/x", "judge_repeats=3"), RULES]
-)
-def test_a_setting_that_is_heeded_is_taken(words):
-    assert without_effect(words) == ""
-
-
-def test_a_run_is_judged_again_without_what_its_model_heeded():
-    assert without_effect(["judge=lexical"], settings=JudgeSettings) == ""
+def test_a_setting_that_is_heeded_is_taken():
+    for words in (f"{LLM} temperature=0.3", f"{RULES} judge=openai/x judge_repeats=3", RULES):
+        assert without_effect(words) == ""
+    # A run is judged again without what its model heeded.
+    assert without_effect("judge=lexical", settings=JudgeSettings) == ""
 
 
 @pytest.mark.release
 def test_a_terminal_without_our_signs_gets_others(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    told(*("run", *RULES, "limit=2", "out=x"))
+    told("run", *RULES.split(), "limit=2", "out=x")
     given = environment(tmp_path, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     done = subprocess.run(
         [sys.executable, "-m", "alps", "show", "x"],

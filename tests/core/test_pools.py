@@ -18,7 +18,7 @@ from alps.tasks import load_task
 from alps.tasks.retrieval import read_sample
 from alps.text import fold
 from tests.builders import memory
-from tests.endtoend import files_of, rows, write_rows
+from tests.endtoend import files_of, write_rows
 from tests.few import few
 from tests.tracks import alps_here, scores_of, track_of
 
@@ -60,15 +60,15 @@ def talk_row(number, *values):
     }
 
 
-def write(folder, *, queries, memories, each=4):
-    """Write `queries` queries, and `memories` memories, `each` a session, beginning with those of
-    the queries.
+def write(folder, *more, queries, memories, each=4):
+    """Write `queries` queries, and `more` talks before `memories` memories, `each` a session,
+    beginning with those of the queries.
     """
     numbers = range(0, memories, each)
     talks = [
         talk_row(n, *map(value, range(k, min(k + each, memories)))) for n, k in enumerate(numbers)
     ]
-    write_track(folder / "dev" / "task1", talks)
+    write_track(folder / "dev" / "task1", [*more, *talks])
     write_track(folder / "dev" / "task3", [query_row(n) for n in range(queries)])
     return folder
 
@@ -189,11 +189,9 @@ def test_a_memory_that_is_gold_elsewhere_stands_in_other_pools_so_that_being_rar
 
 
 def test_no_value_stands_twice_or_nearly_twice_in_a_pool_and_none_is_like_the_gold(tmp_path):
-    write(tmp_path, queries=3, memories=120)
-    twins = [talk_row(900, value(7).upper(), f"The user has {value(8)}", f" {value(9)} ")]
-    near_gold = [talk_row(901, f"Would like {wanted(0)}", wanted(1).upper().replace(" ", "  "))]
-    talks = [(pair.input, pair.gold) for pair in read_track(tmp_path / "dev" / "task1")]
-    write_track(tmp_path / "dev" / "task1", [*twins, *near_gold, *talks])
+    twins = talk_row(900, value(7).upper(), f"The user has {value(8)}", f" {value(9)} ")
+    near_gold = talk_row(901, f"Would like {wanted(0)}", wanted(1).upper().replace(" ", "  "))
+    write(tmp_path, twins, near_gold, queries=3, memories=120)
     for name, (values, place) in pools(tmp_path, 115).items():
         assert len({fold(text) for text in values}) == len(values)
         assert max(similarity(*pair) for pair in combinations(values, 2)) < THRESHOLD
@@ -208,10 +206,8 @@ def test_the_distractors_of_a_smaller_pool_stand_in_every_larger_one(tmp_path):
 
 
 def test_rejected_memories_are_no_distractors_and_a_rejected_gold_does_not_show_its_mark(tmp_path):
-    write(tmp_path, queries=3, memories=120)
     marked = talk_row(950, "Owns a yacht [ERROR: a joke]", "Owns a barge")
-    talks = [(pair.input, pair.gold) for pair in read_track(tmp_path / "dev" / "task1")]
-    write_track(tmp_path / "dev" / "task1", [*talks, marked])
+    write(tmp_path, marked, queries=3, memories=120)
     golds = [query_row(0, said=" Flies a kite [ERROR: unclear] "), query_row(1)]
     write_track(tmp_path / "dev" / "task3", golds)
     found = pools(tmp_path, 110)
@@ -283,13 +279,13 @@ def test_written_pools_have_the_release_layout_and_run_gives_the_scores_of_pools
     tmp_path,
 ):
     write(tmp_path / "data", queries=10, memories=160)
-    made = alps_here("data", "pools", "data=data", "distractors=100", "out=pools")
+    made = alps_here("data", "pools", "data=data", "distractors=100", "out=new/pools")
     assert made.code == 0, made.err
     assert "pools/dev/task3/d100: 10 pools of 100 distractors" in made.out
-    folder = tmp_path / "pools" / "dev" / "task3" / "d100"
+    folder = tmp_path / "new" / "pools" / "dev" / "task3" / "d100"
     names = {path.name for path in folder.iterdir()}
     assert names == {"model_input.jsonl", "reference_output.jsonl"}
-    for data, out in (("data", "fly"), ("pools", "written")):
+    for data, out in (("data", "fly"), ("new/pools", "written")):
         words = ("run", "task=retrieval", "model=bm25", f"data={data}", f"out={out}")
         assert alps_here(*words).code == 0
     fly, written = (scores_of(tmp_path / name) for name in ("fly", "written"))
@@ -322,27 +318,19 @@ def test_an_audit_of_written_pools_finds_nothing_serious(tmp_path):
     assert [finding for finding in report.findings if finding.severity == "serious"] == []
 
 
+@pytest.mark.parametrize("command", ["data pools", "run task=retrieval model=bm25"])
 @pytest.mark.parametrize(
-    "words", [["data", "pools", "distractors=300"], ["run", "task=retrieval", "distractors=300"]]
+    ("given", "memories", "size"), [("300", 160, "300"), ("all", 60, "100")], ids=["one", "all"]
 )
 def test_too_few_memories_are_said_in_one_line_with_their_number_and_nothing_is_written(
-    tmp_path, words
+    tmp_path, command, given, memories, size
 ):
-    write(tmp_path / "data", queries=3, memories=160)
-    more = ["model=bm25"] if words[0] == "run" else []
-    error = alps_here(*words, *more, "data=data", "out=out").one_line
-    assert "distractors=300" in error
-    assert re.search(r" has 15\d memories ", error)
+    write(tmp_path / "data", queries=3, memories=memories)
+    words = (*command.split(), f"distractors={given}", "data=data", "out=out")
+    error = alps_here(*words).one_line
+    assert f"distractors={size}" in error
+    assert re.search(rf" has {memories // 10 - 1}\d memories ", error)
     assert "q000" in error
-    assert rows(tmp_path / "out" / "dev" / "task3" / "d300" / "model_input.jsonl") == []
-    assert not (tmp_path / "out" / "manifest.json").exists()
-
-
-def test_too_few_memories_for_the_smallest_pools_are_an_error_of_pools_of_every_size_too(tmp_path):
-    write(tmp_path / "data", queries=3, memories=60)
-    for words in (("data", "pools"), ("run", "task=retrieval", "distractors=all", "model=bm25")):
-        error = alps_here(*words, "data=data", "out=out").one_line
-        assert "distractors=100" in error
     assert not (tmp_path / "out").exists()
 
 
@@ -416,10 +404,3 @@ def test_a_source_that_can_not_give_a_pool_says_so_only_when_it_is_asked(tmp_pat
     assert len(list(made.rows(30))) == 2
     with pytest.raises(UsageError, match="choose fewer"):
         list(made.rows(100))
-
-
-def test_a_relative_out_is_made_where_the_command_runs(tmp_path, monkeypatch):
-    write(tmp_path / "data", queries=2, memories=160)
-    monkeypatch.chdir(tmp_path)
-    assert alps_here("data", "pools", "data=data", "distractors=100", "out=a/b").code == 0
-    assert Path("a/b/dev/task3/d100/model_input.jsonl").is_file()

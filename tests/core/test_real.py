@@ -252,19 +252,6 @@ def test_the_authors_scores_of_every_record_are_reproduced_from_the_command_line
 
 
 @pytest.mark.release
-def test_recorded_responses_get_their_recorded_marks(sample, tmp_path):
-    for ability, name in ((1, "pa"), (3, "vra"), (5, "ei")):
-        records = sample / "recorded" / f"task4_ability{ability}" / "records.jsonl"
-        words = ("task=utilization", f"ability={name}", f"data={sample}", f"out={name}")
-        recorded = (f"model=predictions:{records}", f"judge=recorded:{records}")
-        assert run(tmp_path, "run", *words, *recorded).returncode in (0, 1)
-        track = summary(tmp_path / name)["tracks"][f"task4_ability{ability}"]
-        expected = COUNTS[f"task4_ability{ability}"]
-        assert track["n"] == track["scored"] + track["unscored"] == expected
-        assert track["scores"][name]["n"] > 0
-
-
-@pytest.mark.release
 def test_faults_leave_every_record_of_every_track_accounted_for_and_few_unscored(faulty):
     assert "Traceback" not in faulty.finished.stderr
     scored = rows(faulty.folder / "out" / "scores.jsonl")

@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,45 +53,41 @@ def asked(response: str = ANSWER, name: str = "pa", dialogue: Any = DIALOGUE) ->
     return RubricQuestion(rubric(name), query, response, memory, dialogue)
 
 
-class Bench:
-    """A judge over loopback that gives one text for every question."""
+Rate = Callable[..., tuple[Rating, list[dict[str, Any]]]]
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.requests: list[dict[str, Any]] = []
 
-    def rate(self, text: str, question: RubricQuestion, **answer: Any) -> Rating:
+@pytest.fixture
+def rate(tmp_path: Path) -> Rate:
+    """Return what asks a judge over loopback that gives one text for every question: it returns
+    the rating, and the requests.
+    """
+
+    def rated(text: str, question: RubricQuestion, **answer: Any) -> Any:
         async def ask(url: str) -> Rating:
             client = Client(concurrency=2, ledger=ledger, cache=None, timeout=300)
             judge = LlmJudge("openai/judge", client=client, api_base=url)
             return await judge.answer(question, about="b1")
 
-        ledger = Ledger(self.folder / "calls.jsonl")
-        try:
-            with serve(lambda body: Answer(text, **answer)) as server:
-                rating = asked_over_http(ask(server.url))
-                self.requests = server.requests
-        finally:
-            ledger.close()
-        return rating
+        with (
+            closing(Ledger(tmp_path / "calls.jsonl")) as ledger,
+            serve(lambda body: Answer(text, **answer)) as server,
+        ):
+            return asked_over_http(ask(server.url)), server.requests
 
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+    return rated
 
 
 @pytest.mark.parametrize(
     ("name", "keys"), [("pa", ["verdict"]), ("memory_used", ["verdict"]), ("ei", [*DIMENSIONS])]
 )
-def test_the_reply_is_held_to_a_schema_in_which_the_reason_comes_first(bench, name, keys):
-    bench.rate(json.dumps(FELT if name == "ei" else GOOD), asked(name=name))
-    schema = bench.requests[0]["response_format"]["json_schema"]["schema"]
+def test_the_reply_is_held_to_a_schema_in_which_the_reason_comes_first(rate, name, keys):
+    _, requests = rate(json.dumps(FELT if name == "ei" else GOOD), asked(name=name))
+    schema = requests[0]["response_format"]["json_schema"]["schema"]
     assert list(schema["properties"]) == schema["required"] == ["reason", *keys]
 
 
-def test_a_verdict_comes_with_its_reason_and_the_text_as_it_was(bench):
-    rating = bench.rate(json.dumps(GOOD), asked())
+def test_a_verdict_comes_with_its_reason_and_the_text_as_it_was(rate):
+    rating, _ = rate(json.dumps(GOOD), asked())
     assert json.loads(rating.raw[0]) == GOOD
     expected = {"outcome": "ok", "marks": {"met": 1}, "reason": "it fits", "enforced": None}
     assert rating.row() == {**expected, "error": None, "raw": list(rating.raw)}
@@ -106,8 +103,8 @@ def test_a_verdict_comes_with_its_reason_and_the_text_as_it_was(bench):
         ("", {"status": 400}, "transport"),
     ],
 )
-def test_a_judge_that_gives_no_verdict_has_failed_and_nobody_guesses(bench, text, answer, outcome):
-    rating = bench.rate(text, asked(), **answer)
+def test_a_judge_that_gives_no_verdict_has_failed_and_nobody_guesses(rate, text, answer, outcome):
+    rating, _ = rate(text, asked(), **answer)
     assert (rating.outcome, rating.marks) == (outcome, {})
     assert rating.error
 
@@ -357,27 +354,20 @@ def test_the_fingerprint_changes_with_a_letter_of_a_rubric_and_with_the_draws():
     assert fingerprint_id(judge.fingerprint_for([pa])) == once[0]
 
 
-GROUNDED: dict[str, tuple[str, str, Callable[[float | None], bool]]] = {
-    "named": (
-        "For two greyhounds, the market hall.",
-        "Owns two greyhounds",
-        lambda figure: 0.5 < figure < 1,
-    ),
-    "all of it": ("Who owns two Greyhounds?", "Two greyhounds", lambda figure: figure == 1),
-    "not named": ("Try the market hall.", "Owns two greyhounds", lambda figure: figure == 0),
-    "copied": (USER, "Moved to Bergen with two greyhounds", lambda figure: figure == 0),
-    "copied in Chinese": (CHINESE, "搬到成都", lambda figure: figure == 0),
-    "in Chinese": (
-        "既然您要搬到成都了，锦江区不错。",
-        "用户要搬到成都",
-        lambda figure: figure > 0.8,
-    ),
-    "not in Chinese": ("锦江区的早市很热闹。", "用户要搬到成都", lambda figure: figure == 0),
-    "a memory without content words": ("Yes.", "The user likes it", lambda figure: figure is None),
-    "nothing said": ("", "Owns two greyhounds", lambda figure: figure == 0),
+GROUNDED: dict[str, tuple[str, str, float | None]] = {
+    "named": ("For two greyhounds, the market hall.", "Owns two greyhounds", 2 / 3),
+    "all of it": ("Who owns two Greyhounds?", "Two greyhounds", 1),
+    "not named": ("Try the market hall.", "Owns two greyhounds", 0),
+    "copied": (USER, "Moved to Bergen with two greyhounds", 0),
+    "copied in Chinese": (CHINESE, "搬到成都", 0),
+    "in Chinese": ("既然您要搬到成都了，锦江区不错。", "用户要搬到成都", 1),
+    "not in Chinese": ("锦江区的早市很热闹。", "用户要搬到成都", 0),
+    "a memory without content words": ("Yes.", "The user likes it", None),
+    "nothing said": ("", "Owns two greyhounds", 0),
 }
 
 
-@pytest.mark.parametrize(("response", "memory", "fits"), GROUNDED.values(), ids=GROUNDED)
-def test_grounding_is_the_share_of_the_memory_in_the_answers_own_words(response, memory, fits):
-    assert fits(grounding(response, memory, (*DIALOGUE, Turn(role="user", text=CHINESE))))
+@pytest.mark.parametrize(("response", "memory", "share"), GROUNDED.values(), ids=GROUNDED)
+def test_grounding_is_the_share_of_the_memory_in_the_answers_own_words(response, memory, share):
+    found = grounding(response, memory, (*DIALOGUE, Turn(role="user", text=CHINESE)))
+    assert found == pytest.approx(share)

@@ -10,8 +10,42 @@ from alps.systems.rules import find_statements
 from tests.conftest import ROOT
 
 
+def statements(*turns):
+    return find_statements([("user", turn) for turn in turns])
+
+
 def values(*turns):
-    return [statement.value for statement in find_statements([("user", turn) for turn in turns])]
+    return [statement.value for statement in statements(*turns)]
+
+
+PLACE, NAME = "Personal_Background/Location", "Personal_Background/Identity"
+SAID = {
+    "en, a place": ("I live in Porto with my brother.", "Lives in Porto", PLACE),
+    "en, allergy": (
+        "I'm allergic to walnuts",
+        "llergic to walnuts",
+        "States_Experiences/Physical_State",
+    ),
+    "en, a job": (
+        "Thanks! I work as a nurse.",
+        "Works as a nurse",
+        "Personal_Background/Occupation",
+    ),
+    "en, a name": ("my name is Ines", "Name is Ines", NAME),
+    "en, a dislike": ("I can't stand cilantro.", "Dislikes cilantro", "Preferences/"),
+    "zh, a place": ("我住在苏州。", "住在苏州", PLACE),
+    "zh, an allergy": ("我对核桃过敏。", "对核桃过敏", "States_Experiences/Physical_State"),
+    "zh, a like": ("我喜欢爬山", "喜欢爬山", "Preferences/"),
+    "es, a place": ("Vivo en Rosario.", "Vivo en Rosario", PLACE),
+    "es, a name": ("Me llamo Inés", "Me llamo Inés", NAME),
+    "es, an allergy": ("Soy alérgico a las nueces.", "alérgico a las nueces", "States_Experiences"),
+}
+
+
+@pytest.mark.parametrize(("text", "value", "label"), SAID.values(), ids=SAID)
+def test_what_a_user_plainly_says_is_found_with_its_label(text, value, label):
+    found = statements(text)
+    assert any(value in one.value and one.label.startswith(label) for one in found), found
 
 
 STATEMENTS = {
@@ -68,6 +102,16 @@ NO_MEMORIES = {
     "another's family": "Her husband and his dog are in the garden",
     "another's family, de": "Ihr Mann und sein Hund sind im Garten",
     "another's mother, zh": "他妈妈在家",
+    "third person": "Marie Curie was born in Warsaw. She worked in Paris and won two prizes.",
+    "third person, zh": "鲁迅住在上海。他喜欢木刻。",
+    "third person, es": "Cervantes nació en Alcalá. Vivió en Argel cinco años.",
+    "a question": "The train to Porto leaves at nine. What does a ticket cost?",
+    "a task": "Convert 345 F to C",
+    "fiction": "Write a story that begins: I live in a lighthouse and I love storms.",
+    "a quotation": 'Translate: "I live in Porto and I am allergic to walnuts, dear sir."',
+    "code": "```\n# I live in Porto\nI am allergic to walnuts\n```",
+    "a role": "Let's roleplay. I am a pirate and I live on a ship.",
+    "nothing": "",
 }
 
 
@@ -76,16 +120,29 @@ def test_what_steers_the_conversation_or_is_somebody_elses_is_no_memory(text):
     assert values(text) == []
 
 
-def test_of_several_requests_the_one_that_shares_most_is_a_curiosity():
-    turns = (
-        "How long do sourdough starters need in a cold kitchen?",
-        "What are the capitals of three small island nations?",
-        "Can you explain which flour suits sourdough starters in winter?",
-    )
-    found = [s for s in find_statements([("user", turn) for turn in turns]) if s.type == "indirect"]
-    assert len(found) == 1
-    assert "sourdough starters" in found[0].value
+BAKING = (
+    "How long do sourdough starters need in a cold kitchen?",
+    "What are the capitals of three small island nations?",
+    "Can you explain which flour suits sourdough starters in winter?",
+)
+LAW = [f"What did Byzantine law say about {topic}?" for topic in ("marriage", "taxes", "slavery")]
+
+
+@pytest.mark.parametrize(
+    ("turns", "subject"), [(BAKING, "sourdough starters"), (LAW, "Byzantine law")]
+)
+def test_of_several_requests_the_one_that_shares_most_is_a_curiosity(turns, subject):
+    found = [one for one in statements(*turns) if one.type == "indirect"]
+    assert [one.label for one in found] == ["Thoughts/Curiosity"]
+    assert subject in found[0].value
     assert found[0].quote in turns[found[0].turn]
+
+
+def test_the_same_thing_is_said_once_however_long_the_dialogue():
+    turns = ("I live in Porto.", "As I said, I live in Porto.", "I live in Porto!")
+    assert values(*turns) == ["Lives in Porto"]
+    long = ("I live in Porto. " + "x y, " * 55_000, "a" * 50_000, "I am allergic to walnuts")
+    assert "Lives in Porto" in values(*long)
 
 
 def test_the_assistant_is_not_listened_to():

@@ -140,10 +140,7 @@ ALIKE = {
     ),
     "Russian, inflected": ("Учится играть на виолончели", "Пользователь учится игре на виолончели"),
     "a name in capitals": ("Moved to LA last year", "The user moved to LA last year"),
-    "what negates nothing": (
-        "Prefers non-technical books",
-        "The user prefers non-technical books",
-    ),
+    "what negates nothing": ("Prefers non-technical books", "The user prefers non-technical books"),
     "what negates nothing in Chinese": ("英语不错，会弹吉他", "用户英语很好，会弹吉他"),
 }
 
@@ -198,13 +195,6 @@ def test_the_lexical_judge_names_exactly_the_pairs_from_the_threshold_up():
     assert judged.pairs[0].strength >= THRESHOLD
 
 
-def test_the_lexical_judge_is_not_comparable_and_tells_nothing_but_same():
-    judge = LexicalJudge()
-    assert judge.relations == {"same"}
-    assert not judge.comparable
-    assert judge.fingerprint["threshold"] == THRESHOLD
-
-
 @REPRODUCIBLY
 @given(TEXT | st.text("0123 45.,不没5٣۴५৫ ne-pas' no,l'1Ⅷ½x無ないkg٫は的用户", max_size=14))
 def test_the_numbers_of_a_text_are_those_of_its_features(text):
@@ -222,7 +212,6 @@ WORDS = (
 )
 PIECES = WORDS.split()
 VALUE = st.lists(st.sampled_from(PIECES), max_size=8).map(" ".join) | st.text(max_size=20)
-GOLDEN = (1, "765a90592ad4fc9d")
 LIST = st.lists(VALUE, max_size=5)
 
 
@@ -240,6 +229,8 @@ def every_pair(
 
 @REPRODUCIBLY
 @given(LIST, LIST, st.sampled_from([0.01, 0.3, 0.5, THRESHOLD, 0.9, 1.0]))
+@example([], ["x"], THRESHOLD)
+@example(["x"], [], THRESHOLD)
 @example(["pays 1,000 euros"], ["pays 1000 euros"], THRESHOLD)
 @example(["not a non-smoker"], ["non-smoker"], 0.3)
 @example(["", "the user", "..."], ["", "the user", "…"], 1.0)
@@ -276,17 +267,10 @@ def test_the_figures_are_those_of_the_version_in_the_fingerprint_of_the_judge():
     figures = json.dumps(
         [[round(figure, 12) for figure in row] for row in similarity_matrix(values, values)]
     )
-    assert (VERSION, hashlib.sha256(figures.encode()).hexdigest()[:16]) == GOLDEN
-    assert LexicalJudge().fingerprint == {
-        "judge": "lexical",
-        "threshold": THRESHOLD,
-        "version": VERSION,
-    }
-
-
-@pytest.mark.parametrize(("golds", "predictions"), [([], ["x"]), (["x"], []), ([], [])])
-def test_nothing_is_found_where_there_is_nothing(golds, predictions):
-    assert similar_pairs(golds, predictions, THRESHOLD) == []
+    assert (VERSION, hashlib.sha256(figures.encode()).hexdigest()[:16]) == (1, "765a90592ad4fc9d")
+    judge = LexicalJudge()
+    assert judge.fingerprint == {"judge": "lexical", "threshold": THRESHOLD, "version": VERSION}
+    assert (judge.relations, judge.comparable) == ({"same"}, False)
 
 
 SCORES = (
@@ -338,25 +322,16 @@ FOLDED = (
     ("\u0131", "a\u0131b", "a\u0131b"),
 )
 """Characters between two letters, folded, and folded loosely."""
-AS_BEFORE = """
-What the lexical judge says has changed, and its fingerprint is of the bytes of \
-alps/similarity.py alone: scores under
-one fingerprint would no longer be of one judge. Undo the change in alps/text.py, \
-alps/similarity.py or the version of
-Python's Unicode tables; or, where it is meant, change alps/similarity.py with it \
-(a line of its docstring will do),
-so that the fingerprint changes, too, and then these figures.
-"""
 
 
 @pytest.mark.parametrize(("first", "second", "score"), SCORES)
 def test_what_the_judge_finds_is_what_its_fingerprint_stands_for(first, second, score):
-    assert round(similarity(first, second), 12) == score, AS_BEFORE
-    assert [round(found, 12) for _, _, found in similar_pairs([first], [second], 1e-9)] == (
-        [score] if score else []
-    ), AS_BEFORE
+    """Where this fails, do as the test of the version says."""
+    assert round(similarity(first, second), 12) == score
+    found = [round(strength, 12) for _, _, strength in similar_pairs([first], [second], 1e-9)]
+    assert found == ([score] if score else [])
 
 
 def test_texts_are_folded_as_its_fingerprint_stands_for():
     found = tuple((one, fold(f"a{one}b"), fold_loosely(f"a{one}b")) for one, _, _ in FOLDED)
-    assert found == FOLDED, AS_BEFORE
+    assert found == FOLDED

@@ -32,8 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "stranger.py").write_text(OWN, encoding="utf-8")
     for model in ("none", "one"):
         words = ("task=python:stranger", f"model=floor/{model}", "data=data", f"out=runs/{model}")
-        finished = run(folder, "run", *words)
-        assert finished.returncode == 0, finished.stderr
+        ended_well(run(folder, "run", *words))
     make_run(folder / "runs" / "plain", "task=extraction", "model=rules", f"data={folder / 'data'}")
     return folder
 
@@ -48,6 +47,11 @@ def folder(made: Path, tmp_path: Path) -> Path:
     wording.parent.mkdir(parents=True)
     wording.write_text("<!-- id: matching/9 -->\nMatch.\n", encoding="utf-8")
     return copy
+
+
+def ended_well(finished: Finished) -> Finished:
+    assert finished.returncode == 0, (finished.args, finished.stderr)
+    return finished
 
 
 def was_run(folder: Path) -> bool:
@@ -80,15 +84,13 @@ REFUSED = {
 @pytest.mark.release
 def test_looking_at_a_run_of_a_task_of_ones_own_shows_it_and_imports_nothing(folder: Path) -> None:
     for words in LOOKS.values():
-        finished = run(folder, *words)
-        assert finished.returncode == 0, (words, finished.stderr)
+        ended_well(run(folder, *words))
         assert not was_run(folder), words
 
 
 def test_what_is_shown_without_the_code_is_what_the_code_would_show(folder: Path) -> None:
     def figures(finished: Finished) -> list[str]:
-        assert finished.returncode == 0, finished.stderr
-        return [line for line in finished.stdout.splitlines() if "F1" in line]
+        return [line for line in ended_well(finished).stdout.splitlines() if "F1" in line]
 
     def both(*words: str) -> list[Finished]:
         return [run(folder, *words, *typed) for typed in ((), ("task=python:stranger",))]
@@ -111,15 +113,13 @@ def test_what_needs_the_code_is_refused_in_one_line(folder: Path) -> None:
 
 
 def test_the_module_that_the_user_types_is_imported(folder: Path) -> None:
-    finished = run(folder, *REFUSED["score"], "task=python:stranger")
-    assert finished.returncode == 0, finished.stderr
+    ended_well(run(folder, *REFUSED["score"], "task=python:stranger"))
     assert was_run(folder)
 
 
 def test_another_module_than_the_typed_one_is_not_imported(folder: Path) -> None:
     rename_task(folder / "runs" / "one", task="python:stranger")
-    finished = run(folder, "show", "runs/one", "1", "task=python:nowhere")
-    assert finished.returncode == 0, finished.stderr
+    ended_well(run(folder, "show", "runs/one", "1", "task=python:nowhere"))
     assert not was_run(folder)
 
 
@@ -153,9 +153,7 @@ def test_a_stranger_who_names_metrics_does_not_steer_the_terminal(folder: Path) 
 def test_a_file_in_the_working_folder_does_not_stand_in_for_a_library(folder: Path) -> None:
     for name in ("rich", "numpy", "click", "alps_extra"):
         (folder / f"{name}.py").write_text(CANARY, encoding="utf-8")
-    finished = run_cold(folder, "ls")
-    assert finished.returncode == 0, finished.stderr
-    assert "runs/one" in finished.stdout
+    assert "runs/one" in ended_well(run_cold(folder, "ls")).stdout
     assert not was_run(folder)
 
 
@@ -164,18 +162,23 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return pack_rules(tmp_path_factory.mktemp("packed"))
 
 
+@pytest.fixture
+def submission(packed: Path, tmp_path: Path) -> Path:
+    """A copy beside a module that leaves a file when it is imported."""
+    (tmp_path / "stranger.py").write_text(CANARY + OWN, encoding="utf-8")
+    return Path(shutil.copytree(packed, tmp_path / "submissions" / SLUG))
+
+
 @pytest.mark.few(2)
 @pytest.mark.parametrize("task", [NAMES[1], "all,python:stranger"])
 @pytest.mark.parametrize("command", ["verify", "rescore"])
 def test_a_card_gets_nothing_imported(
-    packed: Path, tmp_path: Path, command: str, task: str
+    submission: Path, tmp_path: Path, command: str, task: str
 ) -> None:
-    submission = Path(shutil.copytree(packed, tmp_path / SLUG))
-    (tmp_path / "stranger.py").write_text(CANARY + OWN, encoding="utf-8")
     (tmp_path / "other.py").write_text(CANARY, encoding="utf-8")
     forge(submission, lambda card: card["runs"][0]["settings"].update(task=task))
     judge = ["judge=lexical"] if command == "rescore" else []
-    finished = run(tmp_path, "leaderboard", command, SLUG, *judge)
+    finished = run(tmp_path, "leaderboard", command, f"submissions/{SLUG}", *judge)
     assert finished.returncode != 0
     told = " ".join(finished.stdout.split()) if command == "verify" else one_line(finished)
     assert "runs.0.settings.task" in told
@@ -189,29 +192,23 @@ def test_a_card_gets_nothing_imported(
     [("python", "python:stranger:Stranger"), ("program", "program:touch was-run")],
 )
 def test_a_system_that_a_card_names_is_not_run_when_it_is_judged_again(
-    packed: Path, tmp_path: Path, kind: str, model: str
+    submission: Path, tmp_path: Path, kind: str, model: str
 ) -> None:
-    submission = Path(shutil.copytree(packed, tmp_path / SLUG))
-    (tmp_path / "stranger.py").write_text(CANARY + OWN, encoding="utf-8")
-
     def rename(card: dict[str, Any]) -> None:
         card["system"] |= {"kind": kind, "model": model}
         card["runs"][0]["settings"]["model"] = model
 
     forge(submission, rename)
-    finished = run(tmp_path, "leaderboard", "rescore", SLUG, "judge=lexical")
-    assert "Traceback" not in finished.stderr
-    assert finished.returncode == 0, finished.stderr
+    ended_well(run(tmp_path, "leaderboard", "rescore", f"submissions/{SLUG}", "judge=lexical"))
     assert (submission / "review.json").is_file()
     assert not was_run(tmp_path)
 
 
 @pytest.mark.release
-def test_a_site_of_a_card_that_names_a_module_imports_nothing(packed: Path, tmp_path: Path) -> None:
-    submission = Path(shutil.copytree(packed, tmp_path / "submissions" / SLUG))
-    (tmp_path / "stranger.py").write_text(CANARY + OWN, encoding="utf-8")
+def test_a_site_of_a_card_that_names_a_module_imports_nothing(
+    submission: Path, tmp_path: Path
+) -> None:
     forge(submission, lambda card: card["runs"][0]["settings"].update(task="python:stranger"))
-    finished = run(tmp_path, "leaderboard", "build", "submissions=submissions", "out=site")
-    assert finished.returncode == 0, finished.stderr
+    ended_well(run(tmp_path, "leaderboard", "build", "submissions=submissions", "out=site"))
     assert not was_run(tmp_path)
     assert os.listdir(tmp_path / "site" / "systems")

@@ -10,7 +10,7 @@ import pytest
 from alps.errors import AlpsError, DataError, UsageError
 from alps.judges.embedded import LexicalJudge
 from alps.schema import CANONICAL_LABELS, ExtractionSample, Prediction
-from alps.systems import floor_systems, is_local, resolve_system
+from alps.systems import is_local, resolve_system
 from alps.systems.wrappers import Anonymous
 from alps.tasks import load_task
 from tests.builders import TRACK, extraction_sample, heard, memories, memory
@@ -47,13 +47,6 @@ def test_an_embedded_system_answers_in_the_form_of_the_release(model):
     assert is_local(model)
 
 
-# Excerpts say what the user said: they earn what copying earns.
-@pytest.mark.parametrize("floor", sorted({*floor_systems(TASK)} - {"floor/excerpts"}))
-def test_a_floor_earns_nothing(floor):
-    sample = extraction_sample(GOLD, "I live in Porto.")
-    assert f1(predict(floor, sample), sample) == 0.0
-
-
 def test_the_empty_floor_says_nothing_and_the_others_say_the_same_to_everybody():
     samples = extraction_sample(GOLD, "I live in Porto."), extraction_sample((), "我养了一只猫。")
     floors = ("floor/empty", "floor/content-free", "floor/content-free-fluent")
@@ -88,60 +81,9 @@ def test_an_oracle_without_gold_says_so_in_one_line():
         predict("oracle", extraction_sample(None, "Hello"))
 
 
-PLACE, NAME = "Personal_Background/Location", "Personal_Background/Identity"
-STATE = "States_Experiences/Physical_State"
-SAID = {
-    "en, a place": ("I live in Porto with my brother.", "Lives in Porto", PLACE),
-    "en, allergy": ("I'm allergic to walnuts", "llergic to walnuts", STATE),
-    "en, a job": (
-        "Thanks! I work as a nurse.",
-        "Works as a nurse",
-        "Personal_Background/Occupation",
-    ),
-    "en, a name": ("my name is Ines", "Name is Ines", NAME),
-    "en, a dislike": ("I can't stand cilantro.", "Dislikes cilantro", "Preferences/"),
-    "zh, a place": ("我住在苏州。", "住在苏州", PLACE),
-    "zh, an allergy": ("我对核桃过敏。", "对核桃过敏", STATE),
-    "zh, a like": ("我喜欢爬山", "喜欢爬山", "Preferences/"),
-    "es, a place": ("Vivo en Rosario.", "Vivo en Rosario", PLACE),
-    "es, a name": ("Me llamo Inés", "Me llamo Inés", NAME),
-    "es, an allergy": (
-        "Soy alérgico a las nueces.",
-        "alérgico a las nueces",
-        "States_Experiences",
-    ),
-}
-
-
-@pytest.mark.parametrize(("text", "value", "label"), SAID.values(), ids=SAID)
-def test_the_rules_find_what_a_user_plainly_says(text, value, label):
-    items = predict("rules", extraction_sample(None, text)).prediction["memory_items"]
-    assert any(value in item["value"] and item["label"].startswith(label) for item in items), items
-
-
-UNSAID = {
-    "third person": "Marie Curie was born in Warsaw. She worked in Paris and won two prizes.",
-    "a question": "The train to Porto leaves at nine. What does a ticket cost?",
-    "a task": "Convert 345 F to C",
-    "Chinese, third person": "鲁迅住在上海。他喜欢木刻。",
-    "Spanish, third person": "Cervantes nació en Alcalá. Vivió en Argel cinco años.",
-    "fiction": "Write a story that begins: I live in a lighthouse and I love storms.",
-    "a quotation": 'Translate: "I live in Porto and I am allergic to walnuts, dear sir."',
-    "code": "```\n# I live in Porto\nI am allergic to walnuts\n```",
-    "a role": "Let's roleplay. I am a pirate and I live on a ship.",
-    "nothing": "",
-}
-
-
-@pytest.mark.parametrize("text", UNSAID.values(), ids=UNSAID)
-def test_the_rules_find_nothing_where_the_user_says_nothing_about_themselves(text):
-    assert values(predict("rules", extraction_sample(None, text))) == []
-
-
 def test_the_rules_quote_the_turn_that_says_it_word_for_word():
-    sample = extraction_sample(
-        None, "Hello there", "Well, I’m allergic to walnuts, and I live in Porto.", "我住在苏州。"
-    )
+    said = ("Hello there", "Well, I’m allergic to walnuts, and I live in Porto.", "我住在苏州。")
+    sample = extraction_sample(None, *said)
     items = predict("rules", sample).prediction["memory_items"]
     assert len(items) >= 3
     for item in items:
@@ -149,28 +91,6 @@ def test_the_rules_quote_the_turn_that_says_it_word_for_word():
         assert turn.role == "user"
         assert item["evidence"]["text"] in turn.text
         assert item["evidence"]["session_id"] == "s1"
-
-
-def test_the_rules_say_the_same_thing_once():
-    sample = extraction_sample(
-        None, "I live in Porto.", "As I said, I live in Porto.", "I live in Porto!"
-    )
-    assert values(predict("rules", sample)) == ["Lives in Porto"]
-
-
-def test_the_rules_report_a_subject_that_comes_back_in_several_questions():
-    topics = ("marriage", "slavery", "taxes", "inheritance")
-    asked = [f"What did Byzantine law say about {topic}?" for topic in topics]
-    items = predict("rules", extraction_sample(None, *asked)).prediction["memory_items"]
-    assert [(item["label"], item["type"]) for item in items] == [("Thoughts/Curiosity", "indirect")]
-    assert "Byzantine law" in items[0]["value"]
-
-
-def test_the_rules_survive_a_dialogue_of_a_quarter_of_a_million_characters():
-    sample = extraction_sample(
-        None, "I live in Porto. " + "x y, " * 55_000, "a" * 50_000, "I am allergic to walnuts"
-    )
-    assert "Lives in Porto" in values(predict("rules", sample))
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,8 @@ from alps.judges.embedded import LexicalJudge
 from alps.schema import Prediction, Turn
 from alps.tasks import TaskOptions, load_task, load_tracks
 from alps.tasks.by_memory import newest
-from alps.tasks.utilization import (
-    language_of,
-    preference_kind,
-    read_answer,
-)
+from alps.tasks.utilization import language_of, preference_kind, read_answer
+from tests.endtoend import write_rows
 from tests.loopback import Answer, serve
 from tests.tracks import (
     NEVER_SHOWN,
@@ -74,10 +71,18 @@ def run(folder, ability, *words, out="out"):
     return ran
 
 
+def judged(folder, ability, judge, *words, said=ANSWER):
+    """Run on a model that says one thing, and on a judge; return what came of it, and what the two
+    were asked.
+    """
+    with serve(between(lambda _: Answer(said), judge)) as server:
+        ran = run(folder, ability, *words, *llm(server.url))
+    asked = [body for body in server.requests if not is_rating(body)]
+    return ran, asked, [body for body in server.requests if is_rating(body)]
+
+
 @pytest.mark.parametrize("memory", ["full", "oracle"])
-def test_neither_messages_nor_the_row_of_a_program_hold_target_label_stratum_or_original_id(
-    memory,
-):
+def test_neither_messages_nor_the_row_of_a_program_hold_target_label_stratum_or_original_id(memory):
     allowed = {NEVER_SHOWN[0], NEVER_SHOWN[4]} if memory == "oracle" else set()
     for task in load_tracks("utilization", TaskOptions(memory=memory)):
         (sample,) = told(task) if memory == "oracle" else samples(task)
@@ -129,18 +134,13 @@ str(sample.model_dump()), encoding="utf-8")
     assert "What should I cook tonight?" in seen
 
 
-def test_over_the_wire_no_target_reaches_the_model_and_the_judge_gets_it_and_the_dialogue(
-    tmp_path,
-):
+def test_over_the_wire_no_target_reaches_the_model_and_the_judge_gets_it_and_the_dialogue(tmp_path):
     write(tmp_path, 1, target_row("u1"))
-    with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
-        assert run(tmp_path, "pa", *llm(server.url)).code == 0
-    (asked,) = [
-        json.dumps(body, ensure_ascii=False) for body in server.requests if not is_rating(body)
-    ]
-    (judged,) = [payload_of(body) for body in server.requests if is_rating(body)]
-    assert [secret for secret in NEVER_SHOWN if secret in asked] == []
-    assert judged == {
+    ran, (asked,), (rating,) = judged(tmp_path, "pa", lambda _: met())
+    assert ran.code == 0
+    sent = json.dumps(asked, ensure_ascii=False)
+    assert [secret for secret in NEVER_SHOWN if secret in sent] == []
+    assert payload_of(rating) == {
         "kind": "rubric",
         "rubric": "pa",
         "query": "What should I cook tonight?",
@@ -178,8 +178,7 @@ def test_five_queries_count_as_five_and_one_session_gives_no_interval(tmp_path):
     row = target_row("e1", queries=[f"Question {n}?" for n in range(5)], stratum="en")
     write(tmp_path, 5, row)
     marks = iter([(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (5, 5, 5)])
-    with serve(between(lambda _: Answer(ANSWER), lambda _: felt(*next(marks)))) as server:
-        run(tmp_path, "ei", "concurrency=1", *llm(server.url))
+    judged(tmp_path, "ei", lambda _: felt(*next(marks)), "concurrency=1")
     track = track_of(tmp_path / "out", "task4_ability5")
     assert (track["n"], track["scored"], track["scores"]["ei"]["n"]) == (5, 5, 5)
     assert [track["scores"]["ei"][key] for key in ("value", "low", "high")] == [3.0, None, None]
@@ -260,16 +259,11 @@ def test_both_kinds_of_preference_are_judged_by_their_own_instructions_and_repor
         right = payload_of(body)["memory"] in ("Preference 1", "Preference 981")
         return met("met" if right else "not_met")
 
-    with serve(between(lambda _: Answer(ANSWER), judge)) as server:
-        run(tmp_path, "pf", *llm(server.url))
-    asked = {
-        (payload_of(body)["rubric"], body["messages"][0]["content"])
-        for body in server.requests
-        if is_rating(body)
-    }
+    _, _, ratings = judged(tmp_path, "pf", judge)
+    texts = {(payload_of(body)["rubric"], body["messages"][0]["content"]) for body in ratings}
     scores = track_of(tmp_path / "out", "task4_ability2")["scores"]
-    assert sorted(kind for kind, _ in asked) == ["pf_general", "pf_interaction"]
-    assert len({text for _, text in asked}) == 2
+    assert sorted(kind for kind, _ in texts) == ["pf_general", "pf_interaction"]
+    assert len({text for _, text in texts}) == 2
     counts = {"pf": 4, "pf_general": 2, "pf_interaction": 2}
     assert {name: scores[name]["n"] for name in counts} == counts
     assert {scores[name]["value"] for name in counts} == {0.5}
@@ -348,32 +342,20 @@ def test_a_bound_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_w
     long = [{"role": "user", "text": f"{n} ".ljust(400, "x")} for n in range(5)]
     short = target_row("u2", queries=["Anything else?"])
     write(tmp_path, 1, target_row("u1", dialogue=long), short)
-    with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
-        ran = run(tmp_path, "pa", "max_context_tokens=200", *llm(server.url))
+    ran, asked, ratings = judged(tmp_path, "pa", lambda _: met(), "max_context_tokens=200")
     track = track_of(tmp_path / "out", "task4_ability1")
-    sent = [
-        json.loads(body["messages"][1]["content"])
-        for body in server.requests
-        if not is_rating(body)
-    ]
-    judged = [payload_of(body) for body in server.requests if is_rating(body)]
-    (cut,) = [shown["conversation"] for shown in sent if shown["conversation"][-1] == long[-1]]
+    talks = [json.loads(body["messages"][1]["content"])["conversation"] for body in asked]
+    (cut,) = [talk for talk in talks if talk[-1] == long[-1]]
     # 800 bytes: one turn of 400 with its token, and the end of the one before.
     assert cut == [{**long[-2], "text": long[-2]["text"][-392:]}, long[-1]]
-    assert sorted(len(payload["dialogue"]) for payload in judged) == [3, 5]
+    assert sorted(len(payload_of(body)["dialogue"]) for body in ratings) == [3, 5]
     counts = track["counts"]
     assert track["max_context_tokens"] == 200
     assert (counts["histories_cut"], counts["turns_left_out"]) == (1, 4)
     shown = alps_here("show", tmp_path / "out").out
     assert "1 history was truncated to fit the context" in shown
     assert "context 200" in ran.out
-    ran = run(
-        tmp_path,
-        "pa",
-        "model=rules",
-        "max_context_tokens=5000",
-        out="wide",
-    )
+    ran = run(tmp_path, "pa", "model=rules", "max_context_tokens=5000", out="wide")
     assert "histories_cut" not in track_of(tmp_path / "wide", "task4_ability1")["counts"]
     assert ran.code == 0
     assert "truncated to fit" not in alps_here("show", tmp_path / "wide").out
@@ -406,22 +388,6 @@ def test_a_failed_answer_gets_the_scales_minimum(outcome):
     assert found == {"ei": 1.0, "ei_zh": 1.0, **dict.fromkeys(DIMENSIONS, 1.0)}
 
 
-@pytest.mark.parametrize(
-    ("ability", "number", "name", "lowest"), [("cf", 4, "cf", 0.0), ("ei", 5, "ei", 1.0)]
-)
-def test_an_empty_reply_of_a_model_is_a_failure_scored_worst_without_asking_the_judge(
-    tmp_path, ability, number, name, lowest
-):
-    write(tmp_path, number, target_row("u1"))
-    with serve(between(lambda _: Answer("  \n"), lambda _: met())) as server:
-        ran = run(tmp_path, ability, *llm(server.url))
-    track = track_of(tmp_path / "out", f"task4_ability{number}")
-    assert ran.code == 1
-    assert (track["scored"], track["unscored"], track["failed_predictions"]) == (1, 0, {"empty": 1})
-    assert track["scores"][name]["value"] == lowest
-    assert not any(is_rating(body) for body in server.requests)
-
-
 def test_emotional_intelligence_is_the_plain_mean_and_its_language_is_reported_apart(tmp_path):
     pairs = [
         target_row(f"e{n}", queries=[f"Query {n}?"], stratum=("en", "ch")[n % 2]) for n in range(4)
@@ -432,8 +398,7 @@ def test_emotional_intelligence_is_the_plain_mean_and_its_language_is_reported_a
         number = int(payload_of(body)["query"].split()[1].rstrip("?"))
         return felt(1 + number, 2, 5)
 
-    with serve(between(lambda _: Answer(ANSWER), judge)) as server:
-        run(tmp_path, "ei", *llm(server.url))
+    judged(tmp_path, "ei", judge)
     scores = track_of(tmp_path / "out", "task4_ability5")["scores"]
     expected = {
         "ei": ((8 + 9 + 10 + 11) / 12, 4),
@@ -461,8 +426,7 @@ def test_unscored_records_bound_a_score_by_the_ends_of_its_scale(
         silent = payload_of(body)["query"] == "Query 3?"
         return Answer("I would rather not say") if silent else heard_as
 
-    with serve(between(lambda _: Answer(ANSWER), judge)) as server:
-        ran = run(tmp_path, ability, *llm(server.url))
+    ran, _, _ = judged(tmp_path, ability, judge)
     track = track_of(tmp_path / "out", f"task4_ability{number}")
     found = track["scores"][ability]
     assert ran.code == 1
@@ -476,31 +440,29 @@ def test_unscored_records_bound_a_score_by_the_ends_of_its_scale(
 
 
 @pytest.mark.parametrize(
-    ("length", "pa", "within"),
-    [(3_000, 1.0, 1.0), (3_001, 1.0, 0.0), (0, 0.0, 0.0)],
+    ("length", "pa", "within"), [(3_000, 1.0, 1.0), (3_001, 1.0, 0.0), (0, 0.0, 0.0)]
 )
 def test_a_padded_answer_earns_nothing_within_the_length(length, pa, within, tmp_path):
     write(tmp_path, 1, target_row("u1"))
     padded = ANSWER.ljust(length, "!") if length else ""
-    own = {"benchmark_id": "u1", "answer": padded}
-    (tmp_path / "own.jsonl").write_text(json.dumps(own) + "\n")
-    with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
-        judge = [word for word in llm(server.url) if "judge" in word]
-        own = f"model=predictions:{tmp_path / 'own.jsonl'}"
-        ran = run(tmp_path, "pa", own, *judge)
+    own = write_rows(tmp_path / "own.jsonl", [{"benchmark_id": "u1", "answer": padded}])
+    with serve(lambda _: met()) as server:
+        judge = llm(server.url)[2:]
+        ran = run(tmp_path, "pa", f"model=predictions:{own}", *judge)
     track = track_of(tmp_path / "out", "task4_ability1")
     assert track["scores"]["pa"]["value"] == pa
     if length:
         assert track["scores"]["pa_within"]["value"] == within
-    assert ran.code == (0 if length else 1)
+    assert (ran.code, len(server.requests)) == ((0, 1) if length else (1, 0))
+    assert (track["scored"], track["unscored"]) == (1, 0)
+    assert track["failed_predictions"] == ({} if length else {"empty": 1})
     shown = alps_here("show", tmp_path / "out").out
     over = "1 answer was over the length limit; metrics with this limit give it the lowest score."
     assert (over in " ".join(shown.split())) is (length > 3_000)
 
 
 @pytest.mark.parametrize(
-    ("task", "marks", "lowest"),
-    [(PF, {"met": 1}, 0.0), (EI, dict.fromkeys(DIMENSIONS, 5), 1.0)],
+    ("task", "marks", "lowest"), [(PF, {"met": 1}, 0.0), (EI, dict.fromkeys(DIMENSIONS, 5), 1.0)]
 )
 def test_every_ability_has_its_score_within_the_length(task, marks, lowest):
     lead = task.headline.name

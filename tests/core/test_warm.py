@@ -111,27 +111,25 @@ def test_a_warm_process_takes_signals_and_tells_what_ended_it(
     assert ("to resume, repeat the same command" in finished.stderr) == (code > 0)
 
 
-def test_what_an_interpreter_reads_at_its_start_needs_a_start(tmp_path: Path) -> None:
-    ordinary = environment(tmp_path)
-    assert warm.address_for({**ordinary, "PYTHONUTF8": "1"}) is None
-    assert warm.address_for({**ordinary, "LC_ALL": "C"}) is None
-
-
-def test_what_litellm_sets_when_it_counts_tokens_needs_no_other_start(tmp_path: Path) -> None:
+@pytest.fixture
+def ordinary(tmp_path: Path) -> dict[str, str]:
     if os.environ.get("ALPS_TESTS_COLD"):
         pytest.skip("all processes shall be cold")
-    ordinary = environment(tmp_path)
-    assert (
-        warm.address_for({**ordinary, "TIKTOKEN_CACHE_DIR": str(tmp_path)})
-        == warm.address_for(ordinary)
-        is not None
-    )
+    return environment(tmp_path)
+
+
+def test_what_an_interpreter_reads_at_its_start_needs_a_start(ordinary: dict[str, str]) -> None:
+    assert warm.address_for({**ordinary, "PYTHONUTF8": "1"}) is None
+    assert warm.address_for({**ordinary, "LC_ALL": "C"}) is None
+    # What litellm sets when it counts tokens needs none.
+    address = warm.address_for(ordinary)
+    assert warm.address_for({**ordinary, "TIKTOKEN_CACHE_DIR": "/x"}) == address is not None
 
 
 @pytest.mark.release
-def test_what_alps_sets_before_litellm_is_imported_needs_no_other_start(tmp_path: Path) -> None:
-    if os.environ.get("ALPS_TESTS_COLD"):
-        pytest.skip("all processes shall be cold")
+def test_what_alps_sets_before_litellm_is_imported_needs_no_other_start(
+    ordinary: dict[str, str],
+) -> None:
     # In a process of its own: in this one they may be imported already.
     asked = "import os; before = set(os.environ); from alps.llm.wire import libraries; "
     asked += "libraries(); print(*set(os.environ) - before)"
@@ -141,7 +139,7 @@ def test_what_alps_sets_before_litellm_is_imported_needs_no_other_start(tmp_path
     read = {name for name in done.stdout.split() if name.startswith(warm.READ_AT_START)}
     assert read
     assert read <= set(warm.LOCAL)
-    assert warm.address_for(environment(tmp_path)) is not None
+    assert warm.address_for(ordinary) is not None
 
 
 def test_the_environment_can_be_read_while_another_thread_changes_it(
