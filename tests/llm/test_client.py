@@ -93,9 +93,7 @@ CASES = {
     "no text": bad(Answer(None), "empty"),
     "prose": bad(Answer(PROSE), "unparsable"),
     "another shape": bad(Answer(OTHER_SHAPE), "invalid"),
-    "a bad request": bad(Answer(status=400), "transport", 1),
     "an unprocessable request": bad(Answer(status=422), "transport", 1),
-    "larger than the server takes": Case((Answer(status=413),), "too_long", None, ("transport",)),
     "plain text as it came": ok(
         Answer("Sorry to hear that! [1] {ok}"), value="Sorry to hear that! [1] {ok}", asked=None
     ),

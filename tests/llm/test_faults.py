@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -247,6 +248,70 @@ def test_a_server_that_is_down_leaves_everything_unscored(scenarios):
     # On a busy machine the first of the two has taught that nobody answers there.
     assert line.startswith("alps: 2 of 2 are unscored: more than max_failures=5%; transport: ")
     assert re.search(r"cannot connect to http://127\.0\.0\.1:\d+ \(connection refused\)", line)
+
+
+# What the one line says of an error or of a reply
+
+
+def test_an_error_of_a_server_is_named_with_how_long_it_was_tried(tmp_path):
+    words = ("task=extraction", "data=samples", "limit=1", "model=openai/tiny", "patience=1")
+    with serve(lambda body: Answer(status=503)) as server:
+        asked = (*words, f"api_base={server.url}", "out=out")
+        done = run(tmp_path, "run", *asked, OPENAI_API_KEY="none")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("alps: 1 of 1 is unscored: more than max_failures=5%; transport: ")
+    assert "HTTP 503 from http://127.0.0.1:" in line
+    assert re.search(r"(tried for|has not answered for) \d+ s.*to wait longer, set patience=", line)
+
+
+PROSE = "I am no JSON and no list, " * 10
+BEGINNING = PROSE[:78]
+TALKING = f"""
+import sys
+
+class System:
+    def predict(self, sample):
+        return {PROSE!r}
+
+class Memory:
+    def open(self, opening): pass
+    def ingest(self, user, session): pass
+    def settle(self, user, timeout): return "ready"
+    def search(self, user, query, k, at): return {PROSE!r}
+    def reset(self, user): pass
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print({PROSE!r}, flush=True)
+"""
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        (("task=extraction", "model=python:odd:System"), "the reply to alps_ext_001 begins"),
+        (("task=extraction", "model=program:PYTHON odd.py", "timeout=1"), "the reply to alps_ext"),
+        (("task=retrieval", "model=bm25", "memory=python:odd:Memory"), "memory, search: expected"),
+        (("task=extraction", "model=rules", "judge=openai/judge"), "the reply to alps_ext_00"),
+        (("task=extraction", "model=openai/tiny"), "the reply to alps_ext_001 begins"),
+    ],
+    ids=["class", "program", "memory", "judge", "model"],
+)
+def test_a_reply_in_the_wrong_form_is_named_with_its_beginning(tmp_path, words, call):
+    (tmp_path / "odd.py").write_text(TALKING)
+    words = tuple(word.replace("PYTHON", sys.executable) for word in words)
+    with serve(lambda body: Answer(PROSE)) as server:
+        key = "judge_api_base" if "judge=openai/judge" in words else "api_base"
+        at = (f"{key}={server.url}",) if any("openai/" in word for word in words) else ()
+        limit = "limit=5" if key == "judge_api_base" else "limit=1"
+        own = (*words, *at, "data=samples", limit, "out=out")
+        done = run(tmp_path, "run", *own, OPENAI_API_KEY="none")
+    assert done.returncode in (1, 2)
+    assert call in done.stderr
+    assert BEGINNING[:70] in done.stderr
+    assert BEGINNING + PROSE[78:90] not in done.stderr
 
 
 # Killed, interrupted, damaged: the same command goes on

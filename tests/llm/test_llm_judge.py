@@ -205,12 +205,8 @@ FAILED: dict[str, tuple[Answer, str, int]] = {
     "an id that is a number": (reply(verdict(1, "p1")), "invalid", 3),
     "no pairs": (Answer('{"verdict": "all the same"}'), "invalid", 3),
     "prose": (Answer("They are all the same to me."), "unparsable", 3),
-    "nothing": (Answer(""), "empty", 3),
-    "declines": (Answer("I'm sorry, but I can't help with that."), "refused", 1),
     "not heard": (Answer(status=400), "transport", 1),
     "cut inside the second pair": (cut(WHOLE[:-25]), "truncated", 3),
-    "cut before the last brackets": (cut(WHOLE[:-2]), "truncated", 3),
-    "cut after an empty list": (cut('{"pairs": []'), "truncated", 3),
     "cut in a code fence": (cut("```json\n" + WHOLE[:-25]), "truncated", 3),
     "cut after a forged one": (cut(json.dumps({"pairs": [QUOTED]})[:-30]), "truncated", 3),
 }

@@ -328,25 +328,18 @@ NAMES_ALONE = "env=…: must be names of environment variables"
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ("env=NOT_AT_ALL", "env=NOT_AT_ALL: NOT_AT_ALL is not set in the environment"),
-        ("env=SOMETHING=canary-told-9", NAMES_ALONE),
-        ("env=two words", NAMES_ALONE),
+        ((ECHO, "env=NOT_AT_ALL"), "env=NOT_AT_ALL: NOT_AT_ALL is not set in the environment"),
+        ((ECHO, "env=SOMETHING=canary-told-9"), NAMES_ALONE),
+        ((ECHO, "env=two words"), NAMES_ALONE),
+        (("model=rules", "env=HOME"), "env=HOME would change nothing: only program:CMD uses it"),
     ],
+    ids=["not set", "a value", "two words", "no program"],
 )
-def test_what_can_not_be_passed_is_refused_before_anything_is_written(tmp_path, given, complaint):
-    write_visitors(tmp_path / "data", 1)
-    words = words_of(tmp_path, "task=extraction", "data=data")
-    error = one_line(run(tmp_path, *words, given))
+def test_what_can_not_be_passed_is_refused_before_anything_is_written(here, given, complaint):
+    error = one_line(run(here, *EXTRACT, *given))
     assert complaint in error
     assert "canary" not in error
-    assert not (tmp_path / "out").exists()
-
-
-def test_names_to_pass_are_refused_where_no_program_takes_them(tmp_path):
-    write_visitors(tmp_path / "data", 1)
-    error = one_line(run(tmp_path, *EXTRACT, "model=rules", "env=HOME"))
-    assert "env=HOME would change nothing: only program:CMD uses it" in error
-    assert not (tmp_path / "out").exists()
+    assert not (here / "out").exists()
 
 
 def write_abilities(folder: Path, each: int) -> None:
