@@ -3,10 +3,8 @@ hold.
 """
 
 import asyncio
-import itertools
 import json
 import socket
-import threading
 import time
 from dataclasses import dataclass, replace
 from typing import Any, get_args
@@ -373,24 +371,6 @@ def test_a_caller_that_goes_away_does_not_take_the_answer_from_the_other(desk: D
 
         assert desk.run(one_leaves).value == BOTH
     assert len(server.requests) == 1
-
-
-@pytest.mark.filterwarnings("ignore:coroutine .*acompletion:RuntimeWarning")
-def test_a_request_that_hangs_is_tried_again_after_the_timeout(desk: Desk):
-    given_up, asked = threading.Event(), itertools.count()
-
-    def script(_: dict[str, Any]) -> Answer:
-        if next(asked) == 1:
-            given_up.wait(300)
-        return Answer(GOOD)
-
-    with serve(script) as server:
-        desk.ask(question(server, repeat=1))
-        completion = desk.ask(question(server), timeout=1.0)
-        given_up.set()
-    assert completion.outcome == "ok"
-    assert [row["outcome"] for row in desk.rows[:2]] == ["ok", "transport"]
-    assert "1 s" in desk.rows[1]["error"]
 
 
 # One odd body never ends a run: its record fails by its kind, or is read

@@ -70,8 +70,18 @@ Answering = Callable[[str], Awaitable[None]]
 """What a server does with a question: answers it in time, or raises."""
 
 
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
 def outcomes_in(
-    answer: Answering, count: int, *, workers: int = 8, concurrency: int | None = 4, **options: Any
+    answer: Answering,
+    count: int,
+    *,
+    workers: int = 8,
+    clients: int = 1,
+    costs: float = 0.0005,
+    **options: Any,
 ) -> tuple[list[str], float]:
     """Return what came of each question, and the seconds that all of them took."""
 
@@ -80,20 +90,21 @@ def outcomes_in(
         return Reply("Yes.")
 
     async def all_of_them() -> tuple[list[str], float]:
-        asking: Any = {"concurrency": concurrency, "ledger": NoLedger(), **options}
-        client = Client(cache=None, send=send, **asking)
+        asking: Any = {"concurrency": 4, "ledger": NoLedger(), **options}
+        asked_by = [Client(cache=None, send=send, **asking) for _ in range(clients)]
         waiting, heard = iter(range(count)), [""] * count
 
         async def work() -> None:
             for number in waiting:
                 message = {"role": "user", "content": str(number)}
-                completion = await client.complete(Request("openai/tiny", (message,), None))
+                request = Request[None]("openai/tiny", (message,), None)
+                completion = await asked_by[number % clients].complete(request)
                 heard[number] = completion.outcome
 
         await asyncio.gather(*(work() for _ in range(workers)))
-        return heard, asyncio.get_running_loop().time()
+        return heard, now()
 
-    return in_virtual_time(all_of_them())
+    return in_virtual_time(all_of_them(), costs=costs)
 
 
 def outcomes(answer: Answering, count: int, **options: Any) -> list[str]:
@@ -141,7 +152,7 @@ def test_a_short_outage_is_over_soon_and_met_by_one_probe_at_a_time():
     sent: list[float] = []
 
     async def answer(_: str) -> None:
-        sent.append(asyncio.get_running_loop().time())
+        sent.append(now())
         since = sent[-1] - sent[0]
         await asyncio.sleep(0.02)
         if since < 4:
@@ -339,15 +350,8 @@ class Fixed(Windows):
         return self.seconds - (now + self.offset) % self.seconds
 
 
-def asked_together(send: Any, endpoint: Endpoint, count: int, clients: int = 1) -> Any:
-    """Ask all the questions at once, shared out among the clients of one endpoint."""
-    shared: Any = {"concurrency": None, "ledger": NoLedger(), "cache": None, "send": send}
-    asking = [Client(endpoint=endpoint, **shared) for _ in range(clients)]
-    questions = []
-    for number in range(count):
-        question = Request[None]("openai/m", ({"role": "user", "content": str(number)},), None)
-        questions.append(asking[number % clients].complete(question))
-    return asyncio.gather(*questions)
+def all_at_once(answer: Answering, count: int, endpoint: Endpoint, **options: Any) -> list[str]:
+    return outcomes(answer, count, workers=count, concurrency=None, endpoint=endpoint, **options)
 
 
 LIMITS: dict[str, Callable[[], Any]] = {
@@ -362,24 +366,19 @@ LIMITS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("clients", few([1, 4], plain={1}))
 def test_a_limit_that_is_known_is_used_and_not_passed_though_no_answer_tells_it(server, clients):
     drawn, times, takes, rejected = random.Random(0), [], server(), []
+    endpoint = Endpoint.of(concurrency=None, patience=1800.0)
+    for least in (2 * MOST, MOST, None):  # the least of several holds
+        endpoint.limiter.keep_to(least)
 
-    async def ask() -> None:
-        endpoint, loop = Endpoint.of(concurrency=None, patience=1800.0), asyncio.get_running_loop()
-        for least in (2 * MOST, MOST, None):  # the least of several holds
-            endpoint.limiter.keep_to(least)
+    async def answer(_: str) -> None:
+        times.append(now())
+        refused = takes(now())
+        await asyncio.sleep(drawn.uniform(0.4, 1.8))
+        if refused:
+            rejected.append(refused)
+            raise refused
 
-        async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
-            times.append(loop.time())
-            refused = takes(loop.time())
-            await asyncio.sleep(drawn.uniform(0.4, 1.8))
-            if refused:
-                rejected.append(refused)
-                raise refused
-            return Reply("Yes.")
-
-        await asked_together(send, endpoint, MANY, clients)
-
-    in_virtual_time(ask())
+    all_at_once(answer, MANY, endpoint, clients=clients)
     assert len(rejected) <= 0.02 * MANY
     assert (len(times) - 1) / (times[-1] - times[0]) >= 0.9 * MOST / 60
 
@@ -394,26 +393,21 @@ def minutes_of(
 ) -> list[Counter[bool]]:
     """Ask 2,500 questions; return by minute how many requests were taken and rejected."""
     drawn, minutes = random.Random(0), [Counter[bool]() for _ in range(60)]
+    endpoint = Endpoint.of(concurrency=None, patience=1800.0)
 
-    async def ask() -> None:
-        endpoint, loop = Endpoint.of(concurrency=None, patience=1800.0), asyncio.get_running_loop()
-
-        async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
-            refused = server(loop.time())
-            minutes[int(loop.time() // 60)][refused is None] += 1
-            left, wait = server.left(), server.opens_in(loop.time())
-            await asyncio.sleep(0.02 if refused else drawn.uniform(*latency))
-            if tells:
-                endpoint.limiter.told(left, wait)
-            if refused:
-                asks = {"when it opens": wait, "a second": 1.0, "nothing": None}
-                raise rejection(asks[retry_after])
-            return Reply("Yes.")
-
-        await asked_together(send, endpoint, 2_500)
+    async def answer(_: str) -> None:
+        refused = server(now())
+        minutes[int(now() // 60)][refused is None] += 1
+        left, wait = server.left(), server.opens_in(now())
+        await asyncio.sleep(0.02 if refused else drawn.uniform(*latency))
+        if tells:
+            endpoint.limiter.told(left, wait)
+        if refused:
+            asks = {"when it opens": wait, "a second": 1.0, "nothing": None}
+            raise rejection(asks[retry_after])
 
     random.seed(0)
-    in_virtual_time(ask(), costs=costs)
+    all_at_once(answer, 2_500, endpoint, costs=costs)
     return [minute for minute in minutes if minute]
 
 

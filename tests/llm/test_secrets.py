@@ -105,14 +105,6 @@ def test_what_the_dialogue_says_may_be_said_again(monkeypatch):
     assert masked("Grows saffron", lambda: "I grow tulips.") == "Grows [secret]"
 
 
-def test_the_command_does_not_show_a_password_in_an_endpoint_that_is_no_url(tmp_path):
-    at = "api_base=http://me:hunter2@host:port/v1"
-    done = run(tmp_path, "run", "task=extraction", "model=openai/tiny", "data=samples", at)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert "hunter2" not in done.stdout + done.stderr
-
-
 # A program, a class or an endpoint that says a key: it is in no file, and real answers stay whole
 
 KEYS = {
