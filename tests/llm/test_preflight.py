@@ -290,8 +290,6 @@ def read(*words: str) -> Any:
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "request.seed=7": {"seed": 7},
-    "request.top_k=20": {"top_k": 20},
     "request.min_p=0.05": {"min_p": 0.05},
     f"{THINKING}=false": NOT_THINKING,
     f"{THINKING}=False": NOT_THINKING,
