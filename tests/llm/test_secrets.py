@@ -15,6 +15,7 @@ from alps.llm.secrets import masked, redact, secret_in
 from alps.systems.wrappers import alias
 from tests.endtoend import environment, extraction, finish, one_line, rows, run, start_cold
 from tests.loopback import Answer, serve
+from tests.tracks import target_row, write_ability
 from tests.visitors import is_judging, memory_items, write_visitors
 
 NAMES = """OPENAI_API_KEY HF_TOKEN AWS_SECRET_ACCESS DATABASE_PASSWORD PROXY_AUTH
@@ -334,39 +335,23 @@ def test_what_can_not_be_passed_is_refused_before_anything_is_written(here, give
     assert not (here / "out").exists()
 
 
-def write_abilities(folder: Path, each: int) -> None:
-    """Write every ability under ids of the authors' kind, in pools and sessions that say what is
-    asked, too.
-    """
-    talk = [{"role": "user", "text": "I live in Lyon and keep a beagle."}]
-    talk.append({"role": "assistant", "text": "Nice!"})
-    memory = {"memory_id": "m1", "value": "Keeps a beagle", "label": "Possessions/Pet"}
-    gold = {"selected_memory": memory, "extracted_memory": [{**memory, "type": "direct"}]}
-
-    def pair(ability: int, number: int) -> tuple[dict, dict]:
-        name = f"ability{ability}_{number}"
-        head = {"benchmark_id": name, "session_id": f"stratum_{ability}", "task": "task4"}
-        head["ability"] = f"ability{ability}"
-        asked = {"query": f"Question {ability * 100 + number}?"}
-        given = {**asked, "audit_context": {"conversation": talk}, "model_input": asked}
-        return {**head, "input": given}, {**head, "gold": gold}
-
-    for ability in range(1, 6):
-        pairs = (pair(ability, number) for number in range(1, each + 1))
-        write_track(folder / "dev" / f"task4_ability{ability}", pairs)
-
-
 def test_ids_and_order_tell_a_program_nothing_of_the_ability_and_files_keep_the_ids_of_the_data(
     tmp_path,
 ):
-    write_abilities(tmp_path / "data", 12)
+    for ability in range(1, 6):
+        given_away = {"session_id": f"stratum_{ability}", "ability": f"ability{ability}"}
+        samples = (
+            target_row(f"ability{ability}_{n}", queries=[f"Question {ability}?"], **given_away)
+            for n in range(1, 13)
+        )
+        write_ability(tmp_path / "data", ability, *samples)
     done = run(tmp_path, *words_of(tmp_path, "task=utilization", "data=data"))
     assert done.returncode == 0, done.stderr
     asked = heard(tmp_path)[1:]
     shown = {row["benchmark_id"] for row in asked}
     assert len(asked) == len(shown) == 60
     assert not [row for row in map(json.dumps, asked) if "ability" in row or "stratum" in row]
-    abilities = [int(row["input"]["query"].split()[1][:-1]) // 100 for row in asked]
+    abilities = [row["input"]["query"] for row in asked]
     assert abilities != sorted(abilities)
     assert all(len(set(abilities[place : place + 12])) >= 3 for place in range(0, 60, 12))
     predictions = rows(tmp_path / "out" / "predictions.jsonl")
