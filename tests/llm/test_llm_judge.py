@@ -89,13 +89,12 @@ def test_the_rubric_comes_first_and_the_last_user_message_ends_with_the_payload_
     (shown,) = court.payloads()
     assert list(shown) == ["kind", "gold", "predicted"]
     assert shown["kind"] == "match"
-    sides = {"g": ("gold", GOLD), "p": ("predicted", PREDICTED)}
-    for letter, (side, texts) in sides.items():
-        in_order = sorted(shown[side], key=lambda one: one["id"])
-        assert in_order == [
-            item(f"{letter}{n}", m.value, **({"evidence": "my beagle"} if m is GOLD[0] else {}))
-            for n, m in enumerate(texts, start=1)
-        ]
+    sides = ("gold", "predicted")
+    in_order = {side: sorted(shown[side], key=lambda one: one["id"]) for side in sides}
+    assert in_order == {
+        "gold": [item("g1", "Owns a beagle", evidence="my beagle"), item("g2", "Lives in Porto")],
+        "predicted": [item(f"p{n}", one.value) for n, one in enumerate(PREDICTED, start=1)],
+    }
     schema = body["response_format"]["json_schema"]["schema"]
     pair = schema["$defs"]["JudgedPair"]
     assert list(pair["properties"]) == ["reason", "gold", "predicted", "relation"]

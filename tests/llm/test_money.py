@@ -59,16 +59,13 @@ def detailed(cached: str, thought: str) -> str:
     return counts("2000", "100", "2100", f", {inside}")
 
 
-UNTOLD = {
+SHAPES = {
     "nothing": "",
     "empty": "{}",
     "noughts": counts("0", "0", "0"),
     "nulls": counts("null", "null", "null"),
     "negative": counts("-2000", "-100", "-2100"),
     "no answer counted": '{"prompt_tokens": 2000, "total_tokens": 2000}',
-}
-SHAPES = {
-    **UNTOLD,
     "null": "null",
     "a word": '"many"',
     "a number": "7",

@@ -167,10 +167,7 @@ def test_the_version_of_azures_api_is_found(monkeypatch: pytest.MonkeyPatch):
 
 
 PLACEHOLDER = {"api_key": "not-needed"}
-BEARER = {"AWS_BEARER_TOKEN_BEDROCK": "of-bedrock"}
 ENTRA = {"AZURE_AD_TOKEN": "of-entra"}
-TOGETHER = {"TOGETHER_API_KEY": "of-together"}
-PERPLEXITY = {"PERPLEXITY_API_KEY": "of-perplexity"}
 
 
 @pytest.mark.parametrize(
@@ -197,12 +194,12 @@ def test_a_placeholder_is_given_only_where_a_client_wants_a_key(
     ("model", "variables", "warned"),
     [
         (BEDROCK, {}, True),
-        (BEDROCK, BEARER, True),
+        (BEDROCK, {"AWS_BEARER_TOKEN_BEDROCK": "of-bedrock"}, True),
         (BEDROCK, {"AWS_PROFILE": "work"}, False),
         ("azure/gpt-4.1", {**ENTRA, "AZURE_API_VERSION": "2025-01-01"}, True),
         ("vertex_ai/gemini-2.5-pro", {}, True),
-        ("together_ai/any", TOGETHER, False),
-        ("perplexity/sonar", PERPLEXITY, False),
+        ("together_ai/any", {"TOGETHER_API_KEY": "of-together"}, False),
+        ("perplexity/sonar", {"PERPLEXITY_API_KEY": "of-perplexity"}, False),
         ("replicate/any/model", {"REPLICATE_API_TOKEN": "of-replicate"}, True),
         ("huggingface/any/model", {"HF_TOKEN": "of-the-hub"}, True),
         (GEMINI, {"GEMINI_API_KEY": "of-gemini"}, False),
