@@ -367,7 +367,7 @@ LIMITS: dict[str, Callable[[], Any]] = {
 def test_a_limit_that_is_known_is_used_and_not_passed_though_no_answer_tells_it(server, clients):
     drawn, times, takes, rejected = random.Random(0), [], server(), []
     endpoint = Endpoint.of(concurrency=None, patience=1800.0)
-    for least in (2 * MOST, MOST, None):  # the least of several holds
+    for least in (2 * MOST, MOST, 3 * MOST, None):  # the least of several holds
         endpoint.limiter.keep_to(least)
 
     async def answer(_: str) -> None:
