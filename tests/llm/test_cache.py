@@ -70,33 +70,35 @@ def test_the_last_reply_stored_comes_back_and_is_there_in_the_next_run(path: Pat
     assert not path.with_suffix(".broken").exists()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+@pytest.fixture
+def _open_to_all() -> Iterator[None]:
+    """Let new files be open to everybody, unless whoever makes them closes them."""
+    if os.name != "posix":
+        pytest.skip("modes of files are those of POSIX")
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("_open_to_all")
 @pytest.mark.parametrize("before", ["nothing", "open to all", "damaged"])
 def test_cache_files_are_of_their_user_alone_whatever_the_umask(path: Path, before: str):
-    umask = os.umask(0)
-    try:
-        if before != "nothing":
-            path.parent.mkdir(parents=True)
-            path.write_bytes(b"" if before == "open to all" else b"no database" * 100)
-            path.with_name(f"{path.name}-wal").touch()
-        with opened(path) as cache:
-            cache.put("key", FULL)
-            modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
-    finally:
-        os.umask(umask)
+    if before != "nothing":
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"" if before == "open to all" else b"no database" * 100)
+        path.with_name(f"{path.name}-wal").touch()
+    with opened(path) as cache:
+        cache.put("key", FULL)
+        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
     assert {f"{path.name}{suffix}" for suffix in ("", "-wal", "-shm")} <= set(modes)
     assert set(modes.values()) == {0o600}
     assert before != "nothing" or path.parent.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
+@pytest.mark.usefixtures("_open_to_all")
 def test_what_a_run_keeps_is_of_its_user_alone_whatever_the_umask(tmp_path: Path):
     words = "run", "task=personamem", "size=32k", "limit=1", "model=rules", "out=out"
-    before = os.umask(0)
-    try:
-        assert run_cold(tmp_path, *words, ALPS_CACHE="cache").returncode == 0
-    finally:
-        os.umask(before)
+    assert run_cold(tmp_path, *words, ALPS_CACHE="cache").returncode == 0
     kept = [tmp_path / "cache", *(tmp_path / "cache").rglob("*")]
     assert len(kept) > 5
     open_to_others = [path for path in kept if path.stat().st_mode & 0o077]

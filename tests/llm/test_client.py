@@ -3,10 +3,8 @@ hold.
 """
 
 import asyncio
-import itertools
 import json
 import socket
-import threading
 import time
 from dataclasses import dataclass, replace
 from typing import Any, get_args
@@ -93,9 +91,7 @@ CASES = {
     "no text": bad(Answer(None), "empty"),
     "prose": bad(Answer(PROSE), "unparsable"),
     "another shape": bad(Answer(OTHER_SHAPE), "invalid"),
-    "a bad request": bad(Answer(status=400), "transport", 1),
     "an unprocessable request": bad(Answer(status=422), "transport", 1),
-    "larger than the server takes": Case((Answer(status=413),), "too_long", None, ("transport",)),
     "plain text as it came": ok(
         Answer("Sorry to hear that! [1] {ok}"), value="Sorry to hear that! [1] {ok}", asked=None
     ),
@@ -375,24 +371,6 @@ def test_a_caller_that_goes_away_does_not_take_the_answer_from_the_other(desk: D
 
         assert desk.run(one_leaves).value == BOTH
     assert len(server.requests) == 1
-
-
-@pytest.mark.filterwarnings("ignore:coroutine .*acompletion:RuntimeWarning")
-def test_a_request_that_hangs_is_tried_again_after_the_timeout(desk: Desk):
-    given_up, asked = threading.Event(), itertools.count()
-
-    def script(_: dict[str, Any]) -> Answer:
-        if next(asked) == 1:
-            given_up.wait(300)
-        return Answer(GOOD)
-
-    with serve(script) as server:
-        desk.ask(question(server, repeat=1))
-        completion = desk.ask(question(server), timeout=1.0)
-        given_up.set()
-    assert completion.outcome == "ok"
-    assert [row["outcome"] for row in desk.rows[:2]] == ["ok", "transport"]
-    assert "1 s" in desk.rows[1]["error"]
 
 
 # One odd body never ends a run: its record fails by its kind, or is read

@@ -14,11 +14,11 @@ from alps.judges.matching import BLOCK, RELATIONS, Judgement
 from alps.judges.relate import match_memories
 from alps.judges.rubric import rubric
 from alps.llm.client import Client
-from alps.llm.ledger import Ledger
 from alps.schema import Memory
 from tests.builders import memories, memory
-from tests.endtoend import rows
-from tests.loopback import Answer, Script, asked_over_http, serve
+from tests.desk import Desk, in_turn
+from tests.loopback import Answer, Script, serve
+from tests.tracks import payload_of
 
 MODEL = "openai/judge-of-the-test"
 GOLD = memories("Owns a beagle", "Lives in Porto")
@@ -35,49 +35,27 @@ def verdict(
     return {"reason": reason, "gold": gold, "predicted": predicted, "relation": relation}
 
 
-def payload(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the one JSON object that the question ends with, before any re-ask."""
-    last = body["messages"][1]
-    assert last["role"] == "user"
-    text = last["content"]
-    found, end = json.JSONDecoder().raw_decode(text, text.index("{"))
-    assert text[end:] == ""
-    return found
-
-
-class Court:
+class Court(Desk):
     """Judges over loopback, and remembers what was asked."""
 
-    def __init__(self, folder: Path) -> None:
-        self.calls = folder / "calls.jsonl"
-        self.requests: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]]
 
     def judge(
         self, gold: Sequence[Memory], predicted: Sequence[Memory], script: Script, **settings: Any
     ) -> Judgement:
-        async def ask(url: str) -> Judgement:
-            client = Client(concurrency=4, ledger=ledger, cache=None, timeout=300)
-            judge = LlmJudge(MODEL, client=client, api_base=url, **settings)
+        async def relate(client: Client) -> Judgement:
+            judge = LlmJudge(MODEL, client=client, api_base=server.url, **settings)
             return await match_memories(gold, predicted, judge=judge, about="b1")
 
-        ledger = Ledger(self.calls)
-        try:
-            with serve(script) as server:
-                judged = asked_over_http(ask(server.url))
-                self.requests = server.requests
-        finally:
-            ledger.close()
-        return judged
+        with serve(script) as server:
+            self.requests = server.requests
+            return self.run(relate, timeout=300)
 
     def says(self, *answers: Answer, gold: Any = GOLD, predicted: Any = PREDICTED) -> Judgement:
-        """Judge where these are the replies, the last again and again."""
-        waiting = list(answers)
-        return self.judge(
-            gold, predicted, lambda _: waiting.pop(0) if len(waiting) > 1 else waiting[0]
-        )
+        return self.judge(gold, predicted, in_turn(*answers))
 
     def payloads(self) -> list[dict[str, Any]]:
-        return [payload(body) for body in self.requests]
+        return [payload_of(body) for body in self.requests]
 
 
 @pytest.fixture
@@ -96,8 +74,13 @@ def item(name: str, value: str, **more: str) -> dict[str, str]:
     return {"id": name, "value": value, "type": "direct", "label": "Preferences/Food", **more}
 
 
+QUOTE = {"session_id": "session-77", "utterance_index": 3, "text": "my beagle"}
+HIDDEN = {"memory_id": "original-9", "confidence": 0.65, "reasoning": "because"}
+
+
 def test_the_rubric_comes_first_and_the_last_user_message_ends_with_the_payload_alone(court):
-    court.says(reply())
+    gold = [memory("Owns a beagle [ERROR: not said]", **HIDDEN, evidence=QUOTE), GOLD[1]]
+    court.says(reply(), gold=gold)
     (body,) = court.requests
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
     system = body["messages"][0]["content"]
@@ -106,29 +89,19 @@ def test_the_rubric_comes_first_and_the_last_user_message_ends_with_the_payload_
     (shown,) = court.payloads()
     assert list(shown) == ["kind", "gold", "predicted"]
     assert shown["kind"] == "match"
-    sides = {"g": ("gold", GOLD), "p": ("predicted", PREDICTED)}
-    for letter, (side, texts) in sides.items():
-        in_order = sorted(shown[side], key=lambda one: one["id"])
-        assert in_order == [item(f"{letter}{n}", m.value) for n, m in enumerate(texts, start=1)]
+    sides = ("gold", "predicted")
+    in_order = {side: sorted(shown[side], key=lambda one: one["id"]) for side in sides}
+    assert in_order == {
+        "gold": [item("g1", "Owns a beagle", evidence="my beagle"), item("g2", "Lives in Porto")],
+        "predicted": [item(f"p{n}", one.value) for n, one in enumerate(PREDICTED, start=1)],
+    }
     schema = body["response_format"]["json_schema"]["schema"]
     pair = schema["$defs"]["JudgedPair"]
     assert list(pair["properties"]) == ["reason", "gold", "predicted", "relation"]
     assert set(pair["required"]) == set(pair["properties"])
     assert tuple(pair["properties"]["relation"]["enum"]) == RELATIONS
-    (row,) = rows(court.calls)
+    (row,) = court.rows
     assert (row["purpose"], row["about"], row["outcome"]) == ("judge", "b1", "ok")
-
-
-def test_the_judge_sees_quotes_but_no_confidence_no_original_id_no_mark_and_no_figures(court):
-    quote = {"session_id": "session-77", "utterance_index": 3, "text": "my beagle"}
-    hidden = {"memory_id": "original-9", "confidence": 0.65, "reasoning": "because"}
-    gold = [memory("Owns a beagle [ERROR: not said]", **hidden, evidence=quote)]
-    court.says(reply(), gold=gold, predicted=memories("Has a dog"))
-    (shown,) = court.payloads()
-    assert shown["gold"][0] == item("g1", "Owns a beagle", evidence="my beagle")
-    user = court.requests[0]["messages"][-1]["content"]
-    unseen = ("original-9", "session-77", "0.65", "because", "similar", "strength", "ERROR")
-    assert [word for word in unseen if word in user] == []
 
 
 def test_the_judge_decodes_at_temperature_zero_unless_told_otherwise(court):
@@ -205,12 +178,8 @@ FAILED: dict[str, tuple[Answer, str, int]] = {
     "an id that is a number": (reply(verdict(1, "p1")), "invalid", 3),
     "no pairs": (Answer('{"verdict": "all the same"}'), "invalid", 3),
     "prose": (Answer("They are all the same to me."), "unparsable", 3),
-    "nothing": (Answer(""), "empty", 3),
-    "declines": (Answer("I'm sorry, but I can't help with that."), "refused", 1),
     "not heard": (Answer(status=400), "transport", 1),
     "cut inside the second pair": (cut(WHOLE[:-25]), "truncated", 3),
-    "cut before the last brackets": (cut(WHOLE[:-2]), "truncated", 3),
-    "cut after an empty list": (cut('{"pairs": []'), "truncated", 3),
     "cut in a code fence": (cut("```json\n" + WHOLE[:-25]), "truncated", 3),
     "cut after a forged one": (cut(json.dumps({"pairs": [QUOTED]})[:-30]), "truncated", 3),
 }
@@ -259,7 +228,7 @@ def facts(count: int, text: str = "fact") -> tuple[Memory, ...]:
 
 
 def twins(body: dict[str, Any]) -> Answer:
-    shown = payload(body)
+    shown = payload_of(body)
     known = {one["id"] for one in shown["predicted"]}
     ids = [(one["id"], f"p{one['id'][1:]}") for one in shown["gold"]]
     return reply(*(verdict(gold, predicted) for gold, predicted in ids if predicted in known))
@@ -281,10 +250,10 @@ def test_one_failed_call_fails_the_judgement_and_a_pair_of_another_call_is_inven
     last = f"g{BLOCK + 1}"
 
     def failing(body: dict[str, Any]) -> Answer:
-        return twins(body) if payload(body)["gold"][0]["id"] == "g1" else Answer("No idea.")
+        return twins(body) if payload_of(body)["gold"][0]["id"] == "g1" else Answer("No idea.")
 
     def inventing(body: dict[str, Any]) -> Answer:
-        shown = {one["id"] for one in payload(body)["gold"]}
+        shown = {one["id"] for one in payload_of(body)["gold"]}
         return reply() if last in shown else reply(verdict(last, "p1"))
 
     judged = court.judge(facts(BLOCK + 1), facts(2, "claim"), failing)

@@ -59,16 +59,13 @@ def detailed(cached: str, thought: str) -> str:
     return counts("2000", "100", "2100", f", {inside}")
 
 
-UNTOLD = {
+SHAPES = {
     "nothing": "",
     "empty": "{}",
     "noughts": counts("0", "0", "0"),
     "nulls": counts("null", "null", "null"),
     "negative": counts("-2000", "-100", "-2100"),
     "no answer counted": '{"prompt_tokens": 2000, "total_tokens": 2000}',
-}
-SHAPES = {
-    **UNTOLD,
     "null": "null",
     "a word": '"many"',
     "a number": "7",
@@ -254,11 +251,17 @@ UNCHECKED = (*BOUNDED, "judge_check=no")
 """Where it matters that a record is what is under way first."""
 
 
-def priced(folder):
-    (folder / "prices.toml").write_text(PRICES)
-    write_visitors(folder / "data", COUNT)
-    own = {"ALPS_PRICES": str(folder / "prices.toml"), "ALPS_CACHE": "off"}
-    return {**own, "OPENAI_API_KEY": "none"}
+def begun(folder, server, *words, prices="prices.toml"):
+    """Start a run over the visitors in a folder, at the prices of a file in it."""
+    if not (folder / "data").exists():
+        (folder / "prices.toml").write_text(PRICES)
+        write_visitors(folder / "data", COUNT)
+    own = {"ALPS_PRICES": prices, "ALPS_CACHE": "off", "OPENAI_API_KEY": "none"}
+    return start(folder, *extraction(server.url, "out=out", *words), **own)
+
+
+def carried_out(folder, server, *words, **options):
+    return finish(begun(folder, server, *words, **options))
 
 
 def prompts(bodies):
@@ -277,12 +280,10 @@ def charged(server, folder):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    own = priced(folder)
     with serve(good) as server:
-        words = extraction(server.url, *BOUNDED, "out=out")
-        before = run(folder, *words, "dry_run=true", **own)
+        before = carried_out(folder, server, *BOUNDED, "dry_run=true")
         unasked = list(server.requests)
-        finished = run(folder, *words, **own)
+        finished = carried_out(folder, server, *BOUNDED)
     assert (before.returncode, finished.returncode, unasked) == (0, 0, []), finished.stderr
     return folder, before, charged(server, folder)
 
@@ -305,24 +306,23 @@ def test_a_dry_run_counts_the_calls_of_the_run_that_follows_and_bounds_its_cost(
 def test_the_money_allowed_is_never_exceeded_and_more_of_it_completes_the_run(
     whole, tmp_path, concurrency
 ):
-    own, cap = priced(tmp_path), whole[2][0] * 0.6
+    cap, words = whole[2][0] * 0.6, (*BOUNDED, f"concurrency={concurrency}")
     with serve(good) as server:
-        words = extraction(server.url, *BOUNDED, "out=out", f"concurrency={concurrency}")
-        finished = run(tmp_path, *words, f"max_cost={cap:.6f}", **own)
+        finished = carried_out(tmp_path, server, *words, f"max_cost={cap:.6f}")
         assert (finished.returncode, "budget" in finished.stderr) == (3, True)
         assert 0 < len(server.requests) < 2 * COUNT
         assert charged(server, tmp_path)[0] <= cap
-        last = run(tmp_path, *words, "max_cost=1000", **own)
+        last = carried_out(tmp_path, server, *words, "max_cost=1000")
         assert last.returncode == 0, last.stderr
         assert len(server.requests) == 2 * COUNT
     assert task1(tmp_path / "out")["scores"] == task1(whole[0] / "out")["scores"]
 
 
 def test_the_tokens_allowed_are_never_exceeded(whole, tmp_path):
-    own, cap = priced(tmp_path), whole[2][1] // 2
+    cap = whole[2][1] // 2
     with serve(good) as server:
-        words = extraction(server.url, *BOUNDED, "out=out", f"max_total_tokens={cap}")
-        assert run(tmp_path, *words, **own).returncode == 3
+        ran = carried_out(tmp_path, server, *BOUNDED, f"max_total_tokens={cap}")
+        assert ran.returncode == 3
         assert 0 < charged(server, tmp_path)[1] <= cap
 
 
@@ -333,10 +333,9 @@ def most_used(server):
 
 @pytest.mark.release
 def test_the_tokens_allowed_are_not_exceeded_where_every_connection_breaks_off(tmp_path):
-    own = priced(tmp_path)
     with serve(always(Answer(drop=True))) as server:
-        words = extraction(server.url, *UNCHECKED, "out=out", "max_total_tokens=12000")
-        assert run(tmp_path, *words, **own).returncode == 3
+        ran = carried_out(tmp_path, server, *UNCHECKED, "max_total_tokens=12000")
+        assert ran.returncode == 3
         assert 0 < most_used(server) <= 12_000
     calls = rows(tmp_path / "out" / "calls.jsonl")
     assert len(calls) == len(server.requests)
@@ -345,11 +344,10 @@ def test_the_tokens_allowed_are_not_exceeded_where_every_connection_breaks_off(t
 
 @pytest.mark.release
 def test_the_tokens_allowed_are_not_exceeded_over_interrupted_sessions(tmp_path):
-    own = priced(tmp_path)
+    words = (*UNCHECKED, "concurrency=3", "max_total_tokens=60000")
     with serve(always(Answer("{}", delay=20))) as server:
-        words = (*UNCHECKED, "out=out", "concurrency=3", "max_total_tokens=60000")
         for session in (1, 2):
-            process = start(tmp_path, *extraction(server.url, *words), **own)
+            process = begun(tmp_path, server, *words)
             wait_until(lambda asked=3 * session: len(server.requests) == asked)
             process.send_signal(signal.SIGINT)
             assert finish(process).returncode == 130
@@ -359,10 +357,8 @@ def test_the_tokens_allowed_are_not_exceeded_over_interrupted_sessions(tmp_path)
 
 
 def test_a_cap_on_dollars_that_nothing_can_enforce_is_refused(tmp_path):
-    own = {**priced(tmp_path), "ALPS_PRICES": ""}
     with serve(good) as server:
-        words = extraction(server.url, "out=out", "max_cost=1")
-        error = one_line(run(tmp_path, *words, **own))
+        error = one_line(carried_out(tmp_path, server, "max_cost=1", prices=""))
         assert server.requests == []
     unknown = "its price is unknown, so max_cost= can't be enforced; give max_total_tokens= instead"
     assert unknown in error
@@ -375,10 +371,9 @@ def test_a_cap_on_dollars_that_nothing_can_enforce_is_refused(tmp_path):
 
 @pytest.mark.release
 def test_a_model_without_a_known_price_or_longest_answer_keeps_to_a_cap_on_tokens(tmp_path):
-    own = {**priced(tmp_path), "ALPS_PRICES": ""}
+    words = ("max_total_tokens=30000", "concurrency=1")
     with serve(good) as server:
-        words = extraction(server.url, "out=out", "max_total_tokens=30000", "concurrency=1")
-        finished = run(tmp_path, *words, **own)
+        finished = carried_out(tmp_path, server, *words, prices="")
         asked = charged(server, tmp_path)[1]
     assert finished.returncode == 3, finished.stderr
     assert 0 < asked <= 30_000
@@ -387,12 +382,11 @@ def test_a_model_without_a_known_price_or_longest_answer_keeps_to_a_cap_on_token
 
 @pytest.mark.parametrize("cap", ["max_cost=1", "limit=1"])
 def test_a_bad_price_is_named_with_its_file_and_its_field(tmp_path, cap):
-    own = priced(tmp_path)
-    (tmp_path / "prices.toml").write_text('["openai/scripted"]\ninput = -1\noutput = 1\n')
+    (tmp_path / "bad.toml").write_text('["openai/scripted"]\ninput = -1\noutput = 1\n')
     with serve(good) as server:
-        finished = run(tmp_path, *extraction(server.url, *BOUNDED, cap), **own)
+        finished = carried_out(tmp_path, server, *BOUNDED, cap, prices="bad.toml")
     assert finished.returncode == 2
-    assert "prices.toml, openai/scripted.input" in finished.stderr
+    assert "bad.toml, openai/scripted.input" in finished.stderr
     assert server.requests == []
 
 

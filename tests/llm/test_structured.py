@@ -26,7 +26,7 @@ from tests.desk import GOOD, QUESTION, Desk, Hobbies, always, chat, question
 from tests.endtoend import rows
 from tests.llm import strict_subset
 from tests.loopback import Answer, Script, serve
-from tests.tracks import JUDGE, MODEL, alps_here
+from tests.tracks import JUDGE, MODEL, alps_here, llm
 
 BOTH = ("chess", "tea")
 SENT = {
@@ -234,9 +234,8 @@ def test_a_run_writes_down_how_it_asked_and_a_resumed_one_goes_on_with_it(tmp_pa
         return taking("json" if is_judge else "tools", json.dumps(answer))(body)
 
     with serve(script) as server:
-        at = (f"model={MODEL}", f"api_base={server.url}", "concurrency=1", f"out={tmp_path}")
-        judge = (f"judge={JUDGE}", f"judge_api_base={server.url}", "baseline_records=0")
-        words = ("run", "task=extraction", *at, *judge, "judge_check=no", "limit=2")
+        words = ("run", "task=extraction", *llm(server.url), "judge_check=no", "concurrency=1")
+        words += ("limit=2", f"out={tmp_path}")
         ran = alps_here(*words)
         assert ran.code == 0, ran
         refused = modes_of(server.requests).count("schema")

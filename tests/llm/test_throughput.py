@@ -153,15 +153,10 @@ def test_requests_that_cost_the_processor_start_apart():
 
 def test_the_model_and_its_judge_at_one_endpoint_keep_to_concurrency_together(tmp_path: Path):
     texts = {"extract": '{"memory_items": []}', "judge": '{"pairs": []}'}
-    ledger = Ledger(tmp_path / "calls.jsonl")
-    with (
-        serve(lambda body: Answer(texts[body["model"]], delay=0.05)) as server,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("ALPS_CACHE", str(tmp_path))
+    ledger, tasks = Ledger(tmp_path / "calls.jsonl"), load_tracks("extraction")
+    with serve(lambda body: Answer(texts[body["model"]], delay=0.05)) as server:
         words = {"model": "openai/extract", "judge": "openai/judge", "api_base": server.url}
         settings = RunSettings(task="extraction", judge_api_base=server.url, concurrency=3, **words)
-        tasks = load_tracks("extraction")
         services = open_services(settings, tasks, ledger, tmp_path)
 
         async def ask_both() -> None:
