@@ -44,7 +44,6 @@ NEWCOMBE = [
     (45, 50, (0.7863976856252034, 0.9565242350681095), (0.7818646335657977, 0.9667249064109775)),
 ]
 counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
-bits = st.lists(st.booleans(), min_size=1, max_size=60)
 
 
 @pytest.mark.parametrize(("k", "n", "score", "exact"), NEWCOMBE)
@@ -147,33 +146,11 @@ def test_rates_of_a_published_judge_are_reproduced():
     assert (rates["people"].value, rates["judge"].value) == pytest.approx((816 / 1488, 768 / 1488))
 
 
-def indices(tp: int, fn: int, fp: int, tn: int) -> dict[str, Estimate]:
-    people = [True] * (tp + fn) + [False] * (fp + tn)
-    judge = [True] * tp + [False] * fn + [True] * fp + [False] * tn
-    return clustered_indices(people, judge, range(len(people)), draws=20)
-
-
-@pytest.mark.parametrize(
-    ("table", "pabak"), [((118, 5, 2, 0), 0.888), ((19, 10, 6, 256), 0.890034)], ids=str
-)
-def test_published_pabak_is_reproduced(table, pabak):
-    found = indices(*table)["pabak"]
-    assert (found.value, found.n) == (pytest.approx(pabak, abs=1e-6), sum(table))
-    assert found.low < pabak < found.high
-
-
-def test_indices_say_what_agreement_and_disagreement_lean_to():
-    lopsided, biased = indices(118, 5, 2, 0), indices(10, 0, 4, 10)
-    assert lopsided["prevalence_index"].value == pytest.approx(118 / 125)
-    assert lopsided["bias_index"].value == pytest.approx(-3 / 125)
-    assert biased["bias_index"].value > 0 == biased["prevalence_index"].value
-
-
 def test_a_table_without_a_class_has_no_rate_there():
     rates = Confusion(tp=3, fn=1, fp=0, tn=0).rates()
     assert rates["specificity"] == Estimate(None, None, None, 0)
     assert rates["sensitivity"].value == 0.75
-    assert set(indices(0, 0, 0, 0).values()) == {Estimate(None, None, None, 0)}
+    assert set(clustered_indices([], [], [], draws=20).values()) == {Estimate(None, None, None, 0)}
 
 
 def test_clustered_rates_have_the_values_of_the_table_and_wider_intervals():

@@ -13,7 +13,7 @@ from alps.ext.calibration.ask import LabelledJudge
 from alps.ext.calibration.labels import read_labels
 from alps.judges.rubric import RubricQuestion, rubric
 from tests.endtoend import complete_rows, rows, wait_until, write_rows
-from tests.label_folders import BINARY, FIVE
+from tests.label_folders import BINARY, FIVE, write
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, felt, met, payload_of
 
@@ -35,16 +35,10 @@ def nominal(*values):
 
 def write_labels(folder, scales, items):
     """Write a label folder; an item is its rubric, its payload, and what anna and ben say of it."""
-    folder.mkdir()
-    shown, labels = [], []
-    for number, (name, payload, label) in enumerate(items):
-        item_id = f"i{number}"
-        shown.append({"item_id": item_id, "rubric": name, "payload": payload})
-        for who in ("anna", "ben"):
-            labels.append({"item_id": item_id, "annotator": who, "label": label})
-    (folder / "scale.json").write_text(json.dumps(scales))
-    for name, found in (("items", shown), ("labels", labels)):
-        write_rows(folder / f"{name}.jsonl", found)
+    rows = []
+    for name, payload, label in items:
+        rows.append((name, {"anna": label, "ben": label}, None, {"payload": payload}))
+    (write(folder, scales, rows) / "verdicts.jsonl").unlink()
     return folder
 
 
