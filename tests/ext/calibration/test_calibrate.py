@@ -374,13 +374,6 @@ def test_no_provider_and_no_learning_library_is_loaded_for_recorded_verdicts(tmp
     assert finished.stdout == "[]\n"
 
 
-@pytest.mark.parametrize(("values", "positive"), [([1, 0], 1), (["met", "not_met"], "met")])
-def test_the_positive_one_of_two_values_is_written_last(tmp_path, values, positive):
-    scale = {"kind": "nominal", "values": values, "positive": [positive]}
-    write(tmp_path / "labels", {"pa": scale}, [("pa", {"anna": positive}, positive)])
-    assert "write the positive value last" in recorded(tmp_path).one_line
-
-
 @pytest.mark.parametrize(
     ("largest", "mend"),
     [(10**9, ""), (1e200, "choose another unit"), (10**400, "choose another unit")],

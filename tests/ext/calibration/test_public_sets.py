@@ -44,19 +44,6 @@ def imported(folder, tmp_path_factory):
     return done
 
 
-@pytest.mark.release
-def test_the_answers_are_all_there(imported):
-    done, out = imported["openqa_eval"]
-    assert (done.items, done.labels, done.verdicts, done.unparsed) == (1490, 4686, 4470, 2)
-    labels = read_labels(out)
-    assert len({item.cluster for item in labels.items.values()}) == 301
-    assert labels.annotators_of("answer_match") == ("annotator1", "annotator2", "annotator3")
-    given = [labels.labels_of(item.item_id) for item in labels.items_of("answer_match")]
-    assert sum("annotator1" in row and "annotator2" in row for row in given) == 1483
-    bem = read_verdicts(out / "verdicts.jsonl", "BEM", labels=labels).by_item.values()
-    assert all(row.value == (row.probability is not None and row.probability > 0.5) for row in bem)
-
-
 def test_every_dimension_has_its_experts_its_crowd_and_three_judges(imported):
     done, out = imported["empathy"]
     assert (done.items, done.labels, done.verdicts) == (1050, 4200, 3150)
