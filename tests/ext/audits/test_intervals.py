@@ -21,7 +21,6 @@ from alps.ext.audits.intervals import (
 from alps.stats.bootstrap import (
     Estimate,
     clustered_statistics,
-    clustered_variance,
     percentile_interval,
     resampled_sums,
 )
@@ -84,13 +83,6 @@ def test_a_one_sided_bound_is_the_rate_at_which_so_few_are_just_possible(case, c
     assert bound == pytest.approx(1.0 if k == n else beta.ppf(confidence, k + 1, n - k), abs=1e-9)
     if k < n:
         assert binom.cdf(k, n, bound) == pytest.approx(1 - confidence, abs=1e-6)
-
-
-def test_records_that_stand_alone_have_the_variance_of_a_mean_and_one_cluster_has_none():
-    successes = np.array([1, 0, 1, 1, 0, 1.0])
-    variance = clustered_variance((successes - successes.mean()) / 6, range(6))
-    assert variance == pytest.approx(successes.var(ddof=1) / 6)
-    assert clustered_variance(np.array([0.1, -0.1]), ["a", "a"]) is None
 
 
 def test_a_judge_is_counted_against_people():
