@@ -230,7 +230,7 @@ def test_labels_in_clusters_of_one_size_have_the_interval_of_students_t(together
     found = ppi(PEOPLE, JUDGE, np.array([]), (names.tolist(), []))
     error = means.std(ddof=1) / np.sqrt(len(means))
     student = t.interval(0.95, len(means) - 1, means.mean(), error)
-    assert (found.low, found.high) == pytest.approx(student)
+    assert (found.error, found.low, found.high) == pytest.approx((error, *student))
 
 
 def test_the_best_weight_makes_the_shortest_interval_on_average():
