@@ -26,10 +26,10 @@ def nominal(*values):
 
 def write_labels(folder, scales, items):
     """Write a label folder; an item is its rubric, its payload, and what anna and ben say of it."""
-    rows = []
+    labelled = []
     for name, payload, label in items:
-        rows.append((name, {"anna": label, "ben": label}, None, {"payload": payload}))
-    (write(folder, scales, rows) / "verdicts.jsonl").unlink()
+        labelled.append((name, {"anna": label, "ben": label}, None, {"payload": payload}))
+    (write(folder, scales, labelled) / "verdicts.jsonl").unlink()
     return folder
 
 
