@@ -15,25 +15,12 @@ from alps.tasks import all_tracks
 from tests.endtoend import files_of, rows, summary, write_rows
 from tests.few import few
 from tests.loopback import Answer, serve
+from tests.stories import generous
 from tests.tracks import alps_here, met, payload_of
 from tests.visitors import write_visitors
 
 AUDITOR = "openai/auditor"
 RUN = ("run", "task=extraction", "model=rules", "data=samples", "out=audited")
-
-
-def generous(body):
-    """Find every gold memory the same as the first prediction that shares a longer word."""
-    payload = payload_of(body)
-    pairs = []
-    for gold in payload["gold"]:
-        words = {word for word in gold["value"].lower().split() if len(word) > 4}
-        for item in payload["predicted"]:
-            if words & set(item["value"].lower().split()):
-                names = {"gold": gold["id"], "predicted": item["id"]}
-                pairs.append({"reason": "a word", **names, "relation": "same"})
-                break
-    return Answer(json.dumps({"pairs": pairs}))
 
 
 @pytest.fixture(scope="module")

@@ -287,10 +287,6 @@ def test_probabilities_are_drawn_on_their_own_axis(tmp_path):
     assert min(apart) > 30
 
 
-def test_the_same_calibration_gives_the_same_bytes(whole, tmp_path):
-    assert page_of(WHOLE, tmp_path)[1] == whole[1]
-
-
 def test_where_the_page_cannot_go(tmp_path):
     folder = r"this is a folder; name a file, such as .*calibration\.html"
     with pytest.raises(UsageError, match=folder):

@@ -14,6 +14,7 @@ from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack
 from alps.leaderboard.verify import Options, verify
 from tests.endtoend import rows, summary, write_rows
+from tests.few import few
 from tests.loopback import Answer, serve
 from tests.submissions import DROPPED, changed, forge, said
 from tests.tracks import alps_here, felt, met, payload_of, target_row, write_ability
@@ -328,44 +329,48 @@ def test_what_lies_in_the_users_folder_is_found_and_can_be_turned_off(run, serve
     assert corrected(tmp_path / "raw") is None
 
 
+LABELLED, FILE = "rubrics.pa.labelled", "calibration.json, "
 REFUSED = {
     "parser": (changed("judge_fingerprint.parser", "0"), 'judge.parser was "0"'),
-    "decoding": (
-        changed("judge_fingerprint.decoding", {"temperature": 1}),
-        "judge.decoding was",
-    ),
-    "rubric": (
-        changed("rubrics.pa.rubric_sha256", "0"),
-        "the text of rubric pa has changed since",
-    ),
+    "decoding": (changed("judge_fingerprint.decoding", {"temperature": 1}), "judge.decoding was"),
+    "rubric": (changed("rubrics.pa.rubric_sha256", "0"), "the text of rubric pa has changed since"),
     "expired": (changed("expires", "2020-01-01"), "it expired on 2020-01-01"),
     "recorded": (changed("judge_fingerprint", DROPPED), "recorded verdicts"),
     "another rubric": (
         lambda row: row["rubrics"].update(vra=row["rubrics"].pop("pa")),
         "the calibration has no rubric pa",
     ),
-}
-EDITED = {
-    "short": (changed("rubrics.pa.labelled", [["x"]]), "rubrics.pa.labelled"),
-    "mean": (changed("rubrics.pa.labelled", [["x", None, 1, 1, 7]]), "rubrics.pa"),
-    "truth": (changed("rubrics.pa.labelled", [["x", None, 3, 1, 1]]), "rubrics.pa"),
-    "sample": (changed("rubrics.pa.sample", "yes"), "rubrics.pa.sample"),
+    # Error rates of items that were made wrong on purpose are others.
+    "known answers": (
+        changed("rubrics.pa.acceptance", {"good": {"n": 1}}),
+        "it was made on known answers, where error rates differ",
+    ),
+    "no day": (changed("expires", None), "its expiry, null, is not a date"),
+    "a word for a day": (changed("expires", "never"), "is not a date"),
+    "a number for a day": (changed("expires", 7), FILE + "expires"),
+    "another form of day": (changed("expires", "31.12.2099"), "is not a date"),
+    "a short item": (changed(LABELLED, [["x"]]), FILE + LABELLED),
+    "a mean off the scale": (changed(LABELLED, [["x", None, 1, 1, 7]]), FILE + "rubrics.pa"),
+    "a truth off the scale": (changed(LABELLED, [["x", None, 3, 1, 1]]), FILE + "rubrics.pa"),
+    "a word for a sample": (changed("rubrics.pa.sample", "yes"), FILE + "rubrics.pa.sample"),
     "null": (
         lambda row: row["rubrics"]["pa"].update(scale=None, labelled=None),
-        "rubrics.pa.labelled",
+        FILE + LABELLED,
     ),
-    "rubrics": (changed("rubrics", []), "rubrics"),
+    "no rubrics": (changed("rubrics", []), FILE + "rubrics"),
 }
+DAILY = {"parser", "another rubric", "known answers", "no day", "a number for a day"}
+DAILY |= {"a short item", "no rubrics"}
 
 
-def given_and_found(once, calibration, tmp_path):
-    """Score with a calibration that is given, then with the same where runs find it.
-
-    Return what was refused, without a question to the judge, and what the other run printed.
-    """
-    run, server, _ = once
-    asked = len(server.requests)
+@pytest.mark.parametrize(("change", "said"), few(REFUSED, DAILY))
+def test_a_calibration_that_fits_not_or_was_edited_is_refused_where_given_and_else_left_out(
+    run, server, known, tmp_path, change, said
+):
+    """Given, the part is named, and the judge is asked nothing; found, the run goes on without."""
+    calibration, asked = known(change=change), len(server.requests)
     refused = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
+    assert said in refused
     assert len(server.requests) == asked
     (tmp_path / "known").mkdir()
     calibration.rename(tmp_path / "known" / "x")
@@ -373,48 +378,7 @@ def given_and_found(once, calibration, tmp_path):
     ran = score(run, server, out=tmp_path / "again")
     assert ran.code == 0
     assert corrected(tmp_path / "again") is None
-    return refused, ran.out
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("change", "said"), REFUSED.values(), ids=REFUSED)
-def test_a_calibration_of_anything_else_is_refused_and_the_part_is_named(
-    once, known, tmp_path, change, said
-):
-    assert said in given_and_found(once, known(change=change), tmp_path)[0]
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("change", "field"), EDITED.values(), ids=EDITED)
-def test_a_calibration_that_was_edited_badly_is_one_line_or_left_out(
-    once, known, tmp_path, change, field
-):
-    refused, printed = given_and_found(once, known(change=change), tmp_path)
-    assert f"calibration.json, {field}" in refused
-    assert "Calibration not used" in printed
-
-
-NO_DAY = ("is not a date", "expires")
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        *((changed("expires", day), NO_DAY) for day in (None, "never", 7, "31.12.2099")),
-        # Error rates of items that were made wrong on purpose are others.
-        (
-            changed("rubrics.pa.acceptance", {"good": {"n": 1}}),
-            ("it was made on known answers, where error rates differ",),
-        ),
-    ],
-    ids=["no day", "a word", "a number", "another form", "known answers"],
-)
-def test_an_expiry_that_is_no_day_ahead_and_known_answers_correct_nothing(
-    run, server, known, tmp_path, change, said
-):
-    calibration = known(change=change)
-    refused = score(run, server, f"calibration={calibration}", out=tmp_path / "x").one_line
-    assert any(part in refused for part in said)
+    assert "Calibration not used" in ran.out
 
 
 def test_a_calibration_of_several_rubrics_is_refused_for_what_is_wrong_with_that_one(

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from alps.data.release import write_track
 from alps.event_loop import run_loop
 from alps.judges.embedded import embedded_judge
 from alps.judges.matching import Item, MatchQuestion
@@ -44,18 +45,15 @@ def session(number):
 def judged(tmp_path_factory):
     """A folder with a run that recorded verdicts judged, and the judge that was fitted to it."""
     folder = tmp_path_factory.mktemp("fitted")
-    inputs, references, records = [], [], []
+    pairs, records = [], []
     for number in range(24):
         gold, output = session(number)
         about = {"benchmark_id": f"r{number}", "session_id": f"s{number}"}
         dialogue = [{"role": "user", "text": one["value"]} for one in gold]
-        inputs.append({**about, "input": {"dialogue": dialogue}})
-        references.append({**about, "gold": {"memory_items": gold}})
+        asked, answer = {"dialogue": dialogue}, {"memory_items": gold}
+        pairs.append(({**about, "input": asked}, {**about, "gold": answer}))
         records.append({**about, **output})
-    track = folder / "data" / "dev" / "task1"
-    track.mkdir(parents=True)
-    write_rows(track / "model_input.jsonl", inputs)
-    write_rows(track / "reference_output.jsonl", references)
+    write_track(folder / "data" / "dev" / "task1", pairs)
     write_rows(folder / "records.jsonl", records)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

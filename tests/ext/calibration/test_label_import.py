@@ -1,18 +1,17 @@
+"""Public sets of labels that `bench/label_sets.py` converts: small files of each form."""
+
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from alps.errors import DataError, UsageError
 from alps.ext.calibration.labels import read_crowd, read_labels, read_verdicts
-from bench.label_sets import Imported, import_labels
+from bench.label_sets import import_labels
 
-Row = dict[str, Any]
 HEADER = "dataset,dimension,scale_min,scale_max,conversation_id,rater,rater_kind,rating"
 
 
-def answer(row: int, **fields: Any) -> Row:
+def answer(row, **fields):
     return {
         "row": row,
         "question_id": "7",
@@ -25,9 +24,7 @@ def answer(row: int, **fields: Any) -> Row:
     } | fields
 
 
-def rating(
-    rater: str, value: object, *, kind: str = "llm", top: object = 5, conversation: str = "c1"
-) -> str:
+def rating(rater, value, *, kind="llm", top=5, conversation="c1"):
     return f"Lend an Ear,self_oriented,1,{top},{conversation},{rater},{kind},{value}"
 
 
@@ -41,7 +38,7 @@ RATINGS = [
 ]
 
 
-def pair(number: int, **fields: Any) -> Row:
+def pair(number, **fields):
     return {
         "subset": "Natural",
         "i": number,
@@ -53,7 +50,7 @@ def pair(number: int, **fields: Any) -> Row:
     } | fields
 
 
-def written(path: Path, rows: list[Any]) -> Path:
+def written(path, rows):
     """Write rows, or lines as they are."""
     lines = []
     for row in rows:
@@ -63,12 +60,12 @@ def written(path: Path, rows: list[Any]) -> Path:
     return path
 
 
-def convert(folder: Path, name: str, rows: list[Any]) -> tuple[Imported, Path]:
+def convert(folder, name, rows):
     out = folder / "out"
     return import_labels(name, written(folder / "source", rows), out), out
 
 
-def test_answers_become_items_labels_and_verdicts(tmp_path: Path):
+def test_answers_become_items_labels_and_verdicts(tmp_path):
     done, out = convert(tmp_path, "openqa_eval", [answer(0), answer(1, question_id="8")])
     found = read_labels(out)
     assert found.rubrics == ("answer_match",)
@@ -89,7 +86,7 @@ def test_answers_become_items_labels_and_verdicts(tmp_path: Path):
     assert done.judges == ("gpt-4", "BEM")
 
 
-def test_ratings_become_a_rubric_a_dimension_on_the_declared_scale(tmp_path: Path):
+def test_ratings_become_a_rubric_a_dimension_on_the_declared_scale(tmp_path):
     done, out = convert(tmp_path, "empathy", [HEADER, *RATINGS])
     found = read_labels(out)
     assert found.rubrics == done.rubrics == ("lend_an_ear/self_oriented",)
@@ -106,7 +103,7 @@ def test_ratings_become_a_rubric_a_dimension_on_the_declared_scale(tmp_path: Pat
     assert (done.items, done.labels, done.verdicts, done.means) == (2, 2, 3, 1)
 
 
-def test_pairs_become_a_rubric_a_subset_with_verdicts_in_either_order(tmp_path: Path):
+def test_pairs_become_a_rubric_a_subset_with_verdicts_in_either_order(tmp_path):
     done, out = convert(tmp_path, "llmbar", [pair(0), pair(0, subset="Manual", label=2)])
     found = read_labels(out)
     assert found.rubrics == ("llmbar/natural", "llmbar/manual")
@@ -134,81 +131,78 @@ def test_pairs_become_a_rubric_a_subset_with_verdicts_in_either_order(tmp_path: 
     ],
     ids=["openqa_eval", "empathy", "only people", "llmbar"],
 )
-def test_the_same_file_gives_the_same_bytes(
-    tmp_path: Path, name: str, rows: list[Any], files: set[str]
-):
-    source = written(tmp_path / "source", rows)
-    found = []
-    for folder in (tmp_path / "1", tmp_path / "two" / "2"):
-        import_labels(name, source, folder)
-        found.append({path.name: path.read_bytes() for path in folder.iterdir()})
-    first, second = found
-    assert first == second
-    assert set(first) == {"items.jsonl", "labels.jsonl", "scale.json", "people.json"} | files
-    assert b"\r" not in b"".join(first.values())
+def test_only_files_with_rows_are_written_on_every_system_alike(tmp_path, name, rows, files):
+    _, out = convert(tmp_path, name, rows)
+    found = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert set(found) == {"items.jsonl", "labels.jsonl", "scale.json", "people.json"} | files
+    assert b"\r" not in b"".join(found.values())
 
 
 OFF, ABOVE = "not on the scale", "is on item"
 # By the name of the set: rows, the place that is named, and what is said of it.
-BAD_ANSWERS: dict[str, tuple[list[Any], str, str]] = {
-    "an item twice": ([answer(0), answer(0)], "line 2, human.adjudicated: ", '"row-0000" above'),
-    "a label in words": ([answer(0, human={"a": "yes"})], "line 1, human.a: ", f"{OFF} [0, 1]"),
-    "a chance above one": (
-        [answer(0, judge_raw={"BEM_p_equiv_max": 3})],
-        "line 1, judge_raw.BEM_p_equiv_max: ",
-        "from 0 to 1",
-    ),
-    "another set": ([pair(0)], "line 1, row: ", "is missing"),
+BAD = {
+    "openqa_eval": {
+        "an item twice": (
+            [answer(0), answer(0)],
+            "line 2, human.adjudicated: ",
+            '"row-0000" above',
+        ),
+        "a label in words": ([answer(0, human={"a": "yes"})], "line 1, human.a: ", f"{OFF} [0, 1]"),
+        "a chance above one": (
+            [answer(0, judge_raw={"BEM_p_equiv_max": 3})],
+            "line 1, judge_raw.BEM_p_equiv_max: ",
+            "from 0 to 1",
+        ),
+        "another set": ([pair(0)], "line 1, row: ", "is missing"),
+    },
+    "empathy": {
+        "off the scale": ([rating("gpt", 6.0)], "line 2, rating: ", "6.0 is not on the scale"),
+        "in words": ([rating("gpt", "high")], "line 2, rating: ", "must be a number"),
+        "none": ([rating("gpt", "nan")], "line 2, rating: ", "NaN is not on the scale"),
+        "a mean outside the scale": (
+            [rating("crowd", 5.1, kind="human_crowd_mean")],
+            "line 2, rating: ",
+            "from 1 to 5",
+        ),
+        "a rater twice": ([*RATINGS, RATINGS[3]], "line 8, rating: ", f'"gpt" {ABOVE}'),
+        "a mean twice": ([*RATINGS, RATINGS[2]], "line 8, rating: ", f'"crowd" {ABOVE}'),
+        "another kind of rater": ([rating("gpt", 1, kind="dog")], "line 2, rater_kind: ", "dog"),
+        "two scales": (
+            [RATINGS[0], rating("gpt", 1, top=7)],
+            "line 3: ",
+            "had the scale [1, 2, 3, 4, 5]",
+        ),
+        "a scale too long": ([rating("gpt", 1, top=1000)], "line 2, scale_max: ", "ascending"),
+        "a cell too many": ([RATINGS[0] + ",1"], "line 2: ", "more cells than the header"),
+        "a quote left open": ([RATINGS[0], '"' + RATINGS[1]], "line 3: not CSV", ""),
+        "bytes": ([RATINGS[0], b"\xff"], "line 3: not in UTF-8", ""),
+    },
+    "llmbar": {
+        "one verdict of two": (
+            [pair(0, verdicts={"j": [1]})],
+            "line 1, verdicts.j: ",
+            "two verdicts",
+        ),
+        "no label": ([pair(0, label=None)], "line 1, label: ", OFF),
+        "a table for rows": ([HEADER, *RATINGS], "line 1: not JSON", ""),
+        "nothing": ([], "is empty", ""),
+        "a byte": ([pair(0), b'{"subset": "\xff"}'], "line 2: not JSON", ""),
+    },
 }
-BAD_RATINGS: dict[str, tuple[list[Any], str, str]] = {
-    "off the scale": ([rating("gpt", 6.0)], "line 2, rating: ", "6.0 is not on the scale"),
-    "in words": ([rating("gpt", "high")], "line 2, rating: ", "must be a number"),
-    "none": ([rating("gpt", "nan")], "line 2, rating: ", "NaN is not on the scale"),
-    "a mean outside the scale": (
-        [rating("crowd", 5.1, kind="human_crowd_mean")],
-        "line 2, rating: ",
-        "from 1 to 5",
-    ),
-    "a rater twice": ([*RATINGS, RATINGS[3]], "line 8, rating: ", f'"gpt" {ABOVE}'),
-    "a mean twice": ([*RATINGS, RATINGS[2]], "line 8, rating: ", f'"crowd" {ABOVE}'),
-    "another kind of rater": ([rating("gpt", 1, kind="dog")], "line 2, rater_kind: ", "dog"),
-    "two scales": (
-        [RATINGS[0], rating("gpt", 1, top=7)],
-        "line 3: ",
-        "had the scale [1, 2, 3, 4, 5]",
-    ),
-    "a scale too long": ([rating("gpt", 1, top=1000)], "line 2, scale_max: ", "ascending"),
-    "a cell too many": ([RATINGS[0] + ",1"], "line 2: ", "more cells than the header"),
-    "a quote left open": ([RATINGS[0], '"' + RATINGS[1]], "line 3: not CSV", ""),
-}
-BAD_PAIRS: dict[str, tuple[list[Any], str, str]] = {
-    "one verdict of two": (
-        [pair(0, verdicts={"j": [1]})],
-        "line 1, verdicts.j: ",
-        "two verdicts",
-    ),
-    "no label": ([pair(0, label=None)], "line 1, label: ", OFF),
-    "a table for rows": ([HEADER, *RATINGS], "line 1: not JSON", ""),
-    "nothing": ([], "is empty", ""),
-}
-BAD = [
-    *(pytest.param("openqa_eval", *case, id=name) for name, case in BAD_ANSWERS.items()),
-    *(
-        pytest.param("empathy", [HEADER, *given], *said, id=f"a rating: {name}")
-        for name, (given, *said) in BAD_RATINGS.items()
-    ),
-    *(pytest.param("llmbar", *case, id=name) for name, case in BAD_PAIRS.items()),
-    pytest.param("empathy", [HEADER, RATINGS[0], b"\xff"], "line 3: not in UTF-8", "", id="bytes"),
-    pytest.param("llmbar", [pair(0), b'{"subset": "\xff"}'], "line 2: not JSON", "", id="a byte"),
+CASES = [
+    pytest.param(name, *case, id=f"{name}: {what}")
+    for name, cases in BAD.items()
+    for what, case in cases.items()
 ]
 
 
-@pytest.mark.parametrize(("name", "rows", "place", "says"), BAD)
+@pytest.mark.parametrize(("name", "rows", "place", "says"), CASES)
 def test_what_is_not_the_set_is_refused_with_its_line_and_nothing_is_written(
-    tmp_path: Path, name: str, rows: list[Any], place: str, says: str
+    tmp_path, name, rows, place, says
 ):
+    header = [HEADER] if name == "empathy" else []
     with pytest.raises(DataError) as caught:
-        convert(tmp_path, name, rows)
+        convert(tmp_path, name, [*header, *rows])
     assert not (tmp_path / "out").exists()
     said = str(caught.value)
     assert said.startswith(f"{tmp_path / 'source'}")
@@ -228,14 +222,12 @@ def test_what_is_not_the_set_is_refused_with_its_line_and_nothing_is_written(
         ("llmbar", "missing.jsonl", r"file=.*missing.jsonl: no such file"),
     ],
 )
-def test_an_unknown_format_and_a_missing_file_are_named(
-    tmp_path: Path, name: str, source: str, says: str
-):
+def test_an_unknown_format_and_a_missing_file_are_named(tmp_path, name, source, says):
     with pytest.raises(UsageError, match=says):
         import_labels(name, tmp_path / source, tmp_path / "out")
 
 
-def test_an_empty_folder_is_taken_and_one_that_holds_something_is_left_as_it_is(tmp_path: Path):
+def test_an_empty_folder_is_taken_and_one_that_holds_something_is_left_as_it_is(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     assert convert(tmp_path, "llmbar", [pair(0)])[0].items == 1

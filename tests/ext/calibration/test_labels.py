@@ -1,6 +1,6 @@
+"""Label folders, verdicts and means of a crowd: what is read, and what is refused and where."""
+
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from alps.errors import AlpsError, DataError, UsageError
 from alps.ext.calibration.labels import Annotator, Verdict, read_crowd, read_labels, read_verdicts
 
-Row = dict[str, Any]
-SCALES: Row = {
+SCALES = {
     "right": {"kind": "nominal", "values": [0, 1]},
     "warmth": {"kind": "ordinal", "values": [1, 2, 3]},
     "tone": {"kind": "nominal", "values": ["warm", "cold"]},
     "unused": {"kind": "interval", "values": [0, 0.5, 1]},
 }
-PEOPLE: Row = {
+PEOPLE = {
     "guidelines": "One reading, no discussion.",
     "annotators": {
         "ada": {"expertise": "nurse", "blind": True},
@@ -25,16 +24,16 @@ PEOPLE: Row = {
 }
 
 
-def item(item_id: str, rubric: str = "right", **fields: Any) -> Row:
+def item(item_id, rubric="right", **fields):
     optional = dict.fromkeys(("system", "cluster", "language"))
     return {"item_id": item_id, "rubric": rubric, **optional, "payload": {}, **fields}
 
 
-def label(item_id: Any, annotator: str, value: Any) -> Row:
+def label(item_id, annotator, value):
     return {"item_id": item_id, "annotator": annotator, "label": value}
 
 
-def verdict(item_id: str, judge: str, value: Any, **fields: Any) -> Row:
+def verdict(item_id, judge, value, **fields):
     return {"item_id": item_id, "judge": judge, "verdict": value, **fields}
 
 
@@ -54,21 +53,14 @@ LABELS = [
 ]
 
 
-def lines(path: Path, rows: list[Any]) -> Path:
+def lines(path, rows):
     """Write rows, or lines as they are."""
     texts = (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows)
     path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     return path
 
 
-def write(
-    folder: Path,
-    *,
-    items: Any = ITEMS,
-    labels: Any = LABELS,
-    scale: Any = SCALES,
-    people: Any = PEOPLE,
-) -> Path:
+def write(folder, *, items=ITEMS, labels=LABELS, scale=SCALES, people=PEOPLE):
     folder.mkdir(exist_ok=True)
     lines(folder / "items.jsonl", items)
     lines(folder / "labels.jsonl", labels)
@@ -77,18 +69,18 @@ def write(
     return folder
 
 
-def refusal(read: Any, *arguments: Any, **keywords: Any) -> str:
+def refusal(read, *arguments, **keywords):
     with pytest.raises(DataError) as caught:
         read(*arguments, **keywords)
     return str(caught.value)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return write(tmp_path / "labels")
 
 
-def test_items_rubrics_and_scales_come_as_they_were_written(folder: Path):
+def test_items_rubrics_and_scales_come_as_they_were_written(folder):
     found = read_labels(folder)
     assert list(found.items) == ["q1", "w1", "q2", "t1"]
     first = found.items["q1"]
@@ -104,7 +96,7 @@ def test_items_rubrics_and_scales_come_as_they_were_written(folder: Path):
     assert found.scales["unused"].values == (0, 0.5, 1)
 
 
-def test_labels_are_values_of_the_scale_and_derived_ones_are_kept_apart(folder: Path):
+def test_labels_are_values_of_the_scale_and_derived_ones_are_kept_apart(folder):
     found = read_labels(folder)
     given = [found.labels_of(name) for name in ("q1", "q2", "w1", "t1")]
     assert given == [{"ada": 1, "ben": 0, "both": 1}, {"ben": 0}, {"ada": 2}, {"ben": "cold"}]
@@ -120,7 +112,7 @@ def test_labels_are_values_of_the_scale_and_derived_ones_are_kept_apart(folder: 
     assert read_labels(folder).annotators_of("right") == ("ada", "ben", "both")
 
 
-def test_the_hash_is_of_what_the_labels_mean(folder: Path, tmp_path: Path):
+def test_the_hash_is_of_what_the_labels_mean(folder, tmp_path):
     found = read_labels(folder).sha256
     lines(folder / "verdicts.jsonl", [verdict("q1", "j", 1)])
     assert read_labels(folder).sha256 == found == read_labels(write(tmp_path / "copy")).sha256
@@ -133,32 +125,26 @@ def test_the_hash_is_of_what_the_labels_mean(folder: Path, tmp_path: Path):
     assert len({found, *(read_labels(other).sha256 for other in others)}) == 5
 
 
-def said_of(text: str) -> str:
-    """Return a label of "cy" as a line whose value may be no JSON."""
-    return f'{{"item_id": "w1", "annotator": "cy", "label": {text}}}'
-
-
 QUOTED = "must be a string, got 1: write it in quotes"
 TWICE = '{"item_id":"q1","annotator":"cy","label":0,"label":1}'
-BAD_LABELS: dict[str, tuple[Any, list[str]]] = {
+BAD_LABELS = {
     "off the scale": (
         label("w1", "cy", 4),
         ["label", "4 is not on the scale [1, 2, 3]", '"warmth"', "declare"],
     ),
-    "between two values": (label("w1", "cy", 2.5), ["label", "2.5 is not on the scale"]),
     "a number in quotes": (label("w1", "cy", "2"), ["label", "write it without quotes"]),
     "a misspelt name": (label("t1", "cy", "warn"), ["label", "did you mean 'warm'"]),
     "true on a scale of three": (label("w1", "cy", True), ["label", "true is not on the scale"]),
     "null": (label("w1", "cy", None), ["label", "null is not on the scale"]),
-    "a list": (label("w1", "cy", [1]), ["label", "[1] is not on the scale"]),
-    "NaN": (said_of("NaN"), ["label", "NaN is not a number"]),
-    "infinity": (said_of("1e999"), ["label", "1e999 is too large"]),
+    "infinity": (
+        '{"item_id": "w1", "annotator": "cy", "label": 1e999}',
+        ["label", "1e999 is too large"],
+    ),
     "an unknown item": (label("q9", "cy", 1), ["item_id", 'unknown item "q9"', "items.jsonl"]),
     "an annotator twice": (
         label("q1", "ada", 1),
         ["annotator", '"ada" labelled item "q1" above', "keep one"],
     ),
-    "no annotator": ({"item_id": "q1", "label": 1}, ["annotator", "is missing"]),
     "a misspelt field": (
         {"item_id": "q1", "anotator": "cy", "label": 1},
         ["annotator", "is missing", "did you mean 'anotator'"],
@@ -167,17 +153,15 @@ BAD_LABELS: dict[str, tuple[Any, list[str]]] = {
     "a number for an id": (label(1, "cy", 1), ["item_id", QUOTED]),
     "a field twice": (TWICE, ["label", "appears twice"]),
     "no object": ("[1]", ["", "expected a JSON object, got [1]"]),
-    "no JSON": ("item_id,label", ["", "not JSON"]),
     "a torn line": ('{"item_id": "q1", "ann', ["", "not JSON"]),
 }
 BARE = {"item_id": "x", "rubric": "right"}
-BAD_ITEMS: dict[str, tuple[Any, list[str]]] = {
+BAD_ITEMS = {
     "an item twice": (item("q1"), ["item_id", '"q1" appears twice', "a unique id"]),
     "no scale": (
         item("x", "rigth"),
         ["rubric", '"rigth" has no scale', "did you mean 'right'", "scale.json"],
     ),
-    "no rubric": ({"item_id": "x", "payload": {}}, ["rubric", "is missing"]),
     "a misspelt optional field": ({**BARE, "payload": {}, "sytem": "a"}, ["sytem", "system"]),
     "a payload in text": (item("x", payload="hi"), ["payload", 'must be an object, got "hi"']),
     "no payload": (BARE, ["payload", "is missing"]),
@@ -189,39 +173,39 @@ BAD_ITEMS: dict[str, tuple[Any, list[str]]] = {
 }
 
 
-def scale(kind: Any = "ordinal", values: Any = (1, 2)) -> Row:
+def scale(kind="ordinal", values=(1, 2)):
     return {**SCALES, "extra": {"kind": kind, "values": values}}
 
 
 NAN_SCALE = '{"extra": {"kind": "ordinal", "values": [1, NaN]}}'
-BAD_SCALES: dict[str, tuple[Any, list[str]]] = {
+BAD_SCALES = {
     "one value": (scale(values=[1]), ["extra.values", "two or more values", "unused values"]),
-    "no value": (scale(values=[]), ["extra.values", "two or more values"]),
     "a value twice": (scale(values=[1, 2, 2.0]), ["extra.values.2", "2.0 appears twice"]),
     "a kind that is none": (
         scale(kind="ordnial"),
         ["extra.kind", "nominal, ordinal, interval", "did you mean 'ordinal'"],
     ),
     "no kind": ({"extra": {"values": [1, 2]}}, ["extra.kind", "is missing"]),
-    "no values": ({"extra": {"kind": "nominal"}}, ["extra.values", "is missing"]),
     "values in text": (scale(values="1-5"), ["extra.values", "must be a list"]),
-    "a range": (scale(values={"min": 1}), ["extra.values", "must be a list"]),
     "true and false": (scale("nominal", [False, True]), ["extra.values.0", "write 0 and 1"]),
     "null": (scale(values=[1, None]), ["extra.values.1", "must be a number or text, got null"]),
     "descending numbers": (scale(values=[2, 1]), ["extra.values", "ascend"]),
     "an interval of names": (scale("interval", ["low", "high"]), ["extra.values", "numbers"]),
+    "the positive one of two values first": (
+        {**SCALES, "extra": {"kind": "nominal", "values": [1, 0], "positive": [1]}},
+        ["extra.positive", "write the positive value last"],
+    ),
     "no object": ({"extra": [0, 1]}, ["extra", "must be an object"]),
     "NaN": (NAN_SCALE, ["extra.values.1", "NaN is not a number"]),
-    "a rubric twice": ('{"a": {}, "a": {}}', ["a", "appears twice"]),
 }
 
 
-def ada(**about: Any) -> Row:
+def ada(**about):
     return {"annotators": {"ada": about}}
 
 
 BLIND = "true, false or null"
-BAD_PEOPLE: dict[str, tuple[Any, list[str]]] = {
+BAD_PEOPLE = {
     "somebody who labelled nothing": (
         {"annotators": {"bot": {"kind": "derived"}}},
         ["annotators.bot", "'both'"],
@@ -251,9 +235,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("written", "place", "says"), BAD)
-def test_what_is_bad_is_refused_with_its_file_line_and_field(
-    tmp_path: Path, written: dict[str, Any], place: str, says: list[str]
-):
+def test_what_is_bad_is_refused_with_its_file_line_and_field(tmp_path, written, place, says):
     said = refusal(read_labels, write(tmp_path, **written))
     field = f", {says[0]}" if says[0] else ""
     assert said.startswith(f"{tmp_path / place}{field}: ")
@@ -261,7 +243,7 @@ def test_what_is_bad_is_refused_with_its_file_line_and_field(
 
 
 @pytest.mark.parametrize("name", ["items.jsonl", "labels.jsonl", "scale.json", "people.json"])
-def test_an_empty_or_missing_file_is_named(folder: Path, name: str):
+def test_an_empty_or_missing_file_is_named(folder, name):
     (folder / name).write_text("\n \n")
     assert refusal(read_labels, folder).startswith(f"{folder / name}: is empty")
     (folder / name).unlink()
@@ -271,7 +253,7 @@ def test_an_empty_or_missing_file_is_named(folder: Path, name: str):
         assert refusal(read_labels, folder).startswith(f"{folder / name}: {what}")
 
 
-def test_a_folder_that_is_not_there_and_a_file_without_a_scale_are_refused(folder: Path):
+def test_a_folder_that_is_not_there_and_a_file_without_a_scale_are_refused(folder):
     with pytest.raises(UsageError, match="no such folder"):
         read_labels(folder / "nowhere")
     path = folder / "scale.json"
@@ -289,7 +271,7 @@ VERDICTS = [
 ]
 
 
-def test_verdicts_of_one_judge_come_by_item_on_the_scale(folder: Path):
+def test_verdicts_of_one_judge_come_by_item_on_the_scale(folder):
     path, labels = lines(folder / "verdicts.jsonl", VERDICTS), read_labels(folder)
     found = read_verdicts(path, "gpt", labels=labels)
     assert found.judge == "gpt"
@@ -309,14 +291,14 @@ def test_verdicts_of_one_judge_come_by_item_on_the_scale(folder: Path):
         ("bme", r"judge=bme: .* did you mean 'bem'\? \(found: gpt, bem\)"),
     ],
 )
-def test_several_judges_are_listed_on_one_line(folder: Path, judge: str | None, said: str):
+def test_several_judges_are_listed_on_one_line(folder, judge, said):
     path, labels = lines(folder / "v.jsonl", VERDICTS), read_labels(folder)
     with pytest.raises(UsageError, match=said) as caught:
         read_verdicts(path, judge, labels=labels)
     assert "\n" not in str(caught.value)
 
 
-def test_the_hash_of_verdicts_is_of_their_file(folder: Path):
+def test_the_hash_of_verdicts_is_of_their_file(folder):
     labels = read_labels(folder)
     files = [
         lines(folder / f"{n}.jsonl", rows)
@@ -328,9 +310,8 @@ def test_the_hash_of_verdicts_is_of_their_file(folder: Path):
 
 CHANCE = ["probability", "from 0 to 1"]
 SEEN = 'an earlier line has a verdict by "gpt" on "q1"'
-BAD_VERDICTS: dict[str, tuple[Any, list[str]]] = {
+BAD_VERDICTS = {
     "off the scale": (verdict("w1", "new", 4), ["verdict", "4 is not on the scale"]),
-    "true on a scale": (verdict("w1", "new", True), ["verdict", "true is not on the scale"]),
     "an object": (verdict("q1", "new", {"met": 1}), ["verdict", '{"met": 1} is not on the scale']),
     "an unknown item": (verdict("x", "new", 1), ["item_id", 'unknown item "x"']),
     "a judge twice": (verdict("q1", "gpt", 1), ["judge", SEEN]),
@@ -342,28 +323,25 @@ BAD_VERDICTS: dict[str, tuple[Any, list[str]]] = {
         verdict("q1", "new", 1, probablity=0.5),
         ["probablity", "did you mean 'probability'"],
     ),
-    "NaN": ('{"item_id": "q1", "judge": "new", "verdict": NaN}', ["verdict", "NaN is not a"]),
 }
 
 
 @pytest.mark.parametrize(("row", "says"), BAD_VERDICTS.values(), ids=BAD_VERDICTS)
-def test_a_bad_verdict_of_any_judge_is_refused_with_its_line_and_field(
-    folder: Path, row: Any, says: list[str]
-):
+def test_a_bad_verdict_of_any_judge_is_refused_with_its_line_and_field(folder, row, says):
     path = lines(folder / "verdicts.jsonl", [*VERDICTS, row])
     said = refusal(read_verdicts, path, "bem", labels=read_labels(folder))
     assert said.startswith(f"{path}, line 5, {says[0]}: ")
     assert [part for part in says if part not in said] == []
 
 
-def test_empty_and_missing_verdicts_say_so(folder: Path):
+def test_empty_and_missing_verdicts_say_so(folder):
     labels = read_labels(folder)
     assert "is empty" in refusal(read_verdicts, lines(folder / "v.jsonl", []), labels=labels)
     with pytest.raises(UsageError, match="no such file"):
         read_verdicts(folder / "w.jsonl", labels=labels)
 
 
-def mean(item_id: str, value: Any) -> Row:
+def mean(item_id, value):
     return {"item_id": item_id, "annotator": "crowd", "mean": value}
 
 
@@ -377,7 +355,7 @@ BAD_MEANS = [
 
 
 @pytest.mark.parametrize(("row", "says"), BAD_MEANS)
-def test_means_of_a_crowd_lie_between_the_values_of_the_scale(folder: Path, row: Row, says: str):
+def test_means_of_a_crowd_lie_between_the_values_of_the_scale(folder, row, says):
     path = lines(folder / "crowd.jsonl", [mean("w1", 2.6), mean("q1", 0)])
     assert read_crowd(path, read_labels(folder)) == {"crowd": {"w1": 2.6, "q1": 0.0}}
     lines(path, [mean("w1", 2.6), row])

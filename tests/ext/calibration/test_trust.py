@@ -24,19 +24,15 @@ JUDGES = {"good": (95, 95), "twin": (94, 96), "poor": (60, 70)}
 
 def labelled(folder, count):
     """Write a label folder of two people who agree, and the verdicts of three judges."""
-    rows = [("pa", {"anna": n % 2, "ben": n % 2}, n % 2) for n in range(count)]
-    write(folder, {"pa": BINARY}, rows)
-    items = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
-    verdicts = []
-    for number, item in enumerate(items):
-        item["payload"] = {"query": "Where to?", "response": f"Answer {number} {HOSTILE}"}
+    rows, verdicts = [], []
+    for number in range(count):
+        truth, shown = number % 2, {"query": "Where to?", "response": f"Answer {number} {HOSTILE}"}
+        rows.append(("pa", {"anna": truth, "ben": truth}, truth, {"payload": shown}))
         for judge, right in JUDGES.items():
-            truth = number % 2
             told = (number // 2 * 37 + 11 * truth) % 100 < right[1 - truth]
             said = truth if told else 1 - truth
-            verdicts.append({"item_id": item["item_id"], "judge": judge, "verdict": said})
-    for name, found in (("items", items), ("verdicts", verdicts)):
-        write_rows(folder / f"{name}.jsonl", found)
+            verdicts.append({"item_id": f"i{number}", "judge": judge, "verdict": said})
+    write_rows(write(folder, {"pa": BINARY}, rows) / "verdicts.jsonl", verdicts)
     return folder
 
 

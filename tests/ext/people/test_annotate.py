@@ -94,18 +94,24 @@ def lines(folder, person="anna"):
     return [*read_journal(folder / f"journal-{person}.jsonl")]
 
 
-def test_the_judge_is_hidden_until_a_label_is_on_disk_and_both_labels_are_kept(work):
-    with Desk(work) as desk:
-        assert "The judge" not in desk.text
-        first = desk.hidden["item"]
-        desk.say(label="1")
-        assert [one.answer for one in lines(work)] == [{"label": 1}]
-        assert "The judge's label (openai/scripted-judge)" in desk.words
-        assert desk.hidden["item"] == first
-        desk.say(label="0")
-        kept = [(one.item_id, one.stage, one.answer["label"], one.shown) for one in lines(work)]
-        assert kept == [(first, "first", 1, False), (first, "revised", 0, True)]
-        assert desk.hidden["item"] != first
+@pytest.fixture
+def anna(work):
+    """The page of anna, who has labelled nothing yet."""
+    with Desk(work) as page:
+        yield page
+
+
+def test_the_judge_is_hidden_until_a_label_is_on_disk_and_both_labels_are_kept(work, anna):
+    assert "The judge" not in anna.text
+    first = anna.hidden["item"]
+    anna.say(label="1")
+    assert [one.answer for one in lines(work)] == [{"label": 1}]
+    assert "The judge's label (openai/scripted-judge)" in anna.words
+    assert anna.hidden["item"] == first
+    anna.say(label="0")
+    kept = [(one.item_id, one.stage, one.answer["label"], one.shown) for one in lines(work)]
+    assert kept == [(first, "first", 1, False), (first, "revised", 0, True)]
+    assert anna.hidden["item"] != first
 
 
 def test_a_label_that_is_sent_twice_is_written_once(work):
@@ -139,32 +145,26 @@ def test_a_torn_line_of_a_killed_page_is_labelled_again(work):
         assert len(lines(work)) == 2
 
 
-def test_a_label_from_another_tab_is_kept_beside_and_the_page_says_so(work):
-    with Desk(work) as desk:
-        first_tab, item = desk.hidden, desk.hidden["item"]
-        desk.text = desk.client.get("/").text
-        desk.say(label="1")
-        desk.text = desk.send(**first_tab, label="0").text
-        assert "You also labelled this item in another tab" in desk.words
-        assert desk.hidden["item"] == item
-        assert desk.checked == ["0"]
-        kept = [(one.item_id, one.answer["label"], one.shown) for one in lines(work)]
-        assert kept == [(item, 1, False), (item, 0, True)]
+def test_a_label_from_another_tab_is_kept_beside_and_the_page_says_so(work, anna):
+    first_tab, item = anna.hidden, anna.hidden["item"]
+    anna.text = anna.client.get("/").text
+    anna.say(label="1")
+    anna.text = anna.send(**first_tab, label="0").text
+    assert "You also labelled this item in another tab" in anna.words
+    assert anna.hidden["item"] == item
+    assert anna.checked == ["0"]
+    kept = [(one.item_id, one.answer["label"], one.shown) for one in lines(work)]
+    assert kept == [(item, 1, False), (item, 0, True)]
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize("number", ["²", "٣" * 30, "9" * 400, "9" * 5_000, "-1", "1e999"])
+@pytest.mark.parametrize("number", ["²", "٣" * 30, "9" * 400, "9" * 5_000, "-1", "1e999", "0"])
 @pytest.mark.parametrize("field", ["place", "rows"])
-def test_a_number_of_any_form_breaks_no_page(work, field, number):
-    with Desk(work) as desk:
-        form = {**desk.hidden, "label": "1", "item": "none", field: number}
-        assert desk.send(**form).status_code == 200
-        assert desk.client.get(f"/item/{number}").status_code == 200
-
-
-def test_a_place_before_the_first_item_is_none(work):
-    with Desk(work) as desk:
-        assert desk.client.get("/item/0").text == desk.client.get("/item/none").text
+def test_a_number_of_any_form_breaks_no_page(anna, field, number):
+    form = {**anna.hidden, "label": "1", "item": "none", field: number}
+    assert anna.send(**form).status_code == 200
+    there, nowhere = (anna.client.get(f"/item/{place}") for place in (number, "none"))
+    assert (there.status_code, there.text) == (200, nowhere.text)
 
 
 def test_a_form_without_end_is_given_up_and_not_kept(work):
@@ -188,23 +188,22 @@ def test_a_form_without_end_is_given_up_and_not_kept(work):
     assert lines(work) == []
 
 
-def test_without_the_token_nothing_is_shown_and_nothing_is_taken(work):
-    with Desk(work) as desk:
-        stranger = testclient.TestClient(desk.client.app, base_url=ORIGIN)
-        for path in ("/", "/item/1", f"/?token={TOKEN}", "/guessed/", "/assets/annotate.js"):
-            assert stranger.get(path).status_code == 403
-        form = {**desk.hidden, "label": "1"}
-        for path in ("/label", f"/label?token={TOKEN}", "/guessed/label"):
-            assert stranger.post(path, data=form, headers=desk.headers).status_code == 403
-        assert "full address that alps printed" in stranger.get("/").text
-        assert lines(work) == []
-        let_in = stranger.get(f"/{TOKEN}")
-        assert let_in.status_code == 200
-        assert str(let_in.url).endswith(f"/{TOKEN}/")
-        # A cookie would go to the servers on all ports of this machine.
-        assert not stranger.cookies
-        assert stranger.get("/").status_code == 403
-        stranger.close()
+def test_without_the_token_nothing_is_shown_and_nothing_is_taken(work, anna):
+    stranger = testclient.TestClient(anna.client.app, base_url=ORIGIN)
+    for path in ("/", "/item/1", f"/?token={TOKEN}", "/guessed/", "/assets/annotate.js"):
+        assert stranger.get(path).status_code == 403
+    form = {**anna.hidden, "label": "1"}
+    for path in ("/label", f"/label?token={TOKEN}", "/guessed/label"):
+        assert stranger.post(path, data=form, headers=anna.headers).status_code == 403
+    assert "full address that alps printed" in stranger.get("/").text
+    assert lines(work) == []
+    let_in = stranger.get(f"/{TOKEN}")
+    assert let_in.status_code == 200
+    assert str(let_in.url).endswith(f"/{TOKEN}/")
+    # A cookie would go to the servers on all ports of this machine.
+    assert not stranger.cookies
+    assert stranger.get("/").status_code == 403
+    stranger.close()
 
 
 @pytest.mark.parametrize(
@@ -218,25 +217,23 @@ def test_without_the_token_nothing_is_shown_and_nothing_is_taken(work):
         pytest.param({"origin": "http://evil.example", "host": "evil.example"}, 400, id="rebound"),
     ],
 )
-def test_what_another_page_sends_is_refused_and_nothing_is_written(work, headers, status):
-    with Desk(work) as desk:
-        reply = desk.client.post("/label", data={**desk.hidden, "label": "1"}, headers=headers)
-        assert reply.status_code == status
-        assert lines(work) == []
+def test_what_another_page_sends_is_refused_and_nothing_is_written(work, anna, headers, status):
+    reply = anna.client.post("/label", data={**anna.hidden, "label": "1"}, headers=headers)
+    assert reply.status_code == status
+    assert lines(work) == []
 
 
-def test_the_page_may_load_nothing_but_itself(work):
-    with Desk(work) as desk:
-        policy = desk.client.get("/").headers["content-security-policy"]
-        assert "default-src 'none'" in policy
-        assert "unsafe" not in policy
-        page = Page(desk.text)
-        linked = [e.get("src") or e.get("href") for e in (*page.all("script"), *page.all("link"))]
-        assets = f"/{TOKEN}/assets/annotate"
-        assert linked == [f"{assets}.js", "data:,", f"{assets}.css"]
-        for name in (linked[0], linked[2]):
-            assert desk.client.get(f"{ORIGIN}{name}").status_code == 200
-        assert desk.client.get("/assets/..%2fseat.py").status_code == 404
+def test_the_page_may_load_nothing_but_itself(anna):
+    policy = anna.client.get("/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    page = Page(anna.text)
+    linked = [e.get("src") or e.get("href") for e in (*page.all("script"), *page.all("link"))]
+    assets = f"/{TOKEN}/assets/annotate"
+    assert linked == [f"{assets}.js", "data:,", f"{assets}.css"]
+    for name in (linked[0], linked[2]):
+        assert anna.client.get(f"{ORIGIN}{name}").status_code == 200
+    assert anna.client.get("/assets/..%2fseat.py").status_code == 404
 
 
 def test_hostile_texts_are_text(work):
@@ -379,18 +376,17 @@ def test_memories_of_a_run_are_verified_on_the_data_that_it_saw(tmp_path, monkey
     assert not Path("work").exists()
 
 
-def test_a_label_has_a_gloss_and_the_rubric_is_unfolded_until_the_first_label(work):
-    with Desk(work) as desk:
-        assert re.search(r"not met <small>[^<]{20,115}</small>", desk.text)
-        seen = set()
-        for _ in range(4):
-            rubric = re.search(r"<small>(\w+)</small></h1>", desk.text)[1]
-            assert ('<details class="rubric" open>' in desk.text) == (rubric not in seen)
-            desk.say(label="1")
-            assert "second label, after seeing the judge's verdict" in html.unescape(desk.text)
-            assert '<details class="rubric">' in desk.text
-            desk.say(label="1")
-            seen.add(rubric)
+def test_a_label_has_a_gloss_and_the_rubric_is_unfolded_until_the_first_label(anna):
+    assert re.search(r"not met <small>[^<]{20,115}</small>", anna.text)
+    seen = set()
+    for _ in range(4):
+        rubric = re.search(r"<small>(\w+)</small></h1>", anna.text)[1]
+        assert ('<details class="rubric" open>' in anna.text) == (rubric not in seen)
+        anna.say(label="1")
+        assert "second label, after seeing the judge's verdict" in html.unescape(anna.text)
+        assert '<details class="rubric">' in anna.text
+        anna.say(label="1")
+        seen.add(rubric)
 
 
 LABELS = {

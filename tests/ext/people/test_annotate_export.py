@@ -24,11 +24,15 @@ pytest.importorskip("starlette", reason=NEEDED)
 NO = {"verdict": "nothing"}
 
 
-def exported(folder, out):
-    """Export by the command; return what it printed."""
-    done = alps_here("annotate", "export", folder, f"out={out}")
+def carried_out(*words):
+    """Run a command, which goes well; return what it printed."""
+    done = alps_here(*words)
     assert done.code == 0, done.err
     return done.out
+
+
+def exported(folder, out):
+    return carried_out("annotate", "export", folder, f"out={out}")
 
 
 def gold_in(out):
@@ -89,11 +93,10 @@ def test_what_is_exported_calibrates_the_judge_on_labels_from_before_it_was_seen
     assert {labels.labels["task4_ability1/answer-0003"][name] for name in ("anna", "ben")} == {1}
     assert labels.annotators_of("pa") == ("anna", "ben")
     words = (f"labels={out}", f"verdicts={out / 'verdicts.jsonl'}")
-    calibrated = alps_here("calibrate", *words, f"out={tmp_path / 'calibrated'}")
-    assert calibrated.code == 0, calibrated.err
+    calibrated = carried_out("calibrate", *words, f"out={tmp_path / 'calibrated'}")
     report = json.loads((tmp_path / "calibrated" / "calibration.json").read_text())
     assert report["judge"] == "openai/judge"
-    assert "corrects no scores" in " ".join(calibrated.out.split())
+    assert "corrects no scores" in " ".join(calibrated.split())
 
 
 def test_revised_labels_are_exported_where_they_are_asked_for(tmp_path):
@@ -167,7 +170,7 @@ def verify(step):
     if step.stage == "revised":
         return as_form(step.said)
     if step.item.rubric == "missing" and step.rows:
-        return {"verdict": "nothing"}
+        return NO
     turns = [n for n, turn in enumerate(step.item.payload["dialogue"]) if turn["role"] == "user"]
     given = {"type": "direct", "time_scope": "past", "confidence": "0.65", "label": "UNMAPPED"}
     given |= {"evidence": str(turns[0]), "quote": ""}
@@ -178,15 +181,20 @@ def verify(step):
     return {**given, "verdict": verdict, "value": value + " (sure)" * (verdict == "edit")}
 
 
-@pytest.fixture(scope="module")
-def gold(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("gold") / "work", "gold", "samples", n=4)
+def verified(folder, n, source="samples"):
+    """Make a folder of memories and have anna verify them; return it."""
+    label_all(made(folder, "gold", str(source), n=n), "anna", verify)
+    return folder
 
 
-def test_verified_gold_is_data_to_run_on_with_a_log_of_what_changed(gold, tmp_path):
+def adds_nothing(step):
+    """Verify as anna does, but add no memory."""
+    return NO if "/+" in step.item.item_id else verify(step)
+
+
+def test_verified_gold_is_data_to_run_on_with_a_log_of_what_changed(tmp_path):
     out = tmp_path / "out"
-    label_all(gold, "anna", verify)
-    exported(gold, out)
+    exported(verified(tmp_path / "work", 4), out)
     changes = rows(out / "changes.jsonl")
     by_id = {(row["record"], row["memory_id"]): row for row in changes}
     record = changes[0]["record"]
@@ -201,16 +209,13 @@ def test_verified_gold_is_data_to_run_on_with_a_log_of_what_changed(gold, tmp_pa
     assert values["added-1"]["evidence"]["session_id"] == row["session_id"]
     assert values["m1"]["confidence"] == 0.65
     words = ("task=extraction", "model=rules", f"data={out}", "baseline_records=0")
-    again = alps_here("run", *words, f"out={tmp_path / 'run'}")
-    assert again.code == 0, again.err
-    audit = alps_here("data", "audit", f"data={out}")
-    assert audit.code == 0, audit.err
+    carried_out("run", *words, f"out={tmp_path / 'run'}")
+    carried_out("data", "audit", f"data={out}")
 
 
 @pytest.mark.parametrize("track", ["../../../escaped", "/escaped", "task1\x00"])
 def test_an_export_of_labels_writes_below_its_folder_alone(tmp_path, track):
-    folder = made(tmp_path / "work", "gold", "samples", n=1)
-    label_all(folder, "anna", verify)
+    folder = verified(tmp_path / "work", 1)
     records = folder / "records.jsonl"
     write_rows(records, [{**row, "track": track} for row in rows(records)])
     said = alps_here("annotate", "export", folder, f"out={tmp_path / 'out'}").one_line
@@ -219,13 +224,9 @@ def test_an_export_of_labels_writes_below_its_folder_alone(tmp_path, track):
 
 
 def test_a_run_without_gold_can_become_gold(tmp_path):
-    words = ("task=extraction", "model=rules", "data=samples", "limit=2", "baseline_records=0")
-    run = alps_here("run", *words, f"out={tmp_path / 'run'}")
-    assert run.code == 0, run.err
-    folder = made(tmp_path / "work", "gold", str(tmp_path / "run"), n=50)
+    folder = verified(tmp_path / "work", 50, related_run(tmp_path / "run", limit=2))
     predicted = [row for row in rows(folder / "items.jsonl") if row["rubric"] == "gold"]
     assert {row["system"] for row in predicted} == {"rules"}
-    label_all(folder, "anna", verify)
     assert export(folder, tmp_path / "out").counts["records"] == 2
 
 
@@ -249,9 +250,8 @@ def test_nothing_is_exported_over_other_files_or_without_labels(tmp_path):
 
 
 def test_a_memory_that_one_of_two_adds_is_decided_like_any_other_difference(tmp_path):
-    folder = made(tmp_path / "work", "gold", "samples", n=1)
-    label_all(folder, "anna", verify)
-    label_all(folder, "ben", lambda step: verify(step) if "/+" not in step.item.item_id else NO)
+    folder = verified(tmp_path / "work", 1)
+    label_all(folder, "ben", adds_nothing)
     assert export(folder, tmp_path / "before").counts["undecided"] == 1
     decided = label_all(folder, "cleo", lambda step: as_form(step.others[0]), adjudicate=True)
     assert decided == 1
@@ -264,9 +264,7 @@ def test_a_memory_that_one_of_two_adds_is_decided_like_any_other_difference(tmp_
 
 
 def test_two_who_verify_memories_differently_are_decided_between(tmp_path):
-    folder = made(tmp_path / "work", "gold", "samples", n=1)
-    reject = {"verdict": "reject"}
-    label_all(folder, "anna", verify)
+    folder, reject = verified(tmp_path / "work", 1), {"verdict": "reject"}
     label_all(folder, "ben", lambda step: NO if "/+" in step.item.item_id else reject)
     undecided = export(folder, tmp_path / "before")
     (record,) = rows(folder / "records.jsonl")
@@ -281,23 +279,20 @@ def test_two_who_verify_memories_differently_are_decided_between(tmp_path):
 
 
 def test_how_people_agree_on_gold_is_measured_on_what_is_exported(tmp_path):
-    folder = made(tmp_path / "work", "gold", "samples", n=12)
-    label_all(folder, "anna", verify)
-    label_all(folder, "ben", lambda step: NO if "/+" in step.item.item_id else verify(step))
+    folder = verified(tmp_path / "work", 12)
+    label_all(folder, "ben", adds_nothing)
     assert "Agreement: alps annotate agreement" in exported(folder, tmp_path / "out")
     words = (tmp_path / "out", f"out={tmp_path / 'agreement.json'}")
-    measured = alps_here("annotate", "agreement", *words)
-    assert measured.code == 0, measured.err
-    assert "annotator_anna and annotator_ben" in measured.out
-    assert "set F1" in measured.out
+    measured = carried_out("annotate", "agreement", *words)
+    assert "annotator_anna and annotator_ben" in measured
+    assert "set F1" in measured
 
 
 @pytest.mark.release
 def test_three_people_and_several_records_of_a_session_are_compared(tmp_path):
     words = ("task=all", "model=rules", "data=samples", "limit=3", "baseline_records=0")
-    assert alps_here("run", *words, f"out={tmp_path / 'run'}").code == 0
-    folder = made(tmp_path / "work", "gold", str(tmp_path / "run"), n=40)
-    label_all(folder, "anna", verify)
+    carried_out("run", *words, f"out={tmp_path / 'run'}")
+    folder = verified(tmp_path / "work", 40, tmp_path / "run")
     assert "alps annotate agreement" not in exported(folder, tmp_path / "alone")
     for name in ("ben", "cleo"):
         label_all(folder, name, verify)
@@ -305,9 +300,8 @@ def test_three_people_and_several_records_of_a_session_are_compared(tmp_path):
     said = [line for line in told if "Agreement: alps annotate agreement " in line]
     assert len(said) == 3
     for line in said:
-        measured = alps_here("annotate", "agreement", *line.partition("agreement ")[2].split())
-        assert measured.code == 0, measured.err
-        assert "set F1" in measured.out
+        words = line.partition("agreement ")[2].split()
+        assert "set F1" in carried_out("annotate", "agreement", *words)
 
 
 def test_memories_under_one_id_or_none_are_each_verified(tmp_path):
@@ -346,7 +340,7 @@ def test_four_steps_lead_from_a_run_to_a_calibrated_judge(tmp_path):
     exported(folder, tmp_path / "labels")
     out = tmp_path / "calibrations" / "own"
     words = (f"labels={tmp_path / 'labels'}", "judge=lexical", f"out={out}")
-    assert alps_here("calibrate", *words).code == 0
+    carried_out("calibrate", *words)
     assert json.loads((out / "calibration.json").read_text())["judge_fingerprint"] is not None
 
 
@@ -354,13 +348,12 @@ def test_four_steps_lead_from_a_run_to_a_calibrated_judge(tmp_path):
 def test_what_repeats_answer_alike_is_audited_once(tmp_path):
     run = tmp_path / "run"
     words = ("run", "task=extraction", "model=rules", "data=samples", "repeats=2")
-    assert alps_here(*words, "baseline_records=0", f"out={run}").code == 0
+    carried_out(*words, "baseline_records=0", f"out={run}")
     folder = made(tmp_path / "work", "match", str(run), audit=0.8)
     shown = [json.dumps(row["payload"], sort_keys=True) for row in rows(folder / "items.jsonl")]
     assert len(shown) == len(set(shown)) > 20
     label_all(folder, "anna", lambda step: {"label": "unrelated"})
     exported(folder, tmp_path / "labels")
-    done = alps_here("score", run, f"audit_labels={tmp_path / 'labels'}")
-    assert done.code == 0, done.err
+    carried_out("score", run, f"audit_labels={tmp_path / 'labels'}")
     score = summary(run)["audit"]["tracks"]["task1"]["scores"]["f1"]
     assert (score["audited"], "reason" in score) == (42, False)
