@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.core.test_layout import BUILT, LINKS
-from tests.endtoend import environment, finish
+from tests.endtoend import environment, finish, run
 from tests.few import few
 from tests.warm import Home, WarmProcess
 
@@ -176,6 +176,23 @@ def test_a_strangers_extension_has_a_key_a_wrap_a_table_and_a_command(tmp_path, 
     # Without the package the run is read as it is.
     without = python(tmp_path, tmp_path, "-m", "alps", "show", "cut")
     assert (without.returncode, "Brief answers" in without.stdout) == (0, False), without.stderr
+
+
+GONE = {
+    "score": ("score", "cut", "out=again"),
+    "judges": ("judges", "cut", "judge=lexical,minilm", "out=again"),
+    "labels": ("annotate", "draw", "cut", "out=again"),
+}
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("words", GONE.values(), ids=GONE)
+def test_without_its_extension_a_run_with_its_key_is_refused_by_name(tmp_path, alps, words):
+    assert alps(tmp_path, *RUN[:-1], "most=1", "out=cut").returncode == 0
+    done = run(tmp_path, *words)
+    what = "cut was made with most=, a key of an extension that is not installed"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"alps: {what}; install it again")
+    assert not (tmp_path / "again").exists()
 
 
 CALLED = """
