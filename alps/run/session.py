@@ -279,7 +279,8 @@ def _refuse_of_another_task(settings: RunSettings) -> None:
             if key not in taken and key in RunSettings.model_fields and _is_given(settings, key):
                 value, only = as_typed(getattr(settings, key)), f"only task {task} uses {key}="
                 if task not in TASKS:
-                    only = f"only {', '.join(brought_tasks())} use it"
+                    those = [name for name, one in brought_tasks().items() if key in one.task_keys]
+                    only = f"only {', '.join(those)} {'use' if len(those) > 1 else 'uses'} it"
                 raise UsageError(f"{key}={value}: {only}; leave it out, or add {task} to task=")
 
 

@@ -250,6 +250,21 @@ def test_keys_that_can_not_be_added_are_named_and_left_out(tmp_path, key, why):
     assert "extraction: F1 " in done.stdout
 
 
+BRINGS = """
+from alps.extension import Extension
+TASKS = {"odd": "odd:tracks"}
+EXTENSION = Extension("odd", tasks=TASKS, task_keys=("own",), settings="odd_keys:Own")
+"""
+
+
+def test_a_key_of_tasks_names_those_alone_that_have_it(tmp_path):
+    files = {"odd.py": BRINGS, "odd_keys.py": KEYS.format(key="own: int | None = None")}
+    package = installed(tmp_path / "site", "odd", files, "odd:EXTENSION")
+    done = python(tmp_path, package, "-m", "alps", *RUN, "own=1", "dry_run=yes")
+    what = "own=1: only odd uses it; leave it out, or add odd to task="
+    assert (done.returncode, done.stderr) == (2, f"alps: {what}\n")
+
+
 SHOWN = """
 import sys
 from alps.ext.looking.whole_run import show_whole_run
