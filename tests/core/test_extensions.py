@@ -173,6 +173,9 @@ def test_a_strangers_extension_has_a_key_a_wrap_a_table_and_a_command(tmp_path, 
     assert (said.returncode, said.stdout) == (0, "0.5 memories an answer\n"), said.stderr
     assert alps(tmp_path, "report", "cut", "out=page.html").returncode == 0
     assert "<caption>Brief answers</caption>" in (tmp_path / "page.html").read_text()
+    lacks = alps(tmp_path, "brief", "plain")
+    said = "alps: plain: it keeps whole answers; name a run with most=\n"
+    assert (lacks.returncode, lacks.stderr) == (2, said)
     # Without the package the run is read as it is.
     without = python(tmp_path, tmp_path, "-m", "alps", "show", "cut")
     assert (without.returncode, "Brief answers" in without.stdout) == (0, False), without.stderr
