@@ -345,7 +345,8 @@ def _day(text: str) -> str:
 
 def _track_name(name: str) -> str:
     if name not in board_tracks():
-        raise ValueError("is not a task of this version")
+        why = "is neither a task of this version nor of an installed extension"
+        raise ValueError(f"{why}; install that extension")
     return name
 
 

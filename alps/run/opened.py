@@ -20,7 +20,7 @@ from alps.errors import AlpsError, CodeNotImportedError, RunFolderError, UsageEr
 from alps.folders import same_file
 from alps.jsonl import Row, parse_json, scan
 from alps.rows import Manifest, Summary, TrackRow, TrackSummary
-from alps.run.source import TrackData, itself, options_of
+from alps.run.source import TrackData, itself, options_of, refuse_lacking
 from alps.tasks import Metric, Task, load_tracks
 from alps.tasks.registry import not_importable, stand_in
 
@@ -150,14 +150,14 @@ class RunFolder:
         shows what its summary records.
 
         Raises:
-            UsageError: If the manifest names a task that is not known.
-            RunFolderError: If it names a track that its settings do not choose.
+            RunFolderError: If a task is not installed, or its settings choose no such track.
         """
         names = str(self.manifest.settings.get("task"))
         closed = not_importable(names)
         ours = ",".join(name for name in names.split(",") if name not in closed)
         known: dict[str, Task] = {}
         if ours:
+            refuse_lacking(self.folder, self.manifest.settings)
             options = options_of(self.manifest.settings)
             known = {task.track: task for task in load_tracks(ours, options)}
         recorded = (self.summary_row or {}).get("tracks", {})

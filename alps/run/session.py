@@ -24,7 +24,6 @@ from alps.judges.embedded import is_embedded_judge
 from alps.keys import AskSettings
 from alps.llm.options import SAMPLING
 from alps.llm.secrets import redact
-from alps.parsing import parse_settings
 from alps.run.fresh import Code, code_of, refuse_changed_code, task_code
 from alps.run.opened import MANIFEST, read_manifest
 from alps.run.parts import Parts, parts_of
@@ -37,6 +36,7 @@ from alps.run.source import (
     open_known,
     options_of,
     refuse_changed,
+    settings_of_run,
 )
 from alps.settings import JudgeSettings, RunSettings, as_typed
 from alps.systems import PROGRAM, is_local
@@ -148,7 +148,7 @@ def resolve_again(
     """
     then = read_manifest(source)
     kept = {name: value for name, value in then.settings.items() if not _implied(name, value)}
-    settings = parse_settings({**kept, **judging}, RunSettings)
+    settings = settings_of_run(source, kept, **judging)
     parts = refusing_parts(settings, source)
     if not baselines:
         settings = settings.model_copy(update={"baseline_records": 0})
@@ -279,7 +279,8 @@ def _refuse_of_another_task(settings: RunSettings) -> None:
             if key not in taken and key in RunSettings.model_fields and _is_given(settings, key):
                 value, only = as_typed(getattr(settings, key)), f"only task {task} uses {key}="
                 if task not in TASKS:
-                    only = f"only {', '.join(brought_tasks())} use it"
+                    those = [name for name, one in brought_tasks().items() if key in one.task_keys]
+                    only = f"only {', '.join(those)} {'use' if len(those) > 1 else 'uses'} it"
                 raise UsageError(f"{key}={value}: {only}; leave it out, or add {task} to task=")
 
 

@@ -5,7 +5,7 @@ A finished run finds its records again here, and whoever asks for them learns wh
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import islice
@@ -25,7 +25,7 @@ from alps.settings import RunSettings, in_current_words
 from alps.tasks import Task, load_tracks
 from alps.tasks.base import Records, TaskOptions
 from alps.tasks.by_memory import keeps_memories
-from alps.tasks.registry import ALL
+from alps.tasks.registry import ALL, PYTHON, board_tasks
 
 Pools = dict[tuple[Split, int], PoolSource]
 """What builds the pools of data, by the split and the seed."""
@@ -250,6 +250,23 @@ def _located(place: Path | PoolSource | Records) -> Path | PoolSource | Records:
     return place.located() if isinstance(place, PoolSource) else place
 
 
+def refuse_lacking(folder: Path, settings: Mapping[str, Any], keys: Iterable[str] = ()) -> None:
+    """Refuse a run that has a task, or one of the `keys`, of an extension that is not installed."""
+    known = (*board_tasks(), ALL)
+    names = [name for name in str(settings.get("task", ALL)).split(",") if name not in known]
+    lacking = [f"task={name}, a task" for name in names if not name.startswith(PYTHON)]
+    lacking += [f"{key}=, a key" for key in keys if key not in RunSettings.model_fields]
+    if lacking:
+        why = f"was made with {lacking[0]} of an extension that is not installed"
+        raise RunFolderError(f"{folder} {why}; install it again")
+
+
+def settings_of_run(folder: Path, settings: Mapping[str, Any], /, **given: Any) -> RunSettings:
+    """Return the settings that the manifest of a run has, with those that are `given` now."""
+    refuse_lacking(folder, settings, in_current_words(settings))
+    return parse_settings({**settings, **given}, RunSettings)
+
+
 def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
     """Return what the settings choose among the tracks of their tasks.
 
@@ -399,7 +416,7 @@ def open_again(folder: Path, manifest: Manifest) -> tuple[RunSettings, RunData]:
         DataError: If they can't be read.
         RunFolderError: If they are not those that the run was made on.
     """
-    settings = parse_settings(manifest.settings, RunSettings)
+    settings = settings_of_run(folder, manifest.settings)
     data = open_data(settings)
     refuse_changed(folder, manifest, settings, data)
     if len(data.tracks) < len(manifest.data.tracks):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.core.test_layout import BUILT, LINKS
-from tests.endtoend import environment, finish
+from tests.endtoend import environment, finish, run
 from tests.few import few
 from tests.warm import Home, WarmProcess
 
@@ -173,9 +173,29 @@ def test_a_strangers_extension_has_a_key_a_wrap_a_table_and_a_command(tmp_path, 
     assert (said.returncode, said.stdout) == (0, "0.5 memories an answer\n"), said.stderr
     assert alps(tmp_path, "report", "cut", "out=page.html").returncode == 0
     assert "<caption>Brief answers</caption>" in (tmp_path / "page.html").read_text()
+    lacks = alps(tmp_path, "brief", "plain")
+    said = "alps: plain: it keeps whole answers; name a run with most=\n"
+    assert (lacks.returncode, lacks.stderr) == (2, said)
     # Without the package the run is read as it is.
     without = python(tmp_path, tmp_path, "-m", "alps", "show", "cut")
     assert (without.returncode, "Brief answers" in without.stdout) == (0, False), without.stderr
+
+
+GONE = {
+    "score": ("score", "cut", "out=again"),
+    "judges": ("judges", "cut", "judge=lexical,minilm", "out=again"),
+    "labels": ("annotate", "draw", "cut", "out=again"),
+}
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("words", GONE.values(), ids=GONE)
+def test_without_its_extension_a_run_with_its_key_is_refused_by_name(tmp_path, alps, words):
+    assert alps(tmp_path, *RUN[:-1], "most=1", "out=cut").returncode == 0
+    done = run(tmp_path, *words)
+    what = "cut was made with most=, a key of an extension that is not installed"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"alps: {what}; install it again")
+    assert not (tmp_path / "again").exists()
 
 
 CALLED = """
@@ -231,6 +251,21 @@ def test_keys_that_can_not_be_added_are_named_and_left_out(tmp_path, key, why):
     assert done.returncode == 0, done.stderr
     assert sum(why in line for line in done.stderr.splitlines()) == 1
     assert "extraction: F1 " in done.stdout
+
+
+BRINGS = """
+from alps.extension import Extension
+TASKS = {"odd": "odd:tracks"}
+EXTENSION = Extension("odd", tasks=TASKS, task_keys=("own",), settings="odd_keys:Own")
+"""
+
+
+def test_a_key_of_tasks_names_those_alone_that_have_it(tmp_path):
+    files = {"odd.py": BRINGS, "odd_keys.py": KEYS.format(key="own: int | None = None")}
+    package = installed(tmp_path / "site", "odd", files, "odd:EXTENSION")
+    done = python(tmp_path, package, "-m", "alps", *RUN, "own=1", "dry_run=yes")
+    what = "own=1: only odd uses it; leave it out, or add odd to task="
+    assert (done.returncode, done.stderr) == (2, f"alps: {what}\n")
 
 
 SHOWN = """

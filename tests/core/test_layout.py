@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -12,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from alps.extension import extensions
+from alps.extension import Extension, extensions
 from alps.keys import Ability
 from alps.tasks import TASKS, all_tracks
 from alps.tasks.utilization import ABILITIES
@@ -371,6 +372,13 @@ def test_a_room_stands_above_those_that_it_imports() -> None:
 def test_the_page_names_every_extension_and_no_other() -> None:
     folders = {path.parent.name for path in (ROOT / "alps" / "ext").glob("*/__init__.py")}
     assert listed_under("| extension |", r"^\| `([a-z_]+)` \|") == folders
+
+
+def test_the_page_of_extensions_names_every_field_of_one() -> None:
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    table = page.partition("| field |")[2].partition("\n\n")[0]
+    named = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert sorted(named) == sorted(field.name for field in fields(Extension))
 
 
 def test_the_page_names_every_method_of_a_part() -> None:

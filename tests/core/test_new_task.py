@@ -13,7 +13,7 @@ import pytest
 
 from tests import warm
 from tests.conftest import ROOT
-from tests.endtoend import begin, environment, finish
+from tests.endtoend import begin, environment, finish, run
 
 MODULE = '''"""Year: one memory in, the year that it is from out."""
 
@@ -187,13 +187,13 @@ def command(begun, tmp_path_factory):
     """Return `alps` of that tree, run in a folder of its own."""
     here = tmp_path_factory.mktemp("here")
 
-    def run(*words, code=0, **variables):
+    def told(*words, code=0, **variables):
         done = finish(begun(here, words, environment(here, **variables)))
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
-    run.folder = here
-    return run
+    told.folder = here
+    return told
 
 
 @pytest.fixture(scope="module")
@@ -260,9 +260,9 @@ def test_tab_knows_its_name_and_its_systems(command, line, words):
 @pytest.fixture(scope="module")
 def site(command, ran):
     """Return the site of two submissions of the task."""
-    for run, name in (("rules", "Year rules"), ("newest", "floor/newest")):
-        packed = (f"name={name}", f"out=submissions/{run}-2026-01-02", "date=2026-01-02")
-        command("leaderboard", "submit", run, *packed)
+    for source, name in (("rules", "Year rules"), ("newest", "floor/newest")):
+        packed = (f"name={name}", f"out=submissions/{source}-2026-01-02", "date=2026-01-02")
+        command("leaderboard", "submit", source, *packed)
     command("leaderboard", "build", "submissions=submissions", "out=site")
     return command.folder / "site"
 
@@ -280,6 +280,31 @@ def test_a_forged_score_is_refused(command, site, tmp_path):
     card.write_text(card.read_text().replace('"value": 0.8333333333333334', '"value": 0.9', 1))
     told = command("leaderboard", "verify", str(forged), code=1)
     assert "recomputed 0.8333333333" in " ".join(told.split())
+
+
+WITHOUT_IT = {
+    "show": ("show", "rules"),
+    "report": ("report", "rules"),
+    "compare": ("compare", "rules", "newest"),
+    "export": ("export", "rules", "format=csv", "out=table"),
+    "score": ("score", "rules", "out=again"),
+}
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("words", WITHOUT_IT.values(), ids=WITHOUT_IT)
+def test_where_the_task_is_not_installed_its_run_is_named(command, ran, words):
+    done = run(command.folder, *words)
+    what = "rules was made with task=year, a task of an extension that is not installed"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"alps: {what}; install it again")
+
+
+def test_where_the_task_is_not_installed_a_site_names_its_submission(command, site):
+    done = run(command.folder, "leaderboard", "build", "submissions=submissions", "out=other")
+    said = done.stderr.splitlines()[-1]
+    where = "submissions/newest-2026-01-02/submission.json, tracks.task5"
+    assert said.startswith(f"alps: {where}: is neither a task of this version nor of an installed")
+    assert (done.returncode, (command.folder / "other").exists()) == (2, False)
 
 
 def test_the_site_has_its_board_its_tab_and_its_records(site):

@@ -22,7 +22,6 @@ from alps.ext.audits.records import AuditedRecords, audited_records, correctable
 from alps.ext.audits.settings import AuditKeys
 from alps.ext.audits.slices import bent_by, corrected_slices, errors_of, traits_of
 from alps.llm.ledger import Ledger
-from alps.parsing import parse_settings
 from alps.rows import AuditedTrack, AuditSummary, Summary
 from alps.run.estimate import Stage
 from alps.run.finished import Finished
@@ -30,9 +29,8 @@ from alps.run.folder import claimed_folder, write_summary
 from alps.run.opened import open_run
 from alps.run.parts import Estimated, RunPart
 from alps.run.session import RunSession
-from alps.run.source import RunData, TrackData, open_data, refuse_changed
+from alps.run.source import RunData, TrackData, open_data, refuse_changed, settings_of_run
 from alps.run.summary import summarise_calls
-from alps.settings import RunSettings
 from alps.tasks.registry import track_title
 
 
@@ -92,7 +90,7 @@ def audit_again(source: Path, auditing: dict[str, Any]) -> Finished:
     """
     opened = open_run(source)
     summary, then = opened.finished, opened.manifest
-    settings = parse_settings({**then.settings, **auditing}, RunSettings)
+    settings = settings_of_run(source, then.settings, **auditing)
     refuse_half_an_audit(AuditKeys.of(settings))
     data = open_data(settings)
     refuse_changed(source, then, settings, data)

@@ -51,6 +51,7 @@ from alps.data.audit_findings import (
 from alps.data.hub import HubSplit
 from alps.data.pools import BANK
 from alps.data.release import Row, open_split, read_rows
+from alps.errors import UsageError
 from alps.ext.datasets.audit_records import (
     MISALIGNED,
     SplitOverlap,
@@ -433,14 +434,15 @@ def audit_data(data: str, split: str | None, task: str | None = None) -> AuditRe
             # Opened as a run opens them, files that can't be read say why.
             files.open_records(data, TaskOptions(added=() if split is None else (("set", split),)))
 
-    return audit(data, split)
+    return audit(data, split, task)
 
 
-def audit(data: str, split: str | None) -> AuditReport:
+def audit(data: str, split: str | None, task: str | None = None) -> AuditReport:
     """Audit every track of one split; `data` and `split` are what `alps run` takes.
 
     Raises:
-        UsageError: If there is no such data set or split, or the split must be named.
+        UsageError: If there is no such data set or split, the split must be named, or the split has
+            no files that are known here, of `task` where one is named.
     """
     opened = open_split(data, split)
     unchecked = []
@@ -459,6 +461,7 @@ def audit(data: str, split: str | None) -> AuditReport:
     # What the other tracks say of a user is known before the pools are looked at, and to nobody
     # where there are none.
     tracks = sorted(track_folders(opened), key=lambda pair: _has_pools(pair[0]))
+    _refuse_unread(f"data={data}, split {opened.name}", [track for track, _ in tracks], task)
     known: Known | None = None
     if any(_has_pools(track) for track, _ in tracks):
         known = defaultdict(set)
@@ -471,6 +474,17 @@ def audit(data: str, split: str | None) -> AuditReport:
     looked.sort(key=lambda rows: order_of(rows.track))
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), order_of(f.track), f.code, -f.count))
     return AuditReport(data, opened.name, tuple(looked), tuple(findings), tuple(unchecked))
+
+
+def _refuse_unread(where: str, tracks: Sequence[str], task: str | None) -> None:
+    """Refuse data of which nothing is looked at, or nothing of the task that was named."""
+    there = set(map(task_of, tracks))
+    if task is not None:
+        there &= {task_of(load_task(task).place)}
+    if not there:
+        of_task = "" if task is None else f" of {task}"
+        reads = "it reads task1 to task4 and the sets of alps data list"
+        raise UsageError(f"{where}: no files{of_task} that alps data audit reads; {reads}")
 
 
 def _has_pools(track: str) -> bool:

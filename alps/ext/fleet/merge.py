@@ -18,7 +18,7 @@ from alps.run.judge_check import FILE as JUDGE_CHECK
 from alps.run.opened import MANIFEST, RunFolder, manifest_row, open_run, read_rows
 from alps.run.parts import parts_of
 from alps.run.session import RunSession
-from alps.run.source import RunData, open_again, refuse_changed
+from alps.run.source import RunData, open_again, refuse_changed, settings_of_run
 from alps.run.start import finish
 from alps.settings import RunSettings
 from alps.show.formatting import counted
@@ -83,7 +83,7 @@ def merge(
     if data is None:
         settings, data = open_again(first.folder, first.manifest)
     else:
-        settings = parse_settings(first.manifest.settings, RunSettings)
+        settings = settings_of_run(first.folder, first.manifest.settings)
         refuse_changed(first.folder, first.manifest, settings, data)
     places = [Path(), *(folder_of(Path(), size) for size in smaller_sizes(settings))]
     for shard in shards:

@@ -17,7 +17,6 @@ from alps.judges.embedded import CONSTANT_JUDGES, LexicalJudge, is_embedded_judg
 from alps.judges.rubric import rubric
 from alps.keys import AskSettings
 from alps.llm.ledger import counted_in
-from alps.parsing import parse_settings
 from alps.prompts import Prompt, read_prompt
 from alps.rows import Calls, Manifest
 from alps.run.finished import Finished
@@ -25,9 +24,8 @@ from alps.run.folder import caps_left
 from alps.run.opened import RunFolder, open_run, read_manifest, refuse_same_names
 from alps.run.services import AskedAs
 from alps.run.session import OF_THE_JUDGE
-from alps.run.source import options_of
+from alps.run.source import options_of, settings_of_run
 from alps.run.start import score_again
-from alps.settings import RunSettings
 from alps.show.formatting import letter_of
 from alps.slips import read_text
 from alps.tasks import load_tracks
@@ -145,11 +143,11 @@ def _check_different(folder: Path, wordings: Sequence[RubricWording]) -> None:
         seen[texts] = wording.name
 
 
-def rubrics_of(manifests: Sequence[Manifest]) -> list[str]:
+def rubrics_of(sources: Sequence[Path], manifests: Sequence[Manifest]) -> list[str]:
     """Return the names of the rubrics that the tracks of these runs use."""
     used: list[Prompt] = []
-    for manifest in manifests:
-        settings = parse_settings(manifest.settings, RunSettings)
+    for source, manifest in zip(sources, manifests, strict=True):
+        settings = settings_of_run(source, manifest.settings)
         for task in load_tracks(settings.task, options_of(settings)):
             if task.track in manifest.data.tracks:
                 used += task.rubrics
@@ -399,7 +397,7 @@ def plan_judges(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan:
     wordings: tuple[RubricWording, ...] = (RubricWording(),)
     if settings.prompts is not None:
         folder = Path(settings.prompts).expanduser()
-        others, notes = read_wordings(folder, rubrics_of(manifests))
+        others, notes = read_wordings(folder, rubrics_of(sources, manifests))
         wordings = (RubricWording(), *others)
     cells: list[JudgingCell] = []
     for judge in dict.fromkeys((*judges, *TRIVIAL_JUDGES)):
@@ -454,7 +452,7 @@ def plan_wordings(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan
     assert settings.prompts is not None
     manifests = read_same_data(sources)
     folder = Path(settings.prompts).expanduser()
-    others, notes = read_wordings(folder, rubrics_of(manifests))
+    others, notes = read_wordings(folder, rubrics_of(sources, manifests))
     cells = []
     for wording in (RubricWording(), *others):
         cells.append(JudgingCell(wording.name, settings.judge, wording))

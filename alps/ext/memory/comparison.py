@@ -20,6 +20,7 @@ from alps.llm.secrets import redact
 from alps.parsing import parse_settings
 from alps.run.fresh import refuse_other_code
 from alps.run.opened import MANIFEST, RunFolder, open_run, read_manifest
+from alps.run.source import settings_of_run
 from alps.run.start import run as carry_out
 from alps.settings import RunSettings
 from alps.show.compare import Comparison, MetricComparison, compare_runs
@@ -261,6 +262,7 @@ def run_beside(
     if typed is not None:
         refuse_untyped(known, typed)
     assert known.finished
+    settings_of_run(folder, known.manifest.settings)  # refuses what would be dropped
     settings = _settings_of(known.manifest.settings)
     again = parse_settings(settings, RunSettings)
     refuse_other_code(folder, dict(again), "task", "model")

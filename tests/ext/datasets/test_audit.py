@@ -10,7 +10,14 @@ from rich.console import Console
 from alps.data.audit_findings import above_chance
 from alps.data.release import GOLD, INPUT, write_track
 from alps.errors import UsageError
-from alps.ext.datasets.audit import audit, far_from_uniform, near, print_audit, shifted
+from alps.ext.datasets.audit import (
+    audit,
+    audit_data,
+    far_from_uniform,
+    near,
+    print_audit,
+    shifted,
+)
 from alps.similarity import THRESHOLD, similarity
 from tests.audit_sets import (
     POOLS,
@@ -47,6 +54,21 @@ def test_our_own_samples_hold_nothing_serious():
 def test_a_data_set_that_is_not_there_is_a_usage_error(tmp_path):
     with pytest.raises(UsageError, match="no such folder"):
         audit(str(tmp_path / "none"), None)
+
+
+UNREAD = {
+    "a task of another folder": ("task1", "retrieval", "no files of retrieval that"),
+    "a folder of no task": ("mood", "extraction", "no files of extraction that"),
+    "no task named": ("mood", None, "no files that"),
+}
+
+
+@pytest.mark.parametrize(("track", "task", "said"), UNREAD.values(), ids=UNREAD)
+def test_data_that_are_not_read_are_refused(tmp_path, track, task, said):
+    (tmp_path / "dev" / track).mkdir(parents=True)
+    write_rows(tmp_path / "dev" / track / INPUT, [{"benchmark_id": "a", "input": {}}])
+    with pytest.raises(UsageError, match=f"split dev: {said} alps data audit reads; it reads"):
+        audit_data(str(tmp_path), None, task)
 
 
 def lowest_once(source):

@@ -76,7 +76,7 @@ UNREADABLE = {
     "a list": (written("[]"), "hard-run"),
     "settings alone": (written('{"settings": {}}'), "hard-run"),
     "no objects": (written('{"settings": 1, "data": 2, "judge": 3}'), "hard-run"),
-    "another task": (OTHER_TASK, "task=cooking: unknown task"),
+    "another task": (OTHER_TASK, "hard-run was made with task=cooking, a task of an extension"),
     "no task": (NO_TASK, "unknown task"),
     "no track": (
         edited("summary.json", lambda value: value.update(tracks={})),
