@@ -3,9 +3,10 @@
 It corrects nothing: F1 is no mean of marks, and labels of other texts say how a judge errs there.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
+from typing import Any
 
 from alps.errors import AlpsError
 from alps.judges.base import fingerprint_id
@@ -14,7 +15,7 @@ from alps.judges.calibration_file import (
     FigureRow,
     calibration_files,
     differing_part,
-    expired,
+    differs_from_run,
     read_calibration,
 )
 from alps.judges.embedded import embedded_judge, is_embedded_judge
@@ -38,26 +39,19 @@ def people_say(judge: str, fingerprint: str, *, today: date | None = None) -> It
                 yield sentence
 
 
-def people_agree(
-    fingerprint: str, rubrics: Iterable[str] = (), *, today: date | None = None
-) -> bool:
+def people_agree(judge: Mapping[str, Any], rubrics: Iterable[str] = ()) -> bool:
     """Tell whether a judge passed a calibration of each of some rubrics, by people's labels.
 
     Args:
-        fingerprint: Of the judge.
+        judge: Its fingerprint, as a run records it.
         rubrics: Those that a score is a mean of; none: how memories match.
-        today: The day that expiry is counted from.
     """
     passed: set[str] = set()
     for calibration in _readable():
-        then, expires = calibration.row.judge_fingerprint, calibration.row.expires
-        if then is None or fingerprint_id(then) != fingerprint:
-            continue
-        if expired(expires, today or date.today()) is None:
-            for name, row in calibration.rubrics.items():
-                # Of items made right or wrong on purpose nothing is known of answers of systems.
-                if row.acceptance is None and row.verdict in ("pass", "limits"):
-                    passed.add(name)
+        for name, row in calibration.rubrics.items():
+            why = differs_from_run(calibration, judge, name, today=date.today())
+            if why is None and row.verdict in ("pass", "limits"):
+                passed.add(name)
     return passed >= (set(rubrics) or {MATCHING})
 
 

@@ -28,6 +28,7 @@ from alps.judges.rubric import Rubric, labelled_as
 VALID_DAYS = 180
 
 _NO_RUBRICS = ("payload", "support")  # texts of ours that lie among the rubrics
+_OF_RUBRICS = ("id", "rubrics", "wording")
 _FILE_NAME = re.compile(r"\w[\w.-]*")
 _MONTH, _DAY = "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
 _SNAPSHOT = re.compile(
@@ -319,8 +320,24 @@ def differing_part(
 
     `own` are the rubrics of the user's own.
     """
+    known = (rubric_of(rubric, own),) if rubric in calibration.rubrics else ()
+    return differs_from_run(calibration, judge.fingerprint_for(known), rubric, today=today)
+
+
+def without_rubrics(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a run's fingerprint of its judge that no rubric changes."""
+    return {name: part for name, part in recorded.items() if name not in _OF_RUBRICS}
+
+
+def differs_from_run(
+    calibration: Calibration, recorded: Mapping[str, Any], rubric: str, *, today: date
+) -> str | None:
+    """Return why a calibration can't be used for a judge as a run records it; None where it can.
+
+    A rubric is known by its text, so the user's own need not be imported.
+    """
     row = calibration.row
-    then, now = row.judge_fingerprint, json.loads(json.dumps(judge.fingerprint))
+    then, now = row.judge_fingerprint, json.loads(json.dumps(without_rubrics(recorded)))
     if then is None:
         return "its recorded verdicts do not name the judge's prompt and settings"
     for name in sorted({*then, *now}, key=lambda name: (name != "judge", name)):
@@ -331,7 +348,7 @@ def differing_part(
         return f"the calibration has no rubric {rubric}"
     if of_rubric.acceptance is not None:
         return "it was made on known answers, where error rates differ from those on a run"
-    if of_rubric.rubric_sha256 != _rubric_hash(judge, rubric_of(rubric, own)):
+    if of_rubric.rubric_sha256 not in ([*recorded.get("rubrics", {}).values()] or [None]):
         return f"the text of rubric {rubric} has changed since the calibration"
     return expired(row.expires, today)
 

@@ -351,10 +351,9 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = Fa
     return Comparison(tuple(sides), own, tuple(notes), seed, corrected, known, tuple(shown))
 
 
-def _trusted(runs: Mapping[str, RunFolder], track: str, metric: Metric) -> bool:
+def _trusted(runs: Mapping[str, RunFolder], _track: str, metric: Metric) -> bool:
     """Tell whether people agree with the judge of all runs on a metric."""
-    judges = {run.judge_fingerprint(track) for run in runs.values()}
-    return all(people_agree(one, metric.rubrics) for one in judges)
+    return all(people_agree(run.manifest.judge, metric.rubrics) for run in runs.values())
 
 
 def _notes(

@@ -519,7 +519,9 @@ def _claim(
         prompts={},
         judge={"id": fingerprint_id(fingerprint), **fingerprint},
     )
-    claim(folder, manifest)
+    # A mistyped address must not spoil the folder: without verdicts nothing is resumed.
+    verdicts = folder / VERDICTS
+    claim(folder, manifest, begun=verdicts.is_file() and verdicts.stat().st_size > 0)
 
 
 def _verdicts(

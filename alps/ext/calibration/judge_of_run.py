@@ -20,7 +20,7 @@ from alps.errors import DataError, RunFolderError
 from alps.event_loop import run_loop
 from alps.jsonl import Row, parse_json
 from alps.judges.base import Question
-from alps.judges.calibration_file import ServedRow
+from alps.judges.calibration_file import ServedRow, without_rubrics
 from alps.judges.embedded import EmbeddedJudge
 from alps.judges.matching import RELATIONS, Judgement, MatchQuestion
 from alps.judges.rubric import MATCHING, Rubric, RubricQuestion, rubric
@@ -32,7 +32,6 @@ from alps.tasks import Task
 from alps.tasks.base import JUST_THE_SCORE
 
 JUDGE = "judge.json"
-_NOT_PART = ("id", "rubrics", "wording")
 
 
 class Answer(NamedTuple):
@@ -184,11 +183,6 @@ def read_judge_of_run(folder: Path) -> JudgeOfRun | None:
         raise DataError(
             "not written by alps annotate; export the labels again", path=path
         ) from error
-
-
-def without_rubrics(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a run's fingerprint of its judge that no rubric changes."""
-    return {name: part for name, part in fingerprint.items() if name not in _NOT_PART}
 
 
 def _hash(path: Path) -> str:

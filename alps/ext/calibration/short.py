@@ -24,9 +24,9 @@ _HEADLINES = {
     "pass": "PASS, you may rank systems{by} with it",
     "limits": "PASS WITH CAVEATS, rank systems{by} with care",
     "fail": "FAIL, do not rank systems{by} with it",
+    "expired": "EXPIRED, do not rank systems{by} with it",
 }
 
-YES, CAVEATS, FEW, NO = "yes", "caveats", "few", "no"
 _MOST_TIMES = 20.0
 """Times the labels that there are: beyond that nobody is asked for more."""
 _MADE = "the labels are known answers, not human labels"
@@ -61,6 +61,11 @@ def headline(judge: str, rubric: str, verdict: str) -> str:
     """Return whether a judge may be trusted under a rubric, in one line."""
     by = " by F1" if rubric == MATCHING else ""
     return f"{judge} on {rubric}: {_HEADLINES.get(verdict, verdict).format(by=by)}"
+
+
+def verdict_words(verdict: str) -> str:
+    """Return the words of a verdict, as a headline begins with them."""
+    return _HEADLINES.get(verdict, verdict).partition(",")[0]
 
 
 def headline_of(calibration: Mapping[str, Any]) -> str:
@@ -170,31 +175,31 @@ def _table(short: Short) -> Table:
 def answer_of(
     calibration: CalibrationRow, rubric: str, today: date | None
 ) -> tuple[str, tuple[str, ...], str]:
-    """Return the answer, why, and what to do next; without `today` it never has expired."""
+    """Return the verdict, why, and what to do next; without `today` it never has `expired`."""
     row, expires = calibration.rubrics[rubric], calibration.expires
     if today is not None and expires is not None and expires < today.isoformat():
         again = "Calibrate the judge again in another folder: out=DIR"
-        return NO, (f"the calibration expired on {expires}",), again
+        return "expired", (f"the calibration expired on {expires}",), again
     reasons = row.reasons
     if row.verdict == "pass" and not reasons:
         reasons = ("the judge passes every gate",)
     if row.acceptance is not None:
         job = "match" if rubric == MATCHING else "rate"
         todo = f"Measure the judge on human labels: alps annotate work job={job} from=RUN"
-        return NO, (*reasons, _MADE), todo
+        return row.verdict, (*reasons, _MADE), todo
     if calibration.judge_fingerprint is None:
         reasons = (*reasons, "the verdicts were recorded, so the model may have changed since")
     more = _labels_needed(row)
     if row.verdict == "fail" and not (more and _may_pass(row)):
         other = "Use another judge, or audit the run: audit_judge=MODEL or audit_labels=DIR"
-        return NO, reasons, other
+        return row.verdict, reasons, other
     if more:
         todo = f"Have two people label about {more:,} more items: alps annotate work as=NAME"
-        return FEW, reasons, todo
+        return row.verdict, reasons, todo
     if row.verdict == "pass" and calibration.judge_fingerprint is not None:
         todo = "Use this judge; alps corrects the judge's scores with this calibration."
-        return YES, reasons, todo
-    return CAVEATS, reasons, "Use this judge if these caveats do not affect your comparison."
+        return row.verdict, reasons, todo
+    return row.verdict, reasons, "Use this judge if these caveats do not affect your comparison."
 
 
 def _may_pass(row: RubricRow) -> bool:

@@ -11,6 +11,7 @@ from datetime import date
 from itertools import combinations
 from math import isfinite
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 from markupsafe import Markup
@@ -20,7 +21,7 @@ from alps.ext.calibration import charts
 from alps.ext.calibration.agreement import LabelScale, disagreement, kappa_of, pair_features
 from alps.ext.calibration.examples import Example, disagreements
 from alps.ext.calibration.labels import LabelSet, read_labels
-from alps.ext.calibration.short import CAVEATS, FEW, NO, YES, answer_of
+from alps.ext.calibration.short import answer_of, headline, verdict_words
 from alps.judges.calibration_file import (
     Calibration,
     FigureRow,
@@ -44,7 +45,7 @@ class Trusted:
     """The answer for one judge under one rubric.
 
     Attributes:
-        answer: `yes`, `caveats`, `few` (labels) or `no`.
+        verdict: That of the calibration, or `expired`.
         why: Sentences without an end.
         todo: What to do, in a sentence.
         letters: Those of ties; empty where it is not ranked with the others.
@@ -55,10 +56,16 @@ class Trusted:
     n: int
     kappa: FigureRow
     people: FigureRow | None
-    answer: str
+    verdict: str
     why: tuple[str, ...]
     todo: str
     letters: tuple[str, ...] = ()
+
+    @property
+    def badge(self) -> tuple[str, str, str]:
+        """The verdict as a sign, so that it does not hang on its colour, its words and a style."""
+        sign, style = _BADGES.get(self.verdict, ("?", "limits"))
+        return sign, verdict_words(self.verdict), style
 
 
 @dataclass(frozen=True)
@@ -96,12 +103,12 @@ def _kappa(row: RubricRow) -> float:
 
 def _answer(calibration: Calibration, name: str, today: date) -> Trusted:
     row = calibration.rubrics[name]
-    answer, why, todo = answer_of(calibration.row, name, today)
+    verdict, why, todo = answer_of(calibration.row, name, today)
     kappa = row.kappa or FigureRow(value=None)
     on = calibration.row.rests_on
     source = calibration.path.name if on is None else f"{on.source}: {on.what}"
     source = calibration.path.parent.name if source == "calibration.json" else source
-    return Trusted(calibration.judge, source, row.n, kappa, row.people_kappa, answer, why, todo)
+    return Trusted(calibration.judge, source, row.n, kappa, row.people_kappa, verdict, why, todo)
 
 
 def _ties(having: Sequence[Calibration], name: str) -> tuple[dict[int, tuple[str, ...]], int]:
@@ -180,13 +187,13 @@ def _told_apart(
 
 
 TEMPLATES = Path(__file__).with_name("templates")
-# Signs, so that an answer does not hang on its colour; words, and the style of a badge.
-ANSWERS: Mapping[str, tuple[str, str, str]] = {
-    YES: ("✓", "yes", "pass"),
-    CAVEATS: ("✓", "yes, with caveats", "limits"),
-    FEW: ("?", "too few labels", "limits"),
-    NO: ("✕", "no", "fail"),
+_BADGES = {
+    "pass": ("✓", "pass"),
+    "limits": ("✓", "limits"),
+    "fail": ("✕", "fail"),
+    "expired": ("✕", "fail"),
 }
+_WIDTH = 80
 
 
 @dataclass(frozen=True)
@@ -213,17 +220,28 @@ def find_calibrations(words: Sequence[str]) -> list[Calibration]:
     for path in paths:
         inside = sorted(path.glob("*/calibration.json")) if path.is_dir() else []
         own = path.is_file() or (path / "calibration.json").is_file() or not inside
+        if own and not (path.is_file() or (path / "calibration.json").is_file()):
+            message = "no calibration at this path; create one with alps calibrate"
+            raise UsageError(f"{path}: {message}")
         found += [read_calibration(one) for one in ([path] if own else inside)]
     return found
 
 
 def answer_lines(calibrations: Sequence[Calibration], *, today: date) -> Iterator[str]:
-    """Yield in a line for each judge and rubric whether the judge may be trusted, and why."""
+    """Yield whether each judge may be trusted under each rubric, then why."""
     for calibration in calibrations:
         for name in calibration.rubrics:
             one = _answer(calibration, name, today)
             why = next(iter(one.why), one.todo)
-            yield f"{one.judge} on {name}: {ANSWERS[one.answer][1]} ({why})"
+            yield headline(one.judge, name, one.verdict)
+            yield from wrap(
+                f"{why}.",
+                _WIDTH,
+                initial_indent="  ",
+                subsequent_indent="  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
 
 
 def write_trust_page(
@@ -277,7 +295,6 @@ def _render(views: Sequence[RubricView], today: date, *, examples: bool) -> str:
     template = page_environment(TEMPLATES).get_template("trust.html")
     page: str = template.render(
         views=views,
-        answers=ANSWERS,
         today=today.isoformat(),
         examples=examples,
         judges=len({one.judge for view in views for one in view.found.judges}),

@@ -120,6 +120,14 @@ def test_a_calibration_is_bound_to_the_judge_its_labels_and_the_text_of_the_rubr
         assert not other.requests
 
 
+def test_a_mistyped_address_is_corrected_in_the_same_folder(tmp_path, twelve, server):
+    words = (f"labels={tmp_path / 'labels'}", f"out={tmp_path / 'out'}")
+    judge = ("judge=openai/scripted-judge", "judge_api_base=http://127.0.0.1:1/v1")
+    assert "cannot connect" in alps_here("calibrate", *words, *judge, "patience=0").one_line
+    assert calibrate(tmp_path, server).code == 0
+    assert found(tmp_path)["api_base"] == server.url
+
+
 @pytest.fixture
 def at(monkeypatch):
     """Set the time zone, as on a machine elsewhere; it is put back at the end."""

@@ -55,8 +55,9 @@ def page(here):
     words = (here / "known-labels", f"labels={here / 'labels'}", f"out={out}")
     done = alps_here("calibrate", "list", *words)
     assert done.code == 0, done.err
-    said = [line.partition(" (")[0] for line in done.out.splitlines()]
-    assert "poor on pa: no" in said, done.out
+    lines = done.out.splitlines()
+    assert "poor on pa: FAIL, do not rank systems with it" in lines
+    assert max(map(len, lines)) <= 80
     return out
 
 
@@ -67,15 +68,15 @@ def test_judges_are_ranked_and_each_gets_an_answer_and_what_to_do(here):
     assert letters == {"good": ("a",), "twin": ("a",), "poor": ("b",)}
     assert rubric.shared == 200
     answers = {one.judge: one for one in rubric.judges}
-    assert answers["poor"].answer == "no"
+    assert answers["poor"].verdict == "fail"
     assert any("sensitivity below" in why for why in answers["poor"].why)
     assert "audit_judge=" in answers["poor"].todo
     # Recorded verdicts are bound to no judge.
-    assert answers["good"].answer == "caveats"
+    assert answers["good"].verdict == "pass"
     assert any("recorded" in why for why in answers["good"].why)
     (rubric,) = trust(find_calibrations([str(here / "known-few")]), today=TODAY)
     answers = {one.judge: one for one in rubric.judges}
-    assert answers["good"].answer == "few"
+    assert answers["good"].verdict == "fail"
     assert "Have two people label about 76 more items" in answers["good"].todo
 
 
@@ -86,9 +87,18 @@ def test_a_calibration_that_expired_is_not_trusted(here, tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps({**row, **about}))
     found = find_calibrations([str(tmp_path / "old.json"), str(tmp_path / "new.json")])
     (rubric,) = trust(found, today=TODAY)
-    answers = {one.judge: (one.answer, one.why[0]) for one in rubric.judges}
-    assert answers["old"] == ("no", "the calibration expired on 2026-11-30")
-    assert answers["new"][0] == "yes"
+    answers = {one.judge: (one.verdict, one.why[0]) for one in rubric.judges}
+    assert answers["old"] == ("expired", "the calibration expired on 2026-11-30")
+    assert answers["new"][0] == "pass"
+
+
+def test_a_verdict_has_the_words_that_calibrate_printed(here, tmp_path):
+    words = (f"labels={here / 'few'}", "judge=good", f"out={tmp_path / 'good'}")
+    said = alps_here("calibrate", *words).out.splitlines()[0].partition(" (")[0]
+    assert said == "good on pa: FAIL, do not rank systems with it"
+    out = tmp_path / "list.html"
+    assert said in alps_here("calibrate", "list", tmp_path, f"out={out}").out.splitlines()
+    assert "✕ FAIL" in Page(out.read_text()).text
 
 
 def test_examples_show_texts_and_each_persons_label_and_only_from_the_users_folder(here, page):
@@ -108,7 +118,10 @@ def test_what_can_not_be_shown_is_said_in_one_line(here, tmp_path, monkeypatch):
     other = alps_here("calibrate", "list", known, f"labels={few}", f"out={tmp_path / 'x.html'}")
     assert "no calibration uses these labels" in other.one_line
     nowhere = alps_here("calibrate", "list", tmp_path / "nowhere")
-    assert "no calibration at this path; create one" in nowhere.one_line
+    assert f"alps: {tmp_path / 'nowhere'}: no calibration at this path" in nowhere.one_line
+    (tmp_path / "known" / "failed").mkdir(parents=True)
+    nothing = alps_here("calibrate", "list", tmp_path / "known")
+    assert f"alps: {tmp_path / 'known'}: no calibration at this path" in nothing.one_line
     mine = tmp_path / "mine.html"
     mine.write_text("mine")
     refused = alps_here("calibrate", "list", known, f"out={mine}")
