@@ -158,6 +158,8 @@ def test_withheld_gold_leaves_everything_unscored_and_exits_1(alps, tmp_path):
     assert finished.returncode == 1
     assert (track["n"], track["scored"], track["unscored"]) == (4, 0, 4)
     assert track["failed_judgements"] == {"no_gold": 4}
+    absent = tmp_path / "data/test/task1/reference_output.jsonl"
+    assert finished.stderr.endswith(f"; no gold, since {absent} is not there\n")
     assert track["scores"]["f1"]["value"] is None
     assert len(rows(tmp_path / "out" / "predictions.jsonl")) == 4
     assert all(row["scores"] == {} for row in rows(tmp_path / "out" / "scores.jsonl"))
