@@ -30,12 +30,13 @@ METRICS = {
 WIDTH = 25
 """The columns of a bar that stands for a score of 1."""
 CLOSING = """
-The system is patterns and word counts. The floor/… are trivial baselines: they do
-not read the dialogue, and a system worth having is far above them.
+The system is patterns and word counts. The floor/… are trivial baselines: they
+do not read the dialogue, and a system worth having is far above them.
 
 All scores and records worth reading, in a browser:  {page}
 Every record, searched and filtered:                 {records}
-Answers of a model instead: .venv/bin/alps run task=extraction model=openai/gpt-4.1-mini"""
+Answers of a model instead:
+  .venv/bin/alps run task=extraction model=openai/gpt-4.1-mini"""
 
 Tracks = dict[str, dict[str, Any]]
 

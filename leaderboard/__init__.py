@@ -25,7 +25,7 @@ def leaderboard_submit(words: tuple[str, ...]) -> None:
     The output shows what will be published.
 
     \b
-      alps leaderboard submit runs/extraction-rules-samples name="Our rules" dry_run=yes
+      alps leaderboard submit runs/mine name="Our rules" dry_run=yes
     """
     from alps.leaderboard.commands import submit_command
 
@@ -67,7 +67,7 @@ def leaderboard_rescore(words: tuple[str, ...]) -> None:
     """Judge a submission again, as a maintainer, and write its review.
 
     \b
-      alps leaderboard rescore leaderboard/submissions/our-rules judge=openai/gpt-4.1
+      alps leaderboard rescore leaderboard/submissions/bm25 judge=openai/gpt-4.1
     """
     from alps.leaderboard.commands import rescore_command
 

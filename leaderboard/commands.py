@@ -309,7 +309,7 @@ def _lines(path: Path) -> tuple[str, ...]:
 
 def print_verification(verification: Verification, console: Console) -> None:
     """Print what was checked, the findings and how to fix them, and the verdict."""
-    parts: list[RenderableType] = [Text(f"Verified {visible(verification.folder)}.", "bold")]
+    parts: list[RenderableType] = [Text(f"Checked {visible(verification.folder)}.", "bold")]
     checked = _facts()
     for check, what in verification.checked:
         checked.add_row(Text(check), Text(visible(what)))

@@ -6,7 +6,7 @@ then on count as if they had been given: an answer of another endpoint is not th
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from alps.errors import UsageError
 from alps.llm.secrets import check_address
@@ -100,7 +100,13 @@ _NO_CREDENTIALS = re.compile(
 # litellm.
 _LOCAL = ("openai.OpenAIError", "builtins.ValueError")
 _SAYS_SO = re.compile(r"\bcredentials\b|\b(?:API|JWT|access) ?key\b|_API_KEY\b", re.IGNORECASE)
-_LIKE_A_KEY = re.compile(r"KEY|TOKEN|SECRET|CREDENTIAL|PASSWORD|PROFILE")
+# GROQ_KEY and the like are read by nobody
+_LIKE_A_KEY = re.compile(r"API_?KEY|ACCESS_KEY|TOKEN|SECRET|CREDENTIAL|PASSWORD|PROFILE")
+# All that is read instead of a variable that litellm lists; of others any name may be
+_INSTEAD = {
+    "OPENAI_API_KEY": ("OPENAI_IDENTITY_TOKEN_FILE",),
+    "ANTHROPIC_API_KEY": ("ANTHROPIC_AUTH_TOKEN",),
+}
 
 
 def credentials(model: str, *, api_base: str | None) -> dict[str, str]:
@@ -155,8 +161,16 @@ def missing_key(model: str) -> tuple[str, bool]:
     return names, single and not _has_another(provider, missing)
 
 
-def _has_another(provider: str, missing: Iterable[str]) -> bool:
+def near_miss(names: str) -> str:
+    """Return the variable that was meant to hold a key but is not read, empty where none was."""
+    begin = f"{names.partition('_')[0]}_"
+    return next((name for name in os.environ if name.startswith(begin) and "KEY" in name), "")
+
+
+def _has_another(provider: str, missing: Sequence[str]) -> bool:
     """Tell whether a variable that litellm does not list holds a key of the provider."""
+    if missing[0] in _INSTEAD:
+        return bool(_first(*_INSTEAD[missing[0]]))
     begins = tuple(name.partition("_")[0].removesuffix("AI") for name in missing)
     begins += (_BY_ANOTHER_NAME.get(provider, begins[0]),)
     others = (

@@ -12,7 +12,7 @@ from alps.jsonl import Appender, scan
 from alps.llm.types import JUDGE_CHECK, Reply, TransportError
 
 # What a finished session leaves beside its ledger; its `calls.cached` is there alone
-_RESULTS = ("summary.json", "calibration.json")
+_RESULTS = ("summary.json", "calibration.json", "audit.json")
 
 
 @dataclass(frozen=True)

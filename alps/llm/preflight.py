@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from alps.errors import CredentialError, UsageError
-from alps.llm.endpoints import missing_key
+from alps.llm.endpoints import missing_key, near_miss
 from alps.llm.options import kept_by_litellm, sent, variables
 from alps.llm.wire import libraries
 
@@ -182,6 +182,7 @@ def check_model(
     names, for_sure = missing_key(model)
     if for_sure:
         what = f"set {names} in the environment (the key of {provider})"
+        what += f"; {near} is not read" if (near := near_miss(names)) else ""
         raise CredentialError(f"model '{model}': {what}")
     if names and warn is not None:
         hint = f"the first call shows whether litellm finds credentials for {provider} elsewhere"

@@ -23,6 +23,7 @@ from alps.run.session import DATA_ASKED, RunSession
 from alps.run.shared import Shared
 from alps.run.source import RunData, TrackData
 from alps.run.summary import served_row
+from alps.schema import UNHEARD
 from alps.settings import RunSettings
 from alps.systems import floor_systems, is_local
 from alps.systems.wrappers import in_variants
@@ -94,7 +95,7 @@ async def run_course(
         )
         plan = _plan(session, services)
         journals = plan.journals
-        resumed = len(journals.predictions) if judged is None and not merging else 0
+        resumed = _heard(journals) if judged is None and not merging else 0
         try:
             more = sum(part.more_records(data) for part in services.parts)
             total = settings.repeats * (data.n + more)
@@ -125,6 +126,12 @@ async def run_course(
             modes = _structured_modes(settings, data.tasks, services.ladder)
             add_learned(folder, {STRUCTURED: modes, **served_row(ledger.totals)})
     return RunResult(course, resumed, checked.checks, checked.before)
+
+
+def _heard(journals: Journals) -> int:
+    """Return how many answers are there; those that were not heard are asked for again."""
+    rows = map(journals.predictions.get, journals.predictions.keys())
+    return sum(row is not None and row.get("outcome") not in UNHEARD for row in rows)
 
 
 def _plan(session: RunSession, services: Services) -> RunPlan:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from alps.data.release import GOLD
 from alps.errors import UsageError
 from alps.llm.ledger import Ledger, Totals
 from alps.rows import CurvePoint, Summary, TrackSummary
@@ -65,7 +66,7 @@ def concluded(session: RunSession, summary: Summary, *, stopped: bool, resumed: 
         whole = part.conclusions(whole, session)
     if whole is not summary:
         write_summary(folder, whole)
-    return finished(
+    done = finished(
         folder,
         whole,
         session.data.tasks,
@@ -74,6 +75,11 @@ def concluded(session: RunSession, summary: Summary, *, stopped: bool, resumed: 
         resumed=resumed,
         parts=session.parts,
     )
+    folders = [one.place for one in session.data.tracks if isinstance(one.place, Path)]
+    absent = [place / GOLD for place in folders if not (place / GOLD).is_file()]
+    if done.complaint is None or not absent:
+        return done
+    return replace(done, complaint=f"{done.complaint}; no gold, since {absent[0]} is not there")
 
 
 def finished(

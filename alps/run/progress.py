@@ -77,15 +77,16 @@ class Progress:
     def line(self, *, short: bool = False) -> str:
         """Say how far it is and how fast, what failed and what it cost, and how long it lasts.
 
-        In `short` of failures the kinds alone.
+        In `short`, and beside a wait, of failures the kinds alone; a wait has no rate.
         """
+        waiting = self.waiting()
         percent = int(100 * self.done / max(1, self.total))
-        parts = [f"{self.done:,}/{self.total:,}", f"{percent} %", self.rate()]
-        parts.append(self.failures.kinds() if short else self.failures.line())
+        parts = [f"{self.done:,}/{self.total:,}", f"{percent} %", "" if waiting else self.rate()]
+        parts.append(self.failures.kinds() if short or waiting else self.failures.line())
         if self.totals.calls:
             parts.append(spent(self.totals))
         parts += [self.totals.rate, self.totals.stage]
-        return "  ".join(filter(None, [*parts, self.waiting() or self.left()]))
+        return "  ".join(filter(None, [*parts, waiting or self.left()]))
 
     def rate(self) -> str:
         """Say how many records are finished a second, or a minute; nothing at the ends."""

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from click import Context
+from click import Context, Group
 from click.testing import CliRunner
 
 from alps.cli import cli
@@ -47,6 +47,20 @@ def test_help_on_a_group_or_a_setting_shows_no_other():
     line = alps_here("run", "--help", "jugde").one_line
     assert "did you mean 'judge'?" in line
     assert "groups: all task model judge" in line
+
+
+def helps(command, words=()):
+    """Yield the words of every command, with the help of each."""
+    yield words, CliRunner().invoke(cli, [*words, "--help"]).output
+    within = Context(command)
+    for name in command.list_commands(within) if isinstance(command, Group) else ():
+        yield from helps(command.get_command(within, name), (*words, name))
+
+
+def test_the_help_of_every_command_fits_80_columns():
+    shown = dict(helps(cli))
+    assert ("annotate", "export") in shown
+    assert [line for text in shown.values() for line in text.splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("old", sorted(words_of_commands("moved")))

@@ -106,6 +106,15 @@ def test_a_line_has_the_rate_failures_by_kind_and_the_time_left():
     assert Progress(3, Totals()).line() == "0/3  0 %  0 failed  0 unscored"
 
 
+def test_a_line_with_a_wait_fits_80_columns_beside_the_time():
+    totals = Totals(calls=240, cost=1.0, _waits_since=time.monotonic() - 60)
+    progress = Progress(240, totals)
+    progress.advance(False, "transport")
+    line = progress.line()
+    assert line.endswith("1 transport  $1.0000  no answer for 1 min 0 s, retrying")
+    assert len(f"12:00:00 {line}") <= 80
+
+
 @pytest.mark.parametrize(
     ("took", "done", "rate"),
     [(2, 30, "15/s"), (10, 15, "1.5/s"), (60, 30, "30/min"), (600, 5, "0.5/min")],

@@ -123,10 +123,12 @@ def test_another_setting_and_changed_data_in_the_same_folder_are_refused_naming_
 def test_a_command_that_goes_on_says_how_much_was_there(alps, tmp_path):
     words = (*WORDS, "limit=3", "out=out")
     assert "reused" not in alps(*words).stdout
-    keep = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines(keepends=True)[:2]
-    (tmp_path / "out" / "predictions.jsonl").write_text("".join(keep))
-    for answers in (2, 3):
-        assert f"{answers} answers reused" in alps(*words).stdout
+    there = rows(tmp_path / "out" / "predictions.jsonl")
+    there[2] |= {"outcome": "budget", "prediction": None, "raw": None}  # is asked for again
+    for kept in (there, there[:2]):
+        write_rows(tmp_path / "out" / "predictions.jsonl", kept)
+        for answers in (2, 3):
+            assert f"{answers} answers reused" in alps(*words).stdout
 
 
 def test_limit_takes_the_first_records_and_out_makes_the_folders_that_are_missing(alps, tmp_path):
@@ -145,6 +147,8 @@ def test_withheld_gold_leaves_everything_unscored_and_exits_1(alps, tmp_path):
     assert finished.returncode == 1
     assert (track["n"], track["scored"], track["unscored"]) == (4, 0, 4)
     assert track["failed_judgements"] == {"no_gold": 4}
+    absent = tmp_path / "data/test/task1/reference_output.jsonl"
+    assert finished.stderr.endswith(f"; no gold, since {absent} is not there\n")
     assert track["scores"]["f1"]["value"] is None
     assert len(rows(tmp_path / "out" / "predictions.jsonl")) == 4
     assert all(row["scores"] == {} for row in rows(tmp_path / "out" / "scores.jsonl"))

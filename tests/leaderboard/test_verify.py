@@ -306,6 +306,7 @@ def test_the_command_fits_80_columns_says_how_to_mend_and_gives_json(
     assert "tracks.task1.n: the card has 13, but alps recomputed 12" in bad
     assert "pack again" in bad
     assert "Refused (1 serious" in bad
+    assert bad.startswith("Checked ")
     assert max(len(line) for line in (good + bad).splitlines()) <= 80
     assert verify_command([*words, "format=json"]) == 1
     found = json.loads(capsys.readouterr().out)

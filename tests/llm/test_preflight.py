@@ -241,6 +241,15 @@ def test_a_missing_key_is_asked_for_by_its_name_and_one_that_is_set_is_enough(
     check_model(model, api_base=None)
 
 
+@pytest.mark.parametrize("name", ["OPENAI_KEY", "ANTHROPIC_KEY", "GROQ_KEY"])
+def test_a_key_under_a_name_that_nobody_reads_is_refused(name: str, monkeypatch):
+    for one in (name, "OPENROUTER_API_KEY"):
+        monkeypatch.setenv(one, "an-ordinary-looking-word")
+    named = f"set {name.replace('KEY', 'API_KEY')} .*; {name} is not read$"
+    with pytest.raises(CredentialError, match=named):
+        check_model(f"{name.partition('_')[0].lower()}/any", api_base=None)
+
+
 def test_an_endpoint_of_ones_own_needs_no_key_and_no_provider_that_is_unknown_is_asked():
     for model in ("openai/gpt-4.1-mini", "openai/any-name", "hosted_vllm/any/name"):
         check_model(model, api_base=LOOPBACK)

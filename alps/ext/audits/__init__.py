@@ -6,6 +6,8 @@ from alps.extension import Extension
 
 FOLDER = "audit"
 """Where an audit lies in a run folder."""
+DIFFER = "annotators differ"
+"""What is said of a record that waits for a third person, in the error of its verdict."""
 LABELLED = "people:"
 """A label folder, which the extension of calibration reads as a judge."""
 SAMPLE = "sample.json"

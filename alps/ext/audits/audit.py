@@ -63,7 +63,10 @@ class DrawnSessions(Fields):
 
 
 class AuditManifest(Fields):
-    """What an audit is: who judges, which known items it got right, and the drawn sessions."""
+    """What an audit is: who judges, which known items it got right, and the drawn sessions.
+
+    `calls` counts what the ledger has no row of: replies from the cache.
+    """
 
     judge: str
     fingerprint: Json
@@ -71,6 +74,7 @@ class AuditManifest(Fields):
     seed: int = 0
     tracks: dict[str, DrawnSessions]
     judge_check: dict[str, RubricCheck] | None = None
+    calls: dict[str, int] | None = None
 
     def seed_of(self, track: str) -> int:
         """Return the seed by which a track was drawn."""
@@ -212,9 +216,18 @@ def audit_run(settings: RunSettings, data: RunData, run: Path, *, spent: tuple[i
     folder.mkdir(exist_ok=True)
     ledger = Ledger(folder / "calls.jsonl")
     try:
-        return run_loop(_audit(asking, data, run, draws, ledger))
+        stopped = run_loop(_audit(asking, data, run, draws, ledger))
     finally:
         ledger.close()
+    _keep_cached(folder, ledger.totals.cached)
+    return stopped
+
+
+def _keep_cached(folder: Path, cached: int) -> None:
+    """Write how many replies came from the cache, if any did; the next session counts on."""
+    about = read_audit(folder)
+    if about is not None and cached:
+        write_json(folder / ABOUT, about.model_copy(update={"calls": {"cached": cached}}).row())
 
 
 def _forget_labels(folder: Path) -> None:
@@ -317,6 +330,8 @@ def _claim(folder: Path, data: RunData, draws: Draws, judge: Judge, checks: Chec
             f"{folder} holds audits by {there.judge} (another fingerprint); move the folder, "
             "or audit with that judge"
         )
+    if there is not None and there.calls is not None:
+        about = about.model_copy(update={"calls": there.calls})
     write_json(folder / ABOUT, about.row())
 
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from alps.ext.audits import FOLDER
+from alps.ext.audits import DIFFER, FOLDER
 from alps.ext.audits.audit import (
+    VERDICTS,
     audit_run,
     audit_settings,
     check_audit,
@@ -21,6 +22,7 @@ from alps.ext.audits.audit import (
 from alps.ext.audits.records import AuditedRecords, audited_records, correctable, corrected_scores
 from alps.ext.audits.settings import AuditKeys
 from alps.ext.audits.slices import bent_by, corrected_slices, errors_of, traits_of
+from alps.jsonl import scan
 from alps.llm.ledger import Ledger
 from alps.rows import AuditedTrack, AuditSummary, Summary
 from alps.run.estimate import Stage
@@ -31,11 +33,14 @@ from alps.run.parts import Estimated, RunPart
 from alps.run.session import RunSession
 from alps.run.source import RunData, TrackData, open_data, refuse_changed, settings_of_run
 from alps.run.summary import summarise_calls
+from alps.show.formatting import counted
 from alps.tasks.registry import track_title
 
 
 class AuditRunPart(RunPart):
     """The audit of one run."""
+
+    _folder: Path | None = None
 
     def refuse(self) -> None:
         """Refuse an audit without a judge or a share."""
@@ -57,12 +62,13 @@ class AuditRunPart(RunPart):
 
     def conclusions(self, summary: Summary, session: RunSession) -> Summary:
         """Add what the audit corrects."""
+        self._folder = session.folder
         audit = _audit_summary(session.folder, session.data)
         return summary if audit is None else summary.model_copy(update={"audit": audit})
 
     def fault(self, summary: Summary) -> str | None:
         """Return why the audit corrects nothing."""
-        return _audit_fault(summary.audit)
+        return _audit_fault(summary.audit, self._folder)
 
     def stages(self, session: RunSession, estimated: Estimated) -> Sequence[Stage]:
         """Count what the audit judge is asked."""
@@ -99,7 +105,8 @@ def audit_again(source: Path, auditing: dict[str, Any]) -> Finished:
         stopped = audit_run(settings, data, source, spent=ledger.totals.counted)
         summary = summary.model_copy(update={"audit": _audit_summary(source, data)})
         write_summary(source, summary)
-    return Finished(source, summary, data.tasks, False, stopped, _audit_fault(summary.audit))
+    fault = _audit_fault(summary.audit, source)
+    return Finished(source, summary, data.tasks, False, stopped, fault)
 
 
 def _audit_summary(run: Path, data: RunData) -> AuditSummary | None:
@@ -134,7 +141,7 @@ def _audit_summary(run: Path, data: RunData) -> AuditSummary | None:
     )
 
 
-def _audit_fault(audit: AuditSummary | None) -> str | None:
+def _audit_fault(audit: AuditSummary | None, run: Path | None) -> str | None:
     """Return why an audit corrects no score of a track; None where it does, or there is none."""
     if audit is None:
         return None
@@ -144,9 +151,20 @@ def _audit_fault(audit: AuditSummary | None) -> str | None:
             why = reasons[0] if reasons else "no record has an audit score"
             mend = "to retry, repeat the same command"
             if audit.by_people:
-                mend = "have annotators label these records"
+                mend = _mend_by_people(run)
             return f"{track_title(name)} is not corrected: {why}; {mend}"
     return None
+
+
+def _mend_by_people(run: Path | None) -> str:
+    """Say what people are to do so that each drawn record has an audit score."""
+    rows = [] if run is None else [row or {} for _, _, row in scan(run / FOLDER / VERDICTS)]
+    open_records = sum(DIFFER in str(row.get("error")) for row in rows)
+    if not open_records:
+        return "have annotators label these records"
+    decide = "alps annotate FOLDER as=NAME adjudicate=yes"
+    told = f"{DIFFER} on {counted(open_records, 'record')}"
+    return f"{told}: let a third person decide ({decide}), export and score again"
 
 
 def _looked_into(run: Path, track: TrackData, records: AuditedRecords) -> dict[str, Any]:

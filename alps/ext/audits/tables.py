@@ -212,8 +212,13 @@ def _coverage(audit: AuditSummary, scores: Mapping[str, AuditedScore]) -> str:
 
 def _needed(score: AuditedScore) -> str:
     goal = f"an interval of ±{number(HALF)[:-1]}"
-    if score.needed is None:
-        return f"even a full audit of these records would not give {goal}"
-    if score.needed <= score.audited:
+    if score.needed is not None and score.needed <= score.audited:
         return f"{goal} is reached"
-    return f"for {goal}, audit {counted(score.needed - score.audited, 'more record')}"
+    if score.audited == score.n:
+        return f"all records are audited; {goal} needs more data"
+    # Of few audits both the variance and the judge's correlation are uncertain.
+    said = f"estimated from {counted(score.audited, 'audit')}"
+    if score.needed is None:
+        return f"{said}, even a full audit of these records may not give {goal}"
+    more = counted(score.needed - score.audited, "more record")
+    return f"{said}, {goal} needs audits of about {more}"

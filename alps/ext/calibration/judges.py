@@ -22,6 +22,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.ext.audits import DIFFER
 from alps.ext.calibration import FITTED
 from alps.ext.calibration.label_rows import Value
 from alps.ext.calibration.labels import LabelSet, pair_payload, rated_payload, read_labels
@@ -262,25 +263,32 @@ class PeopleJudge(EmbeddedJudge):
 
     def _match(self, question: MatchQuestion) -> Judgement:
         pairs: list[Pair] = []
-        open_pairs = 0
+        open_pairs = differing = 0
         lists = enumerate(question.gold), enumerate(question.predicted)
         for (row, gold), (column, predicted) in product(*lists):
-            relation: Any = self._said.get(_shown(MATCHING, pair_payload(gold, predicted)))
+            shown = _shown(MATCHING, pair_payload(gold, predicted))
+            relation: Any = self._said.get(shown)
             if relation is None:
                 open_pairs += 1
+                differing += shown in self._said
             elif relation != UNRELATED:
                 pairs.append(Pair(row, column, relation, PEOPLE))
         if open_pairs:
             of = len(question.gold) * len(question.predicted)
-            return Judgement("empty", error=f"pairs without a human decision: {open_pairs} of {of}")
+            why = f"pairs without a human decision: {open_pairs} of {of}"
+            why += f" ({DIFFER} on {differing})" if differing else ""
+            return Judgement("empty", error=why)
         return Judgement("ok", tuple(pairs))
 
     def _rate(self, question: RubricQuestion) -> Rating:
         payload, marks = rated_payload(question), {}
         for label, mark in question.rubric.labels.items():
-            said = self._said.get(_shown(label, payload))
+            shown = _shown(label, payload)
+            said = self._said.get(shown)
             if not isinstance(said, int):
-                return Rating("empty", error=f"people have not decided on {label}")
+                why = f"people have not decided on {label}"
+                why += f" ({DIFFER})" if shown in self._said else ""
+                return Rating("empty", error=why)
             marks[mark] = said
         return Rating("ok", marks, PEOPLE)
 

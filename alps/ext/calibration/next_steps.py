@@ -85,6 +85,11 @@ def export_command(work: Path) -> str:
     return f"alps annotate export {_word(work)} out={_word(labels)}"
 
 
+def adjudicating(work: Path) -> str:
+    """Return the command by which a third person decides where people differ."""
+    return f"alps annotate {_word(work)} as=NAME adjudicate=yes"
+
+
 def after_export(source: str, labels: Path, *, audit: bool) -> str:
     """Return the command that takes the labels of a run."""
     if audit:

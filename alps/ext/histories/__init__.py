@@ -65,7 +65,7 @@ def data_answers(settings: "AnswersSettings") -> None:
 
     \b
       alps import mem0 evaluation_metrics.json out=imported
-      alps data answers task=locomo data=locomo10.json imported=imported out=theirs
+      alps data answers task=locomo data=locomo.json imported=imported out=theirs
     """
     from alps.ext.histories.sets import write_answers
 

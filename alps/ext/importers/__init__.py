@@ -32,7 +32,7 @@ def import_results(form: Any, folders: list[str], settings: "ImportSettings") ->
 
     \b
       alps import mem0 evaluation_metrics.json out=imported
-      alps import longmemeval mine.jsonl.eval-results-gpt-4o data=longmemeval_s.json out=imported
+      alps import longmemeval results.jsonl data=longmemeval_s.json out=imported
     """
     from alps.ext.importers.files import import_files, print_imported
 

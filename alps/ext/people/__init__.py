@@ -32,8 +32,8 @@ def collect(folder: str, settings: Any) -> None:
 
     \b
       alps annotate work job=rate from=runs/utilization-rules-samples as=anna
-      alps annotate work as=ben                (continues in the same folder)
-      alps annotate export work out=labels     (next: alps calibrate labels=labels)
+      alps annotate work as=ben              (continues in the same folder)
+      alps annotate export work out=labels   (next: alps calibrate labels=labels)
     """
     _serve(Path(folder).expanduser(), settings)
 

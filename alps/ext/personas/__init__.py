@@ -25,7 +25,7 @@ def data_personas(settings: "PersonaSettings") -> None:
 
     \b
       alps data personas out=personas n=30 size=32k
-      alps data personas out=personas n=30 model=openai/gpt-4.1 filter=openai/gpt-4.1-mini
+      alps data personas out=users model=openai/gpt-4.1 filter=openai/gpt-4.1-mini
     """
     from alps.ext.personas.generate import generate
     from alps.show.formatting import counted

@@ -147,8 +147,8 @@ class SweepProgress:
         self._ended += 1
         if self._live is None:
             which = f"{self._ended}/{len(self.rows)} {row.cell}"
-            account = f"{row.done} of {row.total} records, {row.failures.line()}"
-            told = f"{account}  {spent(row.totals)}"
+            account = f"{row.done} of {row.total} records, {row.failures.kinds()}"
+            told = f"{account}, {spent(row.totals)}"
             print(f"{which}: {told}{'; ' + fault if fault else ''}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> None:

@@ -1,7 +1,7 @@
 """End of a sweep: who ties with the best on each track, scores against costs, and a page."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from alps.show.caveats import BELOW_MARK, judge_of
 from alps.show.compare import SIGNIFICANT, TrackComparison, compare_runs
 from alps.show.formatting import counted, dollars, metric_title, number, task_title
 from alps.show.html import refuse_other_file, write_tables_page
-from alps.show.short_form import Headline
+from alps.show.short_form import Headline, needs_rating_judge
 from alps.show.table import (
     WIDTH,
     Cell,
@@ -86,6 +86,7 @@ class SweptRun:
         system: How the sweep calls it.
         judge: Who judged; None where it is not finished.
         failure: Why it is not complete; nothing where it is.
+        bare: Why it has no score, by the title of each task without one; of complete runs.
     """
 
     system: str
@@ -93,6 +94,7 @@ class SweptRun:
     folder: Path
     judge: str | None
     failure: str = ""
+    bare: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,9 @@ def report_sweep(swept: Swept) -> SweepReport:
     """Compare the finished runs of a sweep, those of one task under one judge together."""
     runs = []
     for one in swept.ended:
-        runs.append(SweptRun(one.cell.system, one.cell.task, one.folder, one.judge, one.failure))
+        bare = {} if one.failure else _without_score(one.folder, one.cell.task)
+        run = SweptRun(one.cell.system, one.cell.task, one.folder, one.judge, one.failure, bare)
+        runs.append(run)
     groups: dict[tuple[str, str], list[SweptRun]] = {}
     for run in runs:
         if run.judge is not None:
@@ -139,7 +143,36 @@ def report_sweep(swept: Swept) -> SweepReport:
     for run in runs:
         if run.failure:
             notes.append(f"{run.task} {run.system}: {run.failure.rstrip('.')}")
+    notes += _bare_lines(runs)
     return SweepReport(tuple(runs), tuple(tracks), tuple(notes))
+
+
+def _without_score(folder: Path, task: str) -> dict[str, str]:
+    """Return why tracks of a finished run have no score, by title; by `task` where it is all."""
+    run, bare = open_run(folder), {}
+    for name, track in run.finished.tracks.items():
+        score = track.scores[run.lead(name).name]
+        if score.value is None:
+            reason = score.unscored or score.reason or "no record is scored"
+            if needs_rating_judge(track, run.tasks[name].metrics):
+                reason = "needs an LLM judge; set judge=PROVIDER/MODEL"
+            bare[task_title(name, track)] = reason
+    reasons = list(bare.values())
+    alike = len(set(reasons)) == 1 and len(reasons) == len(run.finished.tracks)
+    return {task: reasons[0]} if alike else bare
+
+
+def _bare_lines(runs: Sequence[SweptRun]) -> Iterator[str]:
+    """Say which tasks of complete runs have no score, those of one reason together."""
+    by_title: dict[tuple[str, str], list[str]] = {}
+    for run in runs:
+        for title, reason in run.bare.items():
+            by_title.setdefault((title, reason), []).append(run.system)
+    titles: dict[tuple[str, str], list[str]] = {}
+    for (title, reason), systems in by_title.items():
+        titles.setdefault((", ".join(systems), reason), []).append(title)
+    for (named_systems, reason), together in titles.items():
+        yield f"No score: {', '.join(together)} of {named_systems} ({reason})"
 
 
 def _is_scored(run: SweptRun) -> bool:
@@ -221,6 +254,8 @@ def print_sweep(report: SweepReport, console: Console) -> None:
 
 def _completeness(report: SweepReport) -> str:
     of = f", {report.incomplete:,} incomplete" if report.incomplete else ""
+    if bare := sum(bool(run.bare) for run in report.runs):
+        of += f", {bare:,} without a score"
     complete = len(report.runs) - report.incomplete
     return f"{counted(len(report.runs), 'run')}: {complete:,} complete{of}"
 

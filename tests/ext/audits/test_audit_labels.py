@@ -139,10 +139,20 @@ def of_other_answers(row):
     row["payload"]["predicted"]["value"] += ", or not"
 
 
+DECIDE = r"annotators differ on \d+ records: let a third person decide \(alps annotate FOLDER as="
+
+
 @pytest.mark.parametrize(
-    ("name", "change"), [("labels", disputed), ("items", of_other_answers)], ids=["open", "other"]
+    ("name", "change", "mend"),
+    [
+        ("labels", disputed, DECIDE),
+        ("items", of_other_answers, "have annotators label these records"),
+    ],
+    ids=["open", "other"],
 )
-def test_what_people_leave_open_and_labels_of_other_answers_correct_nothing(here, name, change):
+def test_what_people_leave_open_and_labels_of_other_answers_correct_nothing(
+    here, name, change, mend
+):
     path = here / "labels" / f"{name}.jsonl"
     found = rows(path)
     for row in found:
@@ -151,8 +161,15 @@ def test_what_people_leave_open_and_labels_of_other_answers_correct_nothing(here
     done = alps_here("score", "run", "audit_labels=labels")
     assert done.code == 1
     assert "drawn records have no audit score" in done.err
-    assert "have annotators label these records" in done.err
+    assert re.search(mend, done.err)
     assert corrected(here / "run")["f1"]["value"] is None
+
+
+def test_an_export_with_open_items_names_the_folder_in_which_a_third_person_decides(here):
+    label_all(made(here / "open", "match", "run", audit="80%"), "anna", think)
+    label_all(here / "open", "ben", lambda step: {"label": "related"})
+    told = alps_here("annotate", "export", "open", "out=few").out
+    assert "To let a third person decide:\n  alps annotate open as=NAME adjudicate=yes\n" in told
 
 
 def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(here):

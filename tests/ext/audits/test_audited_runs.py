@@ -118,6 +118,37 @@ def test_the_same_command_asks_nothing_again_and_another_share_only_what_is_new(
     assert (len(server.requests), audited_scores(audited)) == (asked, whole)
 
 
+def test_replies_of_the_cache_are_counted_in_an_audit_too(here, server, monkeypatch):
+    monkeypatch.setenv("ALPS_CACHE", str(here / "cache"))
+    words = (*RUN[:-1], *audit(server, "80%"))
+    calls = []
+    for out in ("cold", "warm", "warm"):  # the second time in a folder, nothing is asked
+        done = alps_here(*words, f"out={out}")
+        assert done.code == 0, done.err
+        calls.append(summary(here / out)["audit"]["calls"])
+    asked = sum(row["purpose"] == "judge" for row in rows(here / "cold/audit/calls.jsonl"))
+    assert asked > 0
+    assert [one["cached"] for one in calls] == [0, asked, asked]
+    assert f": 0 calls, {asked} cached, $0.0000." in alps_here("show", "warm").out
+
+
+@pytest.mark.parametrize(
+    ("audited_records", "needed", "said"),
+    [
+        (21, None, "estimated from 21 audits, even a full audit of these records may not give"),
+        (21, 24, "estimated from 21 audits, an interval of ±.03 needs audits of about 3 more rec"),
+        (21, 21, "F1: an interval of ±.03 is reached."),
+        (26, None, "F1: all records are audited; an interval of ±.03 needs more data."),
+    ],
+)
+def test_how_many_audits_are_needed_is_said_as_an_estimate(audited, audited_records, needed, said):
+    whole = summary(audited)
+    score = whole["audit"]["tracks"]["task1"]["scores"]["f1"]
+    score |= {"audited": audited_records, "needed": needed}
+    (audited / "summary.json").write_text(json.dumps(whole), encoding="utf-8")
+    assert said in " ".join(alps_here("show", "audited").out.split())
+
+
 def test_a_finished_run_is_audited_in_its_own_folder_which_stays_as_it_was(here, server, audited):
     assert alps_here("run", "task=extraction", "model=rules", "data=samples", "out=plain").code == 0
     before = files_of(here / "plain")

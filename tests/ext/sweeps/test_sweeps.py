@@ -1,6 +1,7 @@
 """Several runs in one process: what they share, what one loses, and how a sweep is planned."""
 
 import asyncio
+import html
 import io
 import json
 import random
@@ -281,8 +282,9 @@ def test_each_run_of_a_sweep_is_what_it_is_alone_and_is_not_run_twice(tmp_path, 
     path = written(tmp_path, plan)
     first = swept(path)
     assert not first.failed
-    told = [line.split()[0] for line in capsys.readouterr().err.splitlines()]
-    assert told == ["1/4", "2/4", "3/4", "4/4"]
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in told] == ["1/4", "2/4", "3/4", "4/4"]
+    assert max(map(len, told)) <= 80
     for one in first.ended:
         words = [f"task={one.cell.task}", f"model={one.cell.system}", "limit=4"]
         alone = run(parse_words([*words, f"out={tmp_path}/alone/{one.folder.name}"], RunSettings))
@@ -306,6 +308,29 @@ def test_each_run_of_a_sweep_is_what_it_is_alone_and_is_not_run_twice(tmp_path, 
     assert [matrix.count(f'<th scope="row">{name}') for name in ("oracle", "rules")] == [1, 1]
     assert matrix.count('data-label="extraction, F1"') == 3  # two systems and the best baseline
     assert all(one.folder.name in page for one in again.ended)
+
+
+def test_a_task_without_a_score_is_counted_and_told_in_the_table_and_on_the_page(tmp_path):
+    plan = f"""
+        out = "{tmp_path}/all"
+        limit = 4
+        baseline_records = 0
+        [matrix]
+        model = ["rules", "floor/parrot"]
+        task = ["extraction", "utilization"]
+        [[exclude]]
+        model = "floor/parrot"
+        task = "extraction"
+    """
+    done = alps_here("sweep", written(tmp_path, plan))
+    assert done.code == 0, done.err
+    assert "3 runs: 3 complete, 2 without a score\n" in done.out
+    page = (tmp_path / "all/plan.html").read_text(encoding="utf-8")
+    for said in (done.out, html.unescape(page)):
+        flat = " ".join(said.split())
+        assert "No score: utilization of rules, floor/parrot (needs an LLM judge" in flat
+    assert "extraction of" not in done.out  # it is scored
+    assert max(map(len, done.err.splitlines())) <= 80
 
 
 def test_models_with_commas_are_runs_of_their_own(tmp_path, monkeypatch):

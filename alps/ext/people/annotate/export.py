@@ -19,7 +19,7 @@ from alps.ext.audits import SAMPLE
 from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.judge_of_run import JUDGE, read_judge_of_run
 from alps.ext.calibration.labels import ITEMS, LABELS, PEOPLE, SCALE, VERDICTS, read_scales
-from alps.ext.calibration.next_steps import after_export
+from alps.ext.calibration.next_steps import adjudicating, after_export
 from alps.ext.datasets.audit_records import conversation
 from alps.ext.people.annotate.items import (
     EDIT,
@@ -101,6 +101,7 @@ class Exported:
         differing: Items that people label differently, and nobody has decided.
         anchoring: By rubric and field.
         next: The command that uses the labels; empty where there is none.
+        work: The folder that was labelled.
     """
 
     folder: Path
@@ -109,6 +110,7 @@ class Exported:
     differing: int
     anchoring: Mapping[str, Anchoring] = field(default_factory=dict)
     next: str = ""
+    work: Path = Path()
 
 
 def export(folder: Path, out: Path, which: Which = "first") -> Exported:
@@ -141,6 +143,7 @@ def export(folder: Path, out: Path, which: Which = "first") -> Exported:
         differing=differing if work.plan.job != "queries" else 0,
         anchoring=_anchoring(work.items, people, scales),
         next=_next(work, out),
+        work=folder,
     )
 
 
@@ -398,11 +401,8 @@ def print_export(done: Exported, console: Any) -> None:
         )
     if done.differing:
         what = counted(done.differing, "item")
-        console.print(
-            f"Annotators differ on {what}; to let a third person decide, run "
-            "alps annotate FOLDER as=NAME adjudicate=yes",
-            soft_wrap=True,
-        )
+        console.print(f"Annotators differ on {what}. To let a third person decide:")
+        console.print(f"  {adjudicating(done.work)}", soft_wrap=True)
     if done.next:
         console.print(f"Next: {done.next}", soft_wrap=True)
     for words in _compared(done):

@@ -18,6 +18,7 @@ import numpy as np
 
 from alps.errors import UsageError
 from alps.ext.calibration.labels import SCALE
+from alps.ext.calibration.next_steps import adjudicating
 from alps.ext.people.annotate.items import KEEP, Answer, LabelForm, LabelItem
 from alps.ext.people.annotate.labels import differing, people_in
 from alps.ext.people.annotate.seat import Seat, Step, first_labels
@@ -150,7 +151,8 @@ def render(
     if step is None or (standing.reached and not going_on and not seat.adjudicate):
         differing = 0 if seat.adjudicate else standing.differing
         page = templates.get_template("end.html")
-        return page.render(**common, open=step is not None, differing=differing)
+        decide = adjudicating(seat.folder)
+        return page.render(**common, open=step is not None, differing=differing, decide=decide)
     start = _start(step, given)
     page = templates.get_template("item.html")
     return page.render(
