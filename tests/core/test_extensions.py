@@ -178,6 +178,18 @@ def test_a_strangers_extension_has_a_key_a_wrap_a_table_and_a_command(tmp_path, 
     assert (without.returncode, "Brief answers" in without.stdout) == (0, False), without.stderr
 
 
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_dry_run_counts_the_calls_behind_a_wrap_or_says_that_it_can_not(tmp_path, counts):
+    part = BRIEF["brief/part.py"]
+    part = part if counts else part.replace("    def on(self", "    def other(self")
+    entry = re.search(r'brief = "(.+)"', PAGE)[1]
+    package = installed(tmp_path / "site", "brief", {**BRIEF, "brief/part.py": part}, entry)
+    words = ("run", "extraction", "model=openai/gpt-4.1", "limit=2", "most=1", "dry_run=yes")
+    said = python(tmp_path, package, "-m", "alps", *words, OPENAI_API_KEY="none").stdout
+    assert said.startswith("Likely cost $" if counts else "Cost unknown; "), said
+    assert re.search(rf"openai/gpt-4.1, answers +{2 if counts else '[?]'} ", said), said
+
+
 CALLED = """
 import alps
 run = alps.evaluate(task="extraction", model="rules", limit=2, most=1)
