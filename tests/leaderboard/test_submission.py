@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from alps.errors import DataError, RunFolderError, UsageError
+from alps.leaderboard import packing
 from alps.leaderboard.commands import submit_command
 from alps.leaderboard.packing import pack, slug_of
 from alps.leaderboard.submission import CARD, kinds_of, public_name, read_entry
@@ -129,6 +130,25 @@ def test_a_part_of_a_split_is_refused(part, shelf, tmp_path):
     run = make_run(tmp_path / "run", "task=extraction", "model=rules", f"data={shelf.data}", part)
     with pytest.raises(UsageError, match="only a part of the split"):
         pack([run], WHO, out=tmp_path / SLUG)
+
+
+@pytest.mark.parametrize(
+    ("comparable", "why"),
+    [
+        (False, "scores under this judge are not comparable, so they are on no board; judge the "),
+        (True, "boards cannot recompute scores under the judge of an extension; judge the run "),
+    ],
+)
+def test_a_judge_that_nobody_can_ask_again_is_refused(
+    shelf, tmp_path, monkeypatch, comparable, why
+):
+    monkeypatch.setattr(packing, "brought_judges", lambda: {"always-": ""})
+    words = ("task=extraction", "model=rules", f"data={shelf.data}", "judge=always-yes")
+    run = make_run(tmp_path / "run", *words)
+    edit_json(run / "summary.json", changed("comparable", comparable))
+    with pytest.raises(UsageError, match=f"run: judge=always-yes: {why}") as refused:
+        pack([run], WHO, out=tmp_path / SLUG)
+    assert str(refused.value).endswith("alps score RUN judge=PROVIDER/MODEL")
 
 
 CHANGED = "changed since the run's summary; repeat the same alps run"
