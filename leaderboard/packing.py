@@ -25,7 +25,7 @@ from alps.leaderboard.cards import SubmitterDetails, run_card, system_card, trac
 from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
 from alps.leaderboard.checks.files import SUBMISSIONS, check_folder
 from alps.leaderboard.findings import Findings, Verification
-from alps.leaderboard.parts import parts_of_run
+from alps.leaderboard.parts import check_filled, parts_of_run
 from alps.leaderboard.recompute import judge_named
 from alps.leaderboard.submission import (
     CARD,
@@ -153,6 +153,7 @@ def _write_runs(
         for field, part in parts_of_run(run).items():
             of_run = part.run_card(folder, run, index, details, calls=calls, verdicts=verdicts)
             if of_run is not None:
+                check_filled(field, [field], Submission, "run_card")
                 further.setdefault(field, []).append(of_run)
     return files, further
 
