@@ -246,9 +246,7 @@ class JudgingKeys(AskSettings):
         ge=0,
         description="records per task on which an LLM judge rates each trivial baseline",
     )
-    scoring: Literal["alps", "authors-v1"] = Field(
-        "alps", description="authors-v1: the AlpsBench authors' v1 score"
-    )
+    scoring: str = Field("alps", description="authors-v1: the AlpsBench authors' v1 score")
     judge_check: bool = Field(
         True, description="no: do not check an LLM judge on known items; the scores are marked"
     )

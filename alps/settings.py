@@ -1,12 +1,12 @@
 """Settings of a run and of its judging: the keys of the spine, and those of extensions."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from alps.extension import keys_of, operational_keys
-from alps.keys import Format, FrozenSettings, JudgingKeys, RunKeys
+from alps.extension import brought_scorings, keys_of, operational_keys
+from alps.keys import Format, FrozenSettings, JudgingKeys, RunKeys, as_of
 from alps.llm.secrets import redact
 
 # Every manifest says these, given or not: older versions of the package read them so.
@@ -41,12 +41,18 @@ if TYPE_CHECKING:
         pass
 
 else:
+    _ways = ("alps", *brought_scorings())
+    _others = [f"; {way}: by an extension" for way in _ways if way not in ("alps", "authors-v1")]
+    _said = "".join([as_of(JudgingKeys, "scoring").description, *_others])
+    Scoring = Annotated[Literal[_ways], Field(description=_said)]
 
     class JudgeSettings(*keys_of("judging", JudgingKeys), JudgingKeys):
         """How predictions are judged and scored."""
 
+        scoring: Scoring = "alps"
+
     class _RunKeys(*keys_of("settings", JudgeSettings, RunKeys), RunKeys, JudgeSettings):
-        pass
+        scoring: Scoring = "alps"
 
 
 class RunSettings(_RunKeys):

@@ -14,12 +14,14 @@ from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.checks.rows import CallRow, SubmittedScore
 from alps.leaderboard.parts import MEMORY as MEMORY_FIELD
-from alps.leaderboard.parts import needed, parts_of_run
+from alps.leaderboard.parts import check_filled, needed, parts_of_run
 from alps.leaderboard.submission import (
     MEMORY,
     SAMPLES,
     STAGES,
     PublishedCalls,
+    PublishedTrack,
+    TrackFiles,
     kinds_of,
     memory_of_run,
     only,
@@ -179,8 +181,10 @@ def track_card(run: RunFolder, index: int, name: str, files: Mapping[str, Any]) 
         "floors": floors,
         "files": dict(files),
     }
-    for part in parts_of_run(run).values():
-        card |= part.track_card(run, name, files)
+    for known_by, part in parts_of_run(run).items():
+        own = part.track_card(run, name, files)
+        check_filled(known_by, own, PublishedTrack, "track_card")
+        card |= own
     if track.tokens_shown is not None:
         card["tokens_shown"] = track.tokens_shown.row()
     if track.seconds_per_query is not None:
@@ -231,8 +235,10 @@ def _rows_of_parts(
     run: RunFolder, track: str, calls: bool
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield the files that parts add to a track, by their names."""
-    for part in parts_of_run(run).values():
-        for stage, rows_of in part.track_rows(run, track).items():
+    for known_by, part in parts_of_run(run).items():
+        found = part.track_rows(run, track)
+        check_filled(known_by, found, TrackFiles, "track_rows")
+        for stage, rows_of in found.items():
             for row in rows_of:
                 if row.get("verdict") is not None:
                     row["verdict"] = _published("verdicts", row["verdict"], calls)

@@ -20,11 +20,13 @@ from pydantic import ValidationError
 
 from alps.data.hub import is_hub
 from alps.errors import DataError, RunFolderError, UsageError
+from alps.extension import brought_judges
 from alps.leaderboard.cards import SubmitterDetails, run_card, system_card, track_card, write_track
 from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
 from alps.leaderboard.checks.files import SUBMISSIONS, check_folder
 from alps.leaderboard.findings import Findings, Verification
-from alps.leaderboard.parts import parts_of_run
+from alps.leaderboard.parts import check_filled, parts_of_run
+from alps.leaderboard.recompute import judge_named
 from alps.leaderboard.submission import (
     CARD,
     REVIEW,
@@ -35,6 +37,7 @@ from alps.leaderboard.submission import (
     checksum_of,
     kinds_of,
     memory_of_run,
+    without,
     write_card,
 )
 from alps.leaderboard.untrusted import (
@@ -150,6 +153,7 @@ def _write_runs(
         for field, part in parts_of_run(run).items():
             of_run = part.run_card(folder, run, index, details, calls=calls, verdicts=verdicts)
             if of_run is not None:
+                check_filled(field, [field], Submission, "run_card")
                 further.setdefault(field, []).append(of_run)
     return files, further
 
@@ -248,7 +252,20 @@ def _why_not_packed(run: RunFolder) -> str:
     for name in run.tracks:
         if name not in run.summary.tracks:
             return f"its summary lacks {name}; to finish the run, repeat the same alps run"
-    return ""
+    return _why_judge_not_replayed(run)
+
+
+def _why_judge_not_replayed(run: RunFolder) -> str:
+    """Say why nobody can recompute the scores under the judge of a run; empty where one can."""
+    comparable, parts = run.finished.comparable, without(run.manifest.judge, "id")
+    if comparable and run.judge.startswith(tuple(brought_judges())):
+        fault = "boards cannot recompute scores under the judge of an extension"
+    elif comparable != judge_named(run.judge, parts).comparable:
+        fault = "scores under this judge are not comparable, so they are on no board"
+    else:
+        return ""
+    mend = "judge the run again with another judge: alps score RUN judge=PROVIDER/MODEL"
+    return f"judge={run.judge}: {fault}; {mend}"
 
 
 def _check_together(runs: Sequence[RunFolder]) -> None:

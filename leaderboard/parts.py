@@ -4,13 +4,14 @@ A part is loaded where a card has its field, where the settings of a run name it
 maintainer writes a review. Of a plain submission none is.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
+from pydantic import BaseModel
 
 from alps.extension import extensions, load
 from alps.leaderboard.submission import PublishedTrack, Submission, SubmissionEntry, memory_of_run
@@ -58,7 +59,9 @@ class BoardDifference:
 class BoardPart:
     """The part of an extension on boards; a method that it does not define does nothing.
 
-    All methods but those of pages may raise an `AlpsError`.
+    All methods but those of pages may raise an `AlpsError`. What a submission can hold is given by
+    its format: fields and files that it does not have are refused when a run is packed. A part may
+    check submissions of runs with its setting, and show what their cards say.
     """
 
     difference_title = ""
@@ -74,11 +77,14 @@ class BoardPart:
         return name
 
     def track_rows(self, run: "RunFolder", name: str) -> Mapping[str, list[dict[str, Any]]]:
-        """Return rows of a track that are published besides its own, by the name of their file."""
+        """Return rows of a track that are published besides its own, by the name of their file.
+
+        The format of submissions must have the file: `audit` is the only one of an extension.
+        """
         return {}
 
     def track_card(self, run: "RunFolder", name: str, files: Mapping[str, Any]) -> dict[str, Any]:
-        """Return fields of the card of a track, whose files were written."""
+        """Return fields of the card of a track, of those that the format has."""
         return {}
 
     def run_card(
@@ -91,7 +97,10 @@ class BoardPart:
         calls: bool,
         verdicts: bool,
     ) -> dict[str, Any] | None:
-        """Write files of the run at `index` below `folder`; return their card."""
+        """Write files of the run at `index` below `folder`; return their card.
+
+        The format must have a field of the name that the part is known by, as it has `memory`.
+        """
         return None
 
     # Verification, in the order in which it is called.
@@ -200,6 +209,21 @@ def part_of(name: str) -> BoardPart | None:
         if extension.board and extension.on_card == name:
             return _loaded(extension.board)
     return None
+
+
+def check_filled(name: str, given: Iterable[str], kind: type[BaseModel], method: str) -> None:
+    """Refuse what a part, by its field or setting, would add that a submission has no field for.
+
+    Raises:
+        UsageError: If there is any; names the extension.
+    """
+    from alps.errors import UsageError
+
+    for filled in given:
+        if filled not in kind.model_fields:
+            names = [one.name for one in extensions() if one.board and one.on_card == name]
+            fault = f"{method} of its board part returns {filled}, which no submission can have"
+            raise UsageError(f"extension {names[0]}: {fault}; return nothing under this name")
 
 
 @cache

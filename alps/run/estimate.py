@@ -215,9 +215,12 @@ async def estimate(
             asked = await _baseline_requests(unit, services)
             baselines = _with_new(baselines, asked, seen, services)
             heard = one.heard(unit)
-            prediction, calls = (heard, []) if heard is not None else await _answered(unit)
-            if calls:
-                generate = _with_new(generate, calls, seen, services, reply=_reply_tokens(unit))
+            prediction = heard
+            if heard is None:
+                prediction, calls = await _answered(unit)
+                generate = replace(generate, unknown=generate.unknown or calls is None)
+                reply = _reply_tokens(unit)
+                generate = _with_new(generate, calls or (), seen, services, reply=reply)
             if not one.needs_verdict(unit, heard=heard is not None):
                 continue
             if prediction is None:
@@ -305,15 +308,15 @@ def _keys(request: Request[Any]) -> Iterator[str]:
     return (cache_key(replace(request, structured=mode)) for mode in modes)
 
 
-async def _answered(unit: Unit) -> tuple[Prediction | None, list[Request[Any]]]:
+async def _answered(unit: Unit) -> tuple[Prediction | None, list[Request[Any]] | None]:
     """Return the answer of a system that makes no calls, else the calls that it would make.
 
-    Neither where that is not known beforehand.
+    None for the calls where that is not known beforehand.
     """
     recorder = Recorder()
     system = on_client(unit.track.systems[unit.repeat], recorder)
     if system is None:
-        return None, []
+        return None, None
     prediction = await system.answer(unit.track.task, unit.sample)
     # None of a system's calls hangs on the answer to another.
     calls = [replace(request, certain=True) for request in recorder.requests]

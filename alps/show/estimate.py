@@ -35,7 +35,7 @@ def _answer(total: Stage) -> str:
     if not total.calls and not total.unknown:
         return "Costs nothing: no LLM is called"
     more = " or more" if total.unknown else ""
-    if total.likely_cost is None:
+    if total.likely_cost is None or not total.calls:
         return "Cost unknown"
     most = _dollars(total.most_cost)
     return f"Likely cost {_dollars(total.likely_cost)}{more}, at most {most}{more}"
@@ -111,7 +111,9 @@ def _advice(stages: Sequence[Stage], likely: float, *, limited: bool) -> str:
 
 
 def _unknown_bounds(stage: Stage) -> Iterator[str]:
-    if stage.unknown:
+    if stage.unknown and stage.name == "generate":
+        yield f"{stage.model}: calls by this system are not included; they can't be counted."
+    elif stage.unknown:
         yield f"{stage.model}: calls by the memory system are not included; max_cost= limits them."
     # Taken as free, a model of no known price let max_cost= never stop a run.
     if stage.unpriced:

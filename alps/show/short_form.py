@@ -383,7 +383,7 @@ def _caveats(summary: Summary, metrics: Metrics, folder: Path) -> Iterator[str]:
     for line in served_lines(summary.served, summary.calibrated_otherwise):
         if line.startswith(MORE_THAN_ONE):
             yield line
-    if any(track.scoring is not None for track in summary.tracks.values()):
+    if any(track.scoring == "authors-v1" for track in summary.tracks.values()):
         yield "authors-v1: compare these scores only with the authors' first published scores."
     elif not summary.comparable and any(headline_of(one).judged for one in metrics.values()):
         how = "for debugging; rank with judge=PROVIDER/MODEL (docs/judges.md)"

@@ -63,7 +63,8 @@ class Place:
 def on_client(system: System, client: Completes) -> System | None:
     """Return `system` with its requests going to `client`.
 
-    None where that can't be done: a dry run starts no program, and no class of the user's.
+    None where that can't be done, so that nobody knows its calls beforehand: a dry run starts no
+    program and no class of the user's, and an extension's system may have no `on(client)`.
     """
     on = getattr(system, "on", None)
     moved: System | None = None if on is None else on(client)

@@ -28,6 +28,10 @@ class Unheard:
         self.name = name
         self.settings: Mapping[str, Any] = {}
 
+    def on(self, client: Completes) -> "Unheard":
+        """Return the system itself: it makes no requests."""
+        return self
+
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Say that `sample` was not answered."""
         error = "no prediction in the judged run"

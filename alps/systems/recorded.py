@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
 from alps.jsonl import Row, scan
-from alps.llm.types import EmptyAnswer
+from alps.llm.types import Completes, EmptyAnswer
 from alps.schema import Outcome, Prediction
 from alps.slips import HEAD, refuse_form
 from alps.systems.base import one_line
@@ -42,6 +42,10 @@ class RecordedPredictions:
         self.settings: Mapping[str, Any] = {"sha256": digest}
         for name, (line, row) in self._lines.items():  # a bad row is named before a run begins
             self._read(name, line, row)
+
+    def on(self, client: Completes) -> "RecordedPredictions":
+        """Return the system itself: it makes no requests."""
+        return self
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Return the recorded answer to `sample`; the file was read for its task."""

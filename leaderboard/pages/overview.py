@@ -123,7 +123,7 @@ def write_overview(renderer: Renderer) -> None:
     groups = _grouped(columns)
     rows = [_row(slug, columns) for slug in groups["official"]]
     missing = [column.task for column in every if column.view is None]
-    baselines = [_baseline(column) for column in columns]
+    baselines = [_baseline(column, groups["official"]) for column in columns]
     matrix = {"columns": columns, "baselines": baselines, "missing": missing}
     others = list(_others(columns, groups))
     more = any(len(group) > LEADING for group in groups.values())
@@ -266,12 +266,25 @@ def _score(score: FilePlace) -> Markup:
     return Markup("<b>{}</b> {}").format(figure(score["value"]), interval)
 
 
-def _baseline(column: TaskColumn) -> Markup:
-    """Return the strongest trivial baseline of a column; of a board of memories no memory."""
-    board = column.board
-    if board is None or board.baseline is None:
-        return Markup()
+def _baseline(column: TaskColumn, slugs: Sequence[str]) -> Markup:
+    """Return the strongest trivial baseline of a column; of a board of memories no memory.
+
+    It is of each board that one of `slugs` is shown on: another judge gives it another score.
+    """
+    shown = {place[0].id: place[0] for slug in slugs if (place := column.places.get(slug))}
+    boards = list(shown.values()) or [board for board in (column.board,) if board is not None]
+    cells = [_baseline_on(board, column) for board in boards]
+    return Markup("<br>").join(filter(None, cells))
+
+
+def _baseline_on(board: Board, column: TaskColumn) -> Markup:
+    judge = foreign(str(board.any.track["judge"].value))
+    if board.baseline is None:
+        said = Markup("<small>none recomputed under {}</small>").format(judge)
+        return said if board.key.judge is not None else Markup()
     name = Markup(" <small>{}</small>").format(foreign(board.baseline.name))
+    if board is not column.board:
+        name += Markup(" <small>judged by {}</small>").format(judge)
     return _score(board.baseline.score) + name
 
 

@@ -198,6 +198,54 @@ def test_without_its_extension_a_run_with_its_key_is_refused_by_name(tmp_path, a
     assert not (tmp_path / "again").exists()
 
 
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_dry_run_counts_the_calls_behind_a_wrap_or_says_that_it_can_not(tmp_path, counts):
+    part = BRIEF["brief/part.py"]
+    part = part if counts else part.replace("    def on(self", "    def other(self")
+    entry = re.search(r'brief = "(.+)"', PAGE)[1]
+    package = installed(tmp_path / "site", "brief", {**BRIEF, "brief/part.py": part}, entry)
+    words = ("run", "extraction", "model=openai/gpt-4.1", "limit=2", "most=1", "dry_run=yes")
+    said = python(tmp_path, package, "-m", "alps", *words, OPENAI_API_KEY="none").stdout
+    assert said.startswith("Likely cost $" if counts else "Cost unknown; "), said
+    assert re.search(rf"openai/gpt-4.1, answers +{2 if counts else '[?]'} ", said), said
+
+
+SCORING = """
+from dataclasses import replace
+
+from alps.extension import Extension
+from alps.tasks import Metric, Scored
+
+EXTENSION = Extension("half", scorings={"half": "half:rescored"})
+
+
+def rescored(tasks):
+    def score(*about):
+        return Scored({"half": tasks[0].score(*about).scores.get("f1", 0) / 2})
+
+    metrics = (Metric("half", "half of F1", headline=True),)
+    public = replace(tasks[0].public, paired=None)
+    conditions = {"scoring": "half"}
+    changed = {"score": score, "metrics": metrics, "public": public, "conditions": conditions}
+    return (replace(tasks[0], **changed),)
+"""
+
+
+def test_a_run_is_scored_in_the_way_of_an_extension(tmp_path):
+    package = installed(tmp_path / "site", "half", {"half.py": SCORING}, "half:EXTENSION")
+
+    def alps(*words, **variables):
+        return python(tmp_path, package, "-m", "alps", *words, **variables)
+
+    ran = alps(*RUN[:-1], "scoring=half", "out=half")
+    assert (ran.returncode, "half of F1" in ran.stdout) == (0, True), ran.stderr
+    assert "authors-v1" not in ran.stdout
+    assert "half: by an extension" in alps("run", "--help", "scoring").stdout
+    assert "must be 'alps', 'half' or 'authors-v1'" in alps(*RUN, "scoring=hlf").stderr
+    tab = {"COMP_WORDS": "alps score half scoring=", "_ALPS_COMPLETE": "bash_complete"}
+    assert alps(**tab).stdout.split() == ["alps", "half", "authors-v1"]
+
+
 CALLED = """
 import alps
 run = alps.evaluate(task="extraction", model="rules", limit=2, most=1)

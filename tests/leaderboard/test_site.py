@@ -517,6 +517,15 @@ def test_every_submission_is_on_the_first_page_with_serious_judges_first(submiss
     assert places == sorted(places)
 
 
+def test_the_baseline_of_a_column_is_of_the_judge_of_its_scores(submissions, tmp_path):
+    one_track(submissions, tmp_path)
+    judge = {"judge": official().judge, "judge_fingerprint": "1a1b2c3d4e5f", "floors": {}}
+    one_track(submissions, tmp_path, "system-003", lambda track: track.update(judge))
+    page = page_in(tmp_path / "submissions", tmp_path / "site", "index")
+    row = Page(page.partition('<tbody class="floors">')[2].partition("</tbody>")[0]).text
+    assert f"none recomputed under {official().judge}" in row
+
+
 class Letters(BoardPart):
     """Counts the letters of the model of a system."""
 

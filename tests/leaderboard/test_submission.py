@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from alps.errors import DataError, RunFolderError, UsageError
+from alps.extension import Extension
+from alps.leaderboard import cards, packing, parts
 from alps.leaderboard.commands import submit_command
 from alps.leaderboard.packing import pack, slug_of
 from alps.leaderboard.submission import CARD, kinds_of, public_name, read_entry
@@ -129,6 +131,45 @@ def test_a_part_of_a_split_is_refused(part, shelf, tmp_path):
     run = make_run(tmp_path / "run", "task=extraction", "model=rules", f"data={shelf.data}", part)
     with pytest.raises(UsageError, match="only a part of the split"):
         pack([run], WHO, out=tmp_path / SLUG)
+
+
+@pytest.mark.parametrize(
+    ("comparable", "why"),
+    [
+        (False, "scores under this judge are not comparable, so they are on no board; judge the "),
+        (True, "boards cannot recompute scores under the judge of an extension; judge the run "),
+    ],
+)
+def test_a_judge_that_nobody_can_ask_again_is_refused(
+    shelf, tmp_path, monkeypatch, comparable, why
+):
+    monkeypatch.setattr(packing, "brought_judges", lambda: {"always-": ""})
+    words = ("task=extraction", "model=rules", f"data={shelf.data}", "judge=always-yes")
+    run = make_run(tmp_path / "run", *words)
+    edit_json(run / "summary.json", changed("comparable", comparable))
+    with pytest.raises(UsageError, match=f"run: judge=always-yes: {why}") as refused:
+        pack([run], WHO, out=tmp_path / SLUG)
+    assert str(refused.value).endswith("alps score RUN judge=PROVIDER/MODEL")
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "field"),
+    [
+        ("track_rows", {"hums": [{"benchmark_id": "a", "hum": 1}]}, "hums"),
+        ("track_card", {"hums": 7}, "hums"),
+        ("run_card", {"hums": 7}, "hum"),
+    ],
+)
+def test_a_field_that_no_submission_has_names_the_extension(
+    shelf, tmp_path, monkeypatch, method, given, field
+):
+    part = type("Part", (parts.BoardPart,), {method: lambda *about, **more: given})()
+    monkeypatch.setattr(parts, "extensions", lambda: [Extension("brd", board="b:B", on_card="hum")])
+    for module in (cards, packing):
+        monkeypatch.setattr(module, "parts_of_run", lambda run: {"hum": part})
+    why = f"extension brd: {method} of its board part returns {field}, which no submission can have"
+    with pytest.raises(UsageError, match=why):
+        pack([shelf.run], WHO, out=tmp_path / SLUG)
 
 
 CHANGED = "changed since the run's summary; repeat the same alps run"

@@ -399,7 +399,7 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
             unrated[(track.task or "").capitalize()] = None
     for task in unrated:
         yield f"{task} needs an LLM judge: alps score RUN judge=PROVIDER/MODEL"
-    if any(track.scoring is not None for track in tracks.values()):
+    if any(track.scoring == "authors-v1" for track in tracks.values()):
         yield "authors-v1: compare these scores only with the authors' first published scores."
     # Its scores are of words in common: beside an LLM judge's they would be read as the same.
     elif not summary.comparable and judged:
