@@ -159,7 +159,7 @@ class MeteredConnection:
 
     @property
     def begun(self) -> int:
-        """How often the system was begun."""
+        """How often the system was started."""
         return self._connection.begun
 
     async def call(self, method: str, *arguments: Any, timeout: float) -> MemoryReply:
