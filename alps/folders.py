@@ -175,16 +175,5 @@ def own_folder(parent: Path, name: str, plain: str, owner: Callable[[Path], str 
     return parent / (plain if safe else hashed(name, plain))
 
 
-def path_fault(text: str) -> str | None:
-    """Say why a name out of a file must not become a path below a folder; None where it may.
-
-    Names of tracks hold folders, as `task3/d100` does.
-    """
-    for part in text.split("/"):
-        if not is_file_name(part) or part.startswith("."):
-            return f"{text[:60]!r} is not a valid folder name"
-    return None
-
-
 def _short(name: str, most: int) -> str:
     return name.encode("utf-8", "surrogatepass")[:most].decode("utf-8", "ignore")

@@ -87,25 +87,6 @@ def edited(folder: Path, changed: str) -> RunFolderError:
     )
 
 
-def refuse_other_code(folder: Path, settings: Mapping[str, Any], *names: str) -> None:
-    """Refuse a finished run of which more is asked, where its code was edited since.
-
-    Args:
-        folder: The run.
-        settings: Those of the run.
-        names: The settings whose code is asked again.
-
-    Raises:
-        RunFolderError: If a file differs.
-    """
-    then, now = read_manifest(folder).code or {}, code_of(settings)
-    asked = {name: now.get(name, {}) for name in names if name in then}
-    if changed := changed_code({name: then[name] for name in asked}, asked):
-        raise RunFolderError(
-            f"{folder}: {changed} since this run; first repeat the same alps run with fresh=yes"
-        )
-
-
 def _is_of(folder: Path, recorded: Mapping[str, Any]) -> bool:
     """Tell whether a folder holds a run with these settings; one of others is refused elsewhere."""
     if not (folder / MANIFEST).is_file():

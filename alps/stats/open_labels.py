@@ -70,34 +70,6 @@ def rank_correlation(
     return resampled_figure(figure, clusters)
 
 
-def fixed_rank_correlation(
-    first: Sequence[float], second: Sequence[float], clusters: Sequence[Hashable]
-) -> Estimate:
-    """Estimate Spearman's correlation where resamples keep the ranks of all numbers.
-
-    Quicker than `rank_correlation` by orders of magnitude, and of the same value.
-
-    Raises:
-        ValueError: If lengths differ.
-    """
-    from scipy.stats import rankdata
-
-    if not len(first) == len(second) == len(clusters):
-        raise ValueError(f"lengths differ: {len(first)}, {len(second)}, {len(clusters)}")
-    if not len(first):
-        return Estimate(None, None, None, 0)
-    # Centred, as differences of large sums of squares lose their digits.
-    one, other = (rankdata(side) - (len(side) + 1) / 2 for side in (first, second))
-    features = np.stack([np.ones(len(one)), one, other, one**2, other**2, one * other], axis=1)
-    return resampled_statistic(features, clusters, _pearson)
-
-
-def _pearson(sums: Floats) -> Floats:
-    count, one, other, squared, squared_other, product = np.moveaxis(sums, -1, 0)
-    spread = (squared * count - one**2) * (squared_other * count - other**2)
-    return ratio(product * count - one * other, np.sqrt(np.maximum(spread, 0)))
-
-
 def _agreement(sums: Floats) -> Floats:
     return ratio(sums[..., 1], sums[..., 0])
 

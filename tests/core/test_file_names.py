@@ -10,8 +10,9 @@ from alps.errors import UsageError
 from alps.ext.export.inspect_logs import _NO_WORD
 from alps.ext.memory.board_packing import _slug
 from alps.ext.memory.comparison import run_beside
+from alps.ext.people.annotate.export import path_fault
 from alps.ext.people.annotate.seat import Seat
-from alps.folders import file_names, is_file_name, path_fault, same_file, slug
+from alps.folders import file_names, is_file_name, same_file, slug
 from tests.annotate_work import NEEDED, label_all, plain_work
 from tests.endtoend import one_line, rows, run
 from tests.submissions import make_run

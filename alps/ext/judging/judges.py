@@ -27,9 +27,10 @@ from alps.stats.bootstrap import (
     cluster_sums,
     ratio,
     resampled_figures,
+    resampled_statistic,
     resampled_sums,
 )
-from alps.stats.open_labels import fixed_rank_correlation, name_estimates
+from alps.stats.open_labels import name_estimates
 from alps.tasks import Metric
 from alps.tasks.registry import track_title
 
@@ -488,3 +489,31 @@ def _winner(design: Floats, letters: Sequence[str], sessions: Sequence[str]) -> 
     best = drawn == drawn.max(axis=-1, keepdims=True)
     shares = (best / best.sum(axis=-1, keepdims=True)).mean(axis=(0, 1))
     return dict(zip(letters, map(float, shares), strict=True))
+
+
+def fixed_rank_correlation(
+    first: Sequence[float], second: Sequence[float], clusters: Sequence[Hashable]
+) -> Estimate:
+    """Estimate Spearman's correlation where resamples keep the ranks of all numbers.
+
+    Quicker than `rank_correlation` by orders of magnitude, and of the same value.
+
+    Raises:
+        ValueError: If lengths differ.
+    """
+    from scipy.stats import rankdata
+
+    if not len(first) == len(second) == len(clusters):
+        raise ValueError(f"lengths differ: {len(first)}, {len(second)}, {len(clusters)}")
+    if not len(first):
+        return Estimate(None, None, None, 0)
+    # Centred, as differences of large sums of squares lose their digits.
+    one, other = (rankdata(side) - (len(side) + 1) / 2 for side in (first, second))
+    features = np.stack([np.ones(len(one)), one, other, one**2, other**2, one * other], axis=1)
+    return resampled_statistic(features, clusters, _pearson)
+
+
+def _pearson(sums: Floats) -> Floats:
+    count, one, other, squared, squared_other, product = np.moveaxis(sums, -1, 0)
+    spread = (squared * count - one**2) * (squared_other * count - other**2)
+    return ratio(product * count - one * other, np.sqrt(np.maximum(spread, 0)))

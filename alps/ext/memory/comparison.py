@@ -18,7 +18,8 @@ from alps.ext.memory.settings import MemoryModels
 from alps.folders import own_folder, slug
 from alps.llm.secrets import redact
 from alps.parsing import parse_settings
-from alps.run.fresh import refuse_other_code
+from alps.run.folder import changed_code
+from alps.run.fresh import code_of
 from alps.run.opened import MANIFEST, RunFolder, open_run, read_manifest
 from alps.run.source import settings_of_run
 from alps.run.start import run as carry_out
@@ -307,3 +308,22 @@ def _settings_of(settings: dict[str, Any]) -> dict[str, Any]:
         if field is not None and name not in _OF_MEMORY and value != field.default:
             kept[name] = value
     return kept
+
+
+def refuse_other_code(folder: Path, settings: Mapping[str, Any], *names: str) -> None:
+    """Refuse a finished run of which more is asked, where its code was edited since.
+
+    Args:
+        folder: The run.
+        settings: Those of the run.
+        names: The settings whose code is asked again.
+
+    Raises:
+        RunFolderError: If a file differs.
+    """
+    then, now = read_manifest(folder).code or {}, code_of(settings)
+    asked = {name: now.get(name, {}) for name in names if name in then}
+    if changed := changed_code({name: then[name] for name in asked}, asked):
+        raise RunFolderError(
+            f"{folder}: {changed} since this run; first repeat the same alps run with fresh=yes"
+        )

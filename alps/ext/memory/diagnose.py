@@ -34,6 +34,7 @@ from alps.ext.memory.attribution import (
     shares,
     stage_of,
 )
+from alps.ext.memory.comparison import refuse_other_code
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.journal import found_in
 from alps.ext.memory.part import MemoryRunPart
@@ -47,7 +48,6 @@ from alps.jsonl import Appender, Row, scan
 from alps.run.course import wrapped
 from alps.run.engine import TrackPlan, Unit, UnitResult, evaluate
 from alps.run.folder import claimed_folder
-from alps.run.fresh import refuse_other_code
 from alps.run.opened import AnswerKey, RunFolder, open_run
 from alps.run.parts import parts_of
 from alps.run.services import Services, check_names, closing, open_services

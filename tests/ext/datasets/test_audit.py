@@ -13,11 +13,9 @@ from alps.errors import UsageError
 from alps.ext.datasets.audit import (
     audit,
     audit_data,
-    far_from_uniform,
-    near,
     print_audit,
-    shifted,
 )
+from alps.ext.datasets.audit_pools import far_from_uniform, near, shifted
 from alps.similarity import THRESHOLD, similarity
 from tests.audit_sets import (
     POOLS,

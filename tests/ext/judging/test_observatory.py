@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from alps.ext.judging.judges import BOTH, JUDGE, NOISE, PROMPT, variance_components
-from alps.stats.open_labels import fixed_rank_correlation, rank_correlation
+from alps.ext.judging.judges import (
+    BOTH,
+    JUDGE,
+    NOISE,
+    PROMPT,
+    fixed_rank_correlation,
+    variance_components,
+)
+from alps.stats.open_labels import rank_correlation
 from tests.endtoend import write_rows
 from tests.few import few
 from tests.loopback import Answer, LoopbackServer, serve

@@ -46,7 +46,7 @@ from alps.ext.people.annotate.labels import (
     people_in,
 )
 from alps.ext.people.annotate.making import FIELDS
-from alps.folders import path_fault, refuse_full, same_file
+from alps.folders import is_file_name, refuse_full, same_file
 from alps.jsonl import Row, parse_json
 from alps.run.folder import write_json, write_whole
 from alps.show.formatting import counted
@@ -534,3 +534,14 @@ def _free_id(taken: set[str]) -> str:
         number += 1
     taken.add(f"added-{number}")
     return f"added-{number}"
+
+
+def path_fault(text: str) -> str | None:
+    """Say why a name out of a file must not become a path below a folder; None where it may.
+
+    Names of tracks hold folders, as `task3/d100` does.
+    """
+    for part in text.split("/"):
+        if not is_file_name(part) or part.startswith("."):
+            return f"{text[:60]!r} is not a valid folder name"
+    return None
