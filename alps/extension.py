@@ -197,9 +197,9 @@ def _fault(extension: Extension, others: Mapping[str, Extension]) -> str:
             return f"there is a command alps {words} already"
         if group and words in extension.commands and group not in {*taken, *extension.commands}:
             return f"there is no group alps {group} for its command alps {words}"
-    begun = {start for one in others.values() for start in (*one.systems, *one.judges)}
+    known = {start for one in others.values() for start in (*one.systems, *one.judges)}
     for start in (*extension.systems, *extension.judges):
-        if not start.endswith(":") or start in begun:
+        if not start.endswith(":") or start in known:
             return f"the beginning {start} is another's, or has no colon at its end"
     return ""
 

@@ -95,7 +95,7 @@ async def run_course(
         )
         plan = _plan(session, services)
         journals = plan.journals
-        resumed = _heard(journals) if judged is None and not merging else 0
+        resumed = _answered(journals) if judged is None and not merging else 0
         try:
             more = sum(part.more_records(data) for part in services.parts)
             total = settings.repeats * (data.n + more)
@@ -128,8 +128,8 @@ async def run_course(
     return RunResult(course, resumed, checked.checks, checked.before)
 
 
-def _heard(journals: Journals) -> int:
-    """Return how many answers are there; those that were not heard are asked for again."""
+def _answered(journals: Journals) -> int:
+    """Return how many answers are there; others are asked for again."""
     rows = map(journals.predictions.get, journals.predictions.keys())
     return sum(row is not None and row.get("outcome") not in UNHEARD for row in rows)
 

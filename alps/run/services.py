@@ -552,8 +552,8 @@ def _check_llm(asked: UsedModel, embedded: Collection[str], *, keys: bool) -> No
     try:
         check_name(name)
     except UsageError as error:
-        begun = ", ".join(known for known in embedded if known.endswith(":"))
-        others = f"; other kinds begin with {begun}" if begun and ":" in name else ""
+        kinds = ", ".join(known for known in embedded if known.endswith(":"))
+        others = f"; other kinds begin with {kinds}" if kinds and ":" in name else ""
         raise UsageError(f"{key}={name}: {error}{others}{guess}") from error
     if keys:
         check_model(name, api_base=asked.api_base, warn=say_once)

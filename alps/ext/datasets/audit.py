@@ -137,7 +137,7 @@ def _refuse_unread(where: str, tracks: Sequence[str], task: str | None) -> None:
         there &= {task_of(load_task(task).place)}
     if not there:
         of_task = "" if task is None else f" of {task}"
-        reads = "it reads task1 to task4 and the sets of alps data list"
+        reads = "it reads the tasks of the release and the sets of alps data list"
         raise UsageError(f"{where}: no files{of_task} that alps data audit reads; {reads}")
 
 
