@@ -151,7 +151,7 @@ def involved(settings: "RunSettings", folder: Path) -> list[Extension]:
 
 def _has_part(one: Extension, settings: "RunSettings", folder: Path) -> bool:
     # Keys that can't be added are left out, and were told of.
-    if any(map(settings.is_given, settings.model_fields.keys() & {*one.part_if})):
+    if any(map(settings.is_given, type(settings).model_fields.keys() & {*one.part_if})):
         return True
     if not one.tasks.keys().isdisjoint(settings.task.split(",")):
         return True
