@@ -35,7 +35,7 @@ class Failures:
     def add(self, scored: bool, failure: str) -> None:
         """Count a record; see `Advance`."""
         if failure or not scored:
-            (self.failed if scored else self.unscored)[failure or "not scored"] += 1
+            (self.failed if scored else self.unscored)[failure or "unscored"] += 1
 
     @property
     def count(self) -> int:

@@ -99,10 +99,10 @@ def test_a_line_has_the_rate_failures_by_kind_and_the_time_left():
     for scored, failure in ((True, ""), (True, "invalid"), (False, "transport"), (False, "")):
         progress.advance(scored, failure)
     told = re.sub(r"\d(\.\d)?/s", "RATE", progress.line())
-    kinds = "1 failed (1 invalid)  2 unscored (1 transport, 1 not scored)"
+    kinds = "1 failed (1 invalid)  2 unscored (1 transport, 1 unscored)"
     assert told == f"4/10  40 %  RATE  {kinds}  3 s left"
     short = re.sub(r"\d(\.\d)?/s", "RATE", progress.line(short=True))
-    assert short == "4/10  40 %  RATE  1 invalid, 1 transport, 1 not scored  3 s left"
+    assert short == "4/10  40 %  RATE  1 invalid, 1 transport, 1 unscored  3 s left"
     assert Progress(3, Totals()).line() == "0/3  0 %  0 failed  0 unscored"
 
 
