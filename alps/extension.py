@@ -172,15 +172,13 @@ def extensions() -> tuple[Extension, ...]:
             others[extension.name] = extension
     kept = {**others, **ours}
     # One that is left out may be needed by another.
-    while lacking := [one for one in kept.values() if _lacks(one, kept)]:
-        kept = {name: one for name, one in kept.items() if one not in lacking}
-        for one in lacking:
-            # Whoever deletes a folder of ours knows it, and reads it in no line of every command.
-            if one.name in others:
-                lacking_them = LookupError("not all of these are installed")
-                _leave_out(
-                    f"the extension {one.name}", f"needs {', '.join(one.needs)}", lacking_them
-                )
+    while lacking := [name for name, one in kept.items() if _lacks(one, kept)]:
+        # Whoever deletes a folder of ours knows it, and reads it in no line of every command.
+        for name in sorted(others.keys() & lacking):
+            needs = f"needs {', '.join(kept[name].needs)}"
+            gone = LookupError("not all of these are installed")
+            _leave_out(f"the extension {name}", needs, gone)
+        kept = {name: one for name, one in kept.items() if name not in lacking}
     return tuple(kept.values())
 
 
@@ -190,17 +188,23 @@ def _fault(extension: Extension, others: Mapping[str, Extension]) -> str:
         return fault
     if extension.name in others:
         return f"another extension is called {extension.name}"
-    taken = {*COMMANDS, *(words for one in others.values() for words in one.commands)}
+    starts = {start for one in others.values() for start in (*one.systems, *one.judges)}
+    for start in (*extension.systems, *extension.judges):
+        if not start.endswith(":") or start in starts:
+            return f"the beginning {start} is another's, or has no colon at its end"
+    taken = {words for one in others.values() for words in one.commands}
+    return _fault_of_words(extension, taken | COMMANDS.keys())
+
+
+def _fault_of_words(extension: Extension, taken: Collection[str]) -> str:
+    """Return which of its commands can't be, or nothing."""
     for words in (*extension.commands, *extension.moved, *extension.removed):
-        group = words.rpartition(" ")[0]
         if words in taken:
             return f"there is a command alps {words} already"
-        if group and words in extension.commands and group not in {*taken, *extension.commands}:
+    for words in extension.commands:
+        group = words.rpartition(" ")[0]
+        if group and group not in {*taken, *extension.commands}:
             return f"there is no group alps {group} for its command alps {words}"
-    known = {start for one in others.values() for start in (*one.systems, *one.judges)}
-    for start in (*extension.systems, *extension.judges):
-        if not start.endswith(":") or start in known:
-            return f"the beginning {start} is another's, or has no colon at its end"
     return ""
 
 
@@ -209,15 +213,19 @@ def _ill_typed(extension: Extension) -> str:
     for one in fields(extension):
         value = getattr(extension, one.name)
         made = one.default_factory() if one.default_factory is not MISSING else one.default
-        default = "" if made is MISSING else made
-        if default is None or callable(default):
-            fits = callable(value) or value is default
-        else:
-            inside = [*value, *value.values()] if isinstance(value, dict) else [*value]
-            fits = type(value) is type(default) and all(isinstance(part, str) for part in inside)
-        if not fits:
+        if not _is_like(value, "" if made is MISSING else made):
             return f"{one.name}={value!r} has the wrong type"
     return ""
+
+
+def _is_like(value: Any, default: Any) -> bool:
+    """Tell whether a value of a field is of the kind of its default."""
+    if default is None or callable(default):
+        return callable(value) or value is default
+    if type(value) is not type(default):
+        return False
+    inside = [*value, *value.values()] if isinstance(value, dict) else [*value]
+    return all(isinstance(part, str) for part in inside)
 
 
 def words_of_commands(kind: Literal["commands", "moved", "removed"]) -> dict[str, str]:
@@ -286,18 +294,27 @@ def keys_of(kind: Literal["judging", "settings", "doctor"], *known: "type[BaseMo
         if where := getattr(extension, kind):
             try:
                 own = load(where)
-                names = vars(own).get("__annotations__", {}).keys()
-                keys = names & own.model_fields.keys()
-                for key in sorted(keys & taken):
-                    raise ValueError(f"the key {key} exists already")
-                for key in sorted(key for key in keys if own.model_fields[key].is_required()):
-                    raise ValueError(f"the key {key} has no default")
+                keys = _own_keys(own, taken)
             except (Exception, SystemExit) as error:
                 _leave_out(f"{extension.name}: its keys", where, error.__cause__ or error)
                 continue
             taken |= keys
             classes.insert(0, own)
     return classes
+
+
+def _own_keys(own: "type[BaseModel]", taken: Collection[str]) -> set[str]:
+    """Return the keys that a class adds to those that are `taken`.
+
+    Raises:
+        ValueError: If one of them can't be added.
+    """
+    keys = {key for key in vars(own).get("__annotations__", {}) if key in own.model_fields}
+    for key in sorted(keys & {*taken}):
+        raise ValueError(f"the key {key} exists already")
+    for key in sorted(key for key in keys if own.model_fields[key].is_required()):
+        raise ValueError(f"the key {key} has no default")
+    return keys
 
 
 def is_served(model: str) -> bool:

@@ -221,15 +221,30 @@ async def estimate(
                 generate = replace(generate, unknown=generate.unknown or calls is None)
                 reply = _reply_tokens(unit)
                 generate = _with_new(generate, calls or (), seen, services, reply=reply)
-            if not one.needs_verdict(unit, heard=heard is not None):
-                continue
-            if prediction is None:
-                judge = await _with_likely(judge, unit, services.judge, options)
-            elif prediction.outcome == "ok":
-                requests = await _judging(unit, prediction, services.judge, options)
-                judge = _with_new(judge, requests, seen, services)
+            if one.needs_verdict(unit, heard=heard is not None):
+                judge = await _with_verdict(
+                    judge, unit, prediction, seen=seen, services=services, options=options
+                )
     others = [stage for stage in (check, baselines) if stage.calls + stage.cached]
     return [generate, judge, *others]
+
+
+async def _with_verdict(
+    stage: Stage,
+    unit: Unit,
+    prediction: Prediction | None,
+    *,
+    seen: set[str],
+    services: Services,
+    options: JudgingOptions,
+) -> Stage:
+    """Count the calls that judge an answer, or the likeliest one where there is none yet."""
+    if prediction is None:
+        return await _with_likely(stage, unit, services.judge, options)
+    if prediction.outcome != "ok":
+        return stage
+    requests = await _judging(unit, prediction, services.judge, options)
+    return _with_new(stage, requests, seen, services)
 
 
 async def _with_likely(stage: Stage, unit: Unit, judge: Judge, options: JudgingOptions) -> Stage:

@@ -6,22 +6,15 @@ often each label was given.
 """
 
 from collections.abc import Hashable, Sequence
-from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from alps.stats.bootstrap import (
     Estimate,
     Floats,
-    cluster_index,
     ratio,
-    resampled_figure,
     resampled_statistic,
 )
-
-# How many weights of items in resamples are looked at at once: 16 MB of them.
-_BLOCK = 2_000_000
 
 
 def name_estimates(
@@ -52,24 +45,6 @@ def name_estimates(
     return estimates
 
 
-def rank_correlation(
-    first: Sequence[float], second: Sequence[float], clusters: Sequence[Hashable]
-) -> Estimate:
-    """Estimate Spearman's correlation of two raters' numbers, by their middle ranks.
-
-    It has no value where either gives one number throughout.
-
-    Raises:
-        ValueError: If lengths differ.
-    """
-    if not len(first) == len(second) == len(clusters):
-        raise ValueError(f"lengths differ: {len(first)}, {len(second)}, {len(clusters)}")
-    index = cluster_index(clusters)
-    sides = [np.asarray(side, dtype=np.float64) for side in (first, second)]
-    figure = partial(_spearman, sides=[_Ranked(side) for side in sides], index=index)
-    return resampled_figure(figure, clusters)
-
-
 def _agreement(sums: Floats) -> Floats:
     return ratio(sums[..., 1], sums[..., 0])
 
@@ -91,38 +66,3 @@ def _alpha(sums: Floats) -> Floats:
 def _margins(sums: Floats) -> tuple[Floats, Floats]:
     half = (sums.shape[-1] - 2) // 2
     return sums[..., 2 : 2 + half], sums[..., 2 + half :]
-
-
-class _Ranked:
-    """Numbers in their order, of which resamples take middle ranks."""
-
-    def __init__(self, numbers: Floats) -> None:
-        self._order = np.argsort(numbers, kind="stable")
-        ordered = numbers[self._order]
-        starts = np.flatnonzero(np.diff(ordered, prepend=np.nan) != 0)
-        ends = np.append(starts[1:], len(ordered)) - 1
-        group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(ordered))))
-        self._first = np.empty(len(numbers), dtype=np.int64)
-        self._last = np.empty(len(numbers), dtype=np.int64)
-        self._first[self._order], self._last[self._order] = starts[group], ends[group]
-
-    def ranks(self, weights: Floats) -> Floats:
-        """Return the middle rank of each number where each counts by its weight; (…, numbers)."""
-        upto = np.cumsum(weights[..., self._order], axis=-1)
-        below = np.concatenate([np.zeros((*upto.shape[:-1], 1)), upto[..., :-1]], axis=-1)
-        return np.asarray((upto[..., self._last] + below[..., self._first]) / 2)
-
-
-def _spearman(times: Floats, sides: Sequence[_Ranked], index: NDArray[np.int64]) -> Floats:
-    """Correlate the ranks of items whose clusters are taken `times` often; shape (…)."""
-    flat = times.reshape(-1, times.shape[-1])
-    rows = max(1, _BLOCK // max(1, len(index)))
-    parts = []
-    for start in range(0, len(flat), rows):
-        weights = flat[start : start + rows][:, index]
-        half = weights.sum(axis=-1, keepdims=True) / 2
-        one, other = (side.ranks(weights) - half for side in sides)
-        together = (weights * one * other).sum(axis=-1)
-        spread = (weights * one**2).sum(axis=-1) * (weights * other**2).sum(axis=-1)
-        parts.append(ratio(together, np.sqrt(spread)))
-    return np.concatenate(parts).reshape(times.shape[:-1])

@@ -218,13 +218,16 @@ def find_calibrations(words: Sequence[str]) -> list[Calibration]:
         raise UsageError("no calibrations found; create one with alps calibrate")
     found: list[Calibration] = []
     for path in paths:
-        inside = sorted(path.glob("*/calibration.json")) if path.is_dir() else []
-        own = path.is_file() or (path / "calibration.json").is_file() or not inside
-        if own and not (path.is_file() or (path / "calibration.json").is_file()):
-            message = "no calibration at this path; create one with alps calibrate"
-            raise UsageError(f"{path}: {message}")
-        found += [read_calibration(one) for one in ([path] if own else inside)]
+        found += map(read_calibration, _calibrations_at(path))
     return found
+
+
+def _calibrations_at(path: Path) -> list[Path]:
+    if path.is_file() or (path / "calibration.json").is_file():
+        return [path]
+    if inside := sorted(path.glob("*/calibration.json")):
+        return inside
+    raise UsageError(f"{path}: no calibration at this path; create one with alps calibrate")
 
 
 def answer_lines(calibrations: Sequence[Calibration], *, today: date) -> Iterator[str]:

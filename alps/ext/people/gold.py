@@ -16,11 +16,13 @@ ROUGE-L: Lin, ROUGE, ACL workshop on text summarization (2004) 74.
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
 from alps.errors import UsageError
@@ -46,8 +48,16 @@ from alps.judges.matching import assign
 from alps.judges.relate import RUBRICS, match_memories
 from alps.run.collector import stopping_together
 from alps.schema import Memory, Outcome
-from alps.stats.bootstrap import clustered_mean, clustered_ratio
-from alps.stats.open_labels import name_estimates, rank_correlation
+from alps.stats.bootstrap import (
+    Estimate,
+    Floats,
+    cluster_index,
+    clustered_mean,
+    clustered_ratio,
+    ratio,
+    resampled_figure,
+)
+from alps.stats.open_labels import name_estimates
 
 PUBLISHERS = "publishers"
 LEAST = 0.5
@@ -475,3 +485,60 @@ def _without(kind: str, lists: Sequence[PairedLists]) -> Figures:
 
 def _not_drafted(items: Sequence[Item], drafted: frozenset[str]) -> list[int]:
     return [place for place, item in enumerate(items) if folded(text_of(item)) not in drafted]
+
+
+# How many weights of items in resamples are looked at at once: 16 MB of them.
+_BLOCK = 2_000_000
+
+
+def rank_correlation(
+    first: Sequence[float], second: Sequence[float], clusters: Sequence[Hashable]
+) -> Estimate:
+    """Estimate Spearman's correlation of two raters' numbers, by their middle ranks.
+
+    It has no value where either gives one number throughout.
+
+    Raises:
+        ValueError: If lengths differ.
+    """
+    if not len(first) == len(second) == len(clusters):
+        raise ValueError(f"lengths differ: {len(first)}, {len(second)}, {len(clusters)}")
+    index = cluster_index(clusters)
+    sides = [np.asarray(side, dtype=np.float64) for side in (first, second)]
+    figure = partial(_spearman, sides=[_Ranked(side) for side in sides], index=index)
+    return resampled_figure(figure, clusters)
+
+
+class _Ranked:
+    """Numbers in their order, of which resamples take middle ranks."""
+
+    def __init__(self, numbers: Floats) -> None:
+        self._order = np.argsort(numbers, kind="stable")
+        ordered = numbers[self._order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=np.nan) != 0)
+        ends = np.append(starts[1:], len(ordered)) - 1
+        group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(ordered))))
+        self._first = np.empty(len(numbers), dtype=np.int64)
+        self._last = np.empty(len(numbers), dtype=np.int64)
+        self._first[self._order], self._last[self._order] = starts[group], ends[group]
+
+    def ranks(self, weights: Floats) -> Floats:
+        """Return the middle rank of each number where each counts by its weight; (…, numbers)."""
+        upto = np.cumsum(weights[..., self._order], axis=-1)
+        below = np.concatenate([np.zeros((*upto.shape[:-1], 1)), upto[..., :-1]], axis=-1)
+        return np.asarray((upto[..., self._last] + below[..., self._first]) / 2)
+
+
+def _spearman(times: Floats, sides: Sequence[_Ranked], index: NDArray[np.int64]) -> Floats:
+    """Correlate the ranks of items whose clusters are taken `times` often; shape (…)."""
+    flat = times.reshape(-1, times.shape[-1])
+    rows = max(1, _BLOCK // max(1, len(index)))
+    parts = []
+    for start in range(0, len(flat), rows):
+        weights = flat[start : start + rows][:, index]
+        half = weights.sum(axis=-1, keepdims=True) / 2
+        one, other = (side.ranks(weights) - half for side in sides)
+        together = (weights * one * other).sum(axis=-1)
+        spread = (weights * one**2).sum(axis=-1) * (weights * other**2).sum(axis=-1)
+        parts.append(ratio(together, np.sqrt(spread)))
+    return np.concatenate(parts).reshape(times.shape[:-1])

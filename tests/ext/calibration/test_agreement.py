@@ -21,8 +21,9 @@ from alps.ext.calibration.agreement import (
     pair_table,
     rater_estimates,
 )
+from alps.ext.people.gold import rank_correlation
 from alps.stats.bootstrap import Estimate
-from alps.stats.open_labels import name_estimates, rank_correlation
+from alps.stats.open_labels import name_estimates
 
 BINARY = LabelScale("nominal", (True, False))
 FIVE = LabelScale("ordinal", (1, 2, 3, 4, 5))

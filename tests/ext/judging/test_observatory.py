@@ -16,7 +16,7 @@ from alps.ext.judging.judges import (
     fixed_rank_correlation,
     variance_components,
 )
-from alps.stats.open_labels import rank_correlation
+from alps.ext.people.gold import rank_correlation
 from tests.endtoend import write_rows
 from tests.few import few
 from tests.loopback import Answer, LoopbackServer, serve
