@@ -296,6 +296,8 @@ def _text(prediction: str) -> str:
     return folded.replace(",", "") if "," in folded and _GROUPED.search(folded) else folded
 
 
+# The gold memories of one record, which each of its floors is compared with.
+@lru_cache(maxsize=64)
 def _wanted(gold: str) -> tuple[list[str], float, float, float]:
     """Return the stems of `gold`, the most that one weighs, and the weights of phrasing and all."""
     # Two values share no more than those words whose stems both have, and the phrasing.

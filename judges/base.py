@@ -84,11 +84,13 @@ class Judge(Identified, Protocol):
         ...
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
 def fingerprint_id(fingerprint: Mapping[str, Any]) -> str:
     """Return a short name of a fingerprint.
 
     The first 12 hex digits of the sha256 of its canonical JSON.
     """
     # The same parts have the same name, in whatever order a file or a user gives them.
-    text = json.dumps(fingerprint, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(_CANONICAL(fingerprint).encode()).hexdigest()[:12]

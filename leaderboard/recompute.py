@@ -297,13 +297,13 @@ class _JournalInMemory(Journal):
         """Return the row under the key `name`."""
         return self._rows.get(name)
 
-    def append(self, row: dict[str, Any]) -> None:
+    def write(self, row: dict[str, Any]) -> None:
         """Keep `row`; it replaces an earlier one of the same record."""
         self._rows[key_of(row) or ""] = row
 
     async def append_together(self, row: dict[str, Any]) -> None:
-        """Keep `row`, as `append` does."""
-        self.append(row)
+        """Keep `row`, as `write` does."""
+        self.write(row)
 
     async def withdraw(self, about: dict[str, Any]) -> None:
         """Drop the row of the record that `about` names."""

@@ -3,7 +3,6 @@
 Scored by one-to-one matching with the gold memories.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -328,13 +327,12 @@ def precision_recall_f1(
 
 
 def _recall_by_type(gold: Sequence[Memory], found: set[int]) -> dict[str, float]:
-    totals: Counter[str] = Counter()
-    hits: Counter[str] = Counter()
-    for n, memory in enumerate(gold):
-        if memory.type in ("direct", "indirect"):
-            totals[memory.type] += 1
-            hits[memory.type] += n in found
-    return {f"recall_{kind}": hits[kind] / total for kind, total in sorted(totals.items())}
+    recalls = {}
+    for kind in ("direct", "indirect"):
+        hits = [n in found for n, memory in enumerate(gold) if memory.type == kind]
+        if hits:
+            recalls[f"recall_{kind}"] = sum(hits) / len(hits)
+    return recalls
 
 
 def label_similarity(one: Memory, other: Memory) -> float:

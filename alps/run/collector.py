@@ -267,7 +267,7 @@ async def _evaluate(plan: RunPlan, unit: Unit) -> UnitResult:
     row = unit.row(result.score.fields)
     # A resumed run scores everything anew; only what differs is written.
     if journals.scores.get(unit.key) != row:
-        await journals.scores.append_together(row)
+        journals.scores.write(row)
     return result
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from alps.jsonl import Appender, Row, dump, scan
+from alps.jsonl import Appender, Row, scan
 
 # The outcome of a row that takes back those before it; only the file of a run that is not finished
 # has such rows.
@@ -69,9 +69,13 @@ class Journal:
         """Write `row` durably; it replaces an earlier row of the same record."""
         self._note(row, self._file.append)
 
+    def write(self, row: Row) -> None:
+        """Write `row` without waiting for the disk: of what can be made again for nothing."""
+        self._note(row, self._file.write)
+
     async def append_together(self, row: Row) -> None:
         """Write `row` durably; rows that come at about the same time share a flush to disk."""
-        self._note(row, self._file.write)
+        self.write(row)
         await self._file.flushed()
 
     async def withdraw(self, about: Row) -> None:
@@ -126,10 +130,9 @@ class Journal:
         offset = 0
         with temporary.open("wb") as file:
             for number in wanted:
-                line = dump(self._read(number))
-                file.write(line)
-                offsets[number], lengths[number] = offset, len(line)
-                offset += len(line)
+                file.write(self._file.line(*self._place(number)))
+                offsets[number] = offset
+                offset += lengths[number]
             file.flush()
             os.fsync(file.fileno())
         self._file.close()  # Windows replaces no file that is open

@@ -85,10 +85,12 @@ class RecordScores:
             codes = self._groups.setdefault(name, {})
             members = self._members.setdefault(name, RecordColumn())
             members.put(len(self._place) - 1, codes.setdefault(group, len(codes)))
+        row = len(self._place) - 1
         for name, value in {**scored.scores, **scored.counts}.items():
-            if name not in self._columns:
-                self._columns[name] = RecordColumn()
-            self._columns[name].put(len(self._place) - 1, value)
+            column = self._columns.get(name)
+            if column is None:
+                column = self._columns[name] = RecordColumn()
+            column.put(row, value)
 
     def add_unscored(self) -> None:
         """Count a record that could not be scored."""

@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 from alps.errors import UsageError
@@ -153,6 +154,8 @@ _DRESS: tuple[tuple[Literal["direct", "indirect"], str], ...] = (
 )
 
 
+# The same for every record of a run.
+@lru_cache(maxsize=8)
 def _fixed(*values: str) -> dict[str, Any]:
     items = []
     for number, (value, dress) in enumerate(zip(values, _DRESS, strict=True), start=1):
