@@ -416,7 +416,9 @@ class Client:
         seconds = round(time.perf_counter() - attempt.started, 4)
         call = replace(attempt.call, seconds=seconds)
         if self._budget is not None:
-            told = _unused(call) if attempt.in_ledger else call
+            told = call
+            if attempt.in_ledger:
+                told = replace(call, prompt_tokens=None, completion_tokens=None, cost=None)
             billed = False if attempt.in_ledger else billed
             assumed = await self._budget.settle(attempt.ticket, told, billed=billed)
             call = replace(call, assumed_tokens=assumed.tokens, assumed_cost=assumed.cost)
@@ -448,10 +450,6 @@ def _call(
         structured=request.structured,
         service=service,
     )
-
-
-def _unused(call: Call) -> Call:
-    return replace(call, prompt_tokens=None, completion_tokens=None, cost=None)
 
 
 def _understood(reply: Reply, request: Request[T]) -> Completion[T]:

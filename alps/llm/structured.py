@@ -191,10 +191,10 @@ def _takes_lengths(request: Request[Any]) -> bool:
 
 def _is_of_ones_own(request: Request[Any]) -> bool:
     """Tell whether a request goes to a server of one's own: llama.cpp, vLLM and their like."""
-    if is_served(request.model):
-        return True
     named = request.model.startswith(("openai/", "hosted_vllm/"))
-    return named and request.api_base is not None and entry_of(request.model) is None
+    if named and request.api_base is not None and entry_of(request.model) is None:
+        return True
+    return is_served(request.model)
 
 
 @functools.cache
@@ -297,6 +297,7 @@ def _options(schema: type[BaseModel], mode: Structured, lengths: bool) -> str:
     return json.dumps(options)
 
 
+@functools.cache
 def _handlers(mode: Structured) -> Any:
     """Return instructor's handlers of a mode, in OpenAI's form, which litellm translates."""
     v2 = libraries().instructor.v2

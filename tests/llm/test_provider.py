@@ -59,6 +59,13 @@ def test_a_reply_comes_as_it_was_sent():
         assert sent(Answer(body=json.dumps(body))).text is None
 
 
+def test_litellm_works_out_no_cost(monkeypatch):
+    priced: list[Any] = []
+    monkeypatch.setattr("litellm.cost_calculator.completion_cost", lambda **of: priced.append(of))
+    assert [sent(Answer("Yes."), model).text for model in ("openai/tiny", "gpt-4o")] == ["Yes."] * 2
+    assert priced == []
+
+
 def test_connections_that_litellm_has_replaced_are_closed_with_the_others():
     complaints: list[str] = []
 
