@@ -141,7 +141,6 @@ def become(asked: dict[str, Any]) -> None:
     # litellm lets modules be imported from the folder in which it is imported itself
     sys.path[:] = [os.getcwd() if place == home else place for place in sys.path]
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
-    importlib.invalidate_caches()
     importlib.import_module("numpy").random.seed()
     sys.argv = ["-m", *asked["words"]]
     try:
