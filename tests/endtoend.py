@@ -160,10 +160,16 @@ def one_line(finished: Finished) -> str:
     return finished.stderr
 
 
+NOT_ASKED = ("baseline_records=0", "judge_check=no")
+"""What keeps a judge from being asked more than a verdict for each answer: known items and
+baselines are two thirds of the requests of a small run, and have tests of their own.
+"""
+
+
 def extraction(url: str, *words: str) -> tuple[str, ...]:
     """Return the words of a run of both a model and a judge on `url` over the visitors in `data`.
 
-    The judge is not asked about baselines unless `words` say on how many records.
+    The judge is asked about neither baselines nor known items unless `words` say so.
     """
     model = (
         "model=openai/scripted",
@@ -171,18 +177,9 @@ def extraction(url: str, *words: str) -> tuple[str, ...]:
         "judge=openai/scripted-judge",
         f"judge_api_base={url}",
     )
-    return ("run", "task=extraction", "data=data", *model, *without_baselines(words), *words)
-
-
-def without_baselines(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the word by which a judge is not asked about baselines, unless `words` have one about
-    them.
-    """
-    return (
-        ()
-        if any(word.startswith("baseline_records=") for word in words)
-        else ("baseline_records=0",)
-    )
+    given = {word.partition("=")[0] for word in words}
+    aside = [word for word in NOT_ASKED if word.partition("=")[0] not in given]
+    return ("run", "task=extraction", "data=data", *model, *aside, *words)
 
 
 def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:

@@ -9,7 +9,7 @@ honest process:
 - It has a pid, open files and locks of its own, and ends with an exit code or by a signal; a test
   can interrupt it or kill it. Nothing is replaced: it talks HTTP with the same litellm, through the
   same sockets, as any other.
-- The parent imports and calls nothing. The child runs
+- The parent imports, builds models of pydantic and looks up versions. The child runs
   `runpy.run_module("alps", run_name="__main__")`, which is what `python -m alps` does, in the
   folder, with the words and the environment of the command, on its own stdin, stdout and stderr.
 - The parent makes no request, so there is neither an event loop nor a connection to inherit

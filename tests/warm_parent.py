@@ -35,6 +35,16 @@ LIBRARIES = (
     "openai.resources",
     "openai.resources.admin",
     "openai.resources.beta",
+    # What a first call would import, in every child anew.
+    "anyio._backends._asyncio",
+    "httpcore",
+    "platformdirs",
+    "litellm.llms.openai.chat.gpt_audio_transformation",
+    "litellm.llms.litellm_proxy.chat.transformation",
+    "litellm.llms.openai_like.dynamic_config",
+    "litellm.llms.vertex_ai.vertex_ai_partner_models.anthropic.transformation",
+    "litellm.proxy.openai_files_endpoints.common_utils",
+    "litellm._service_logger",
 )
 _NUMBER = struct.Struct("=i")
 _MOST = 1 << 17
@@ -131,7 +141,6 @@ def become(asked: dict[str, Any]) -> None:
     # litellm lets modules be imported from the folder in which it is imported itself
     sys.path[:] = [os.getcwd() if place == home else place for place in sys.path]
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
-    importlib.invalidate_caches()
     importlib.import_module("numpy").random.seed()
     sys.argv = ["-m", *asked["words"]]
     try:
@@ -178,10 +187,22 @@ def import_all(*libraries: str) -> None:
         # In another version, or without an extra: the child will import what it needs
         with suppress(ModuleNotFoundError, package.errors.AlpsError):
             importlib.import_module(name)
+    _prepare()
     if "huggingface_hub" in sys.modules:
         raise RuntimeError("a child's HF_ variables would come too late: see tests/warm.py")
     gc.collect()
     gc.freeze()
+
+
+def _prepare() -> None:
+    """Build the models of the package and look up versions: a sixth of a command each."""
+    importlib.import_module("alps.run.folder").library_versions()
+    found = [importlib.import_module("pydantic").BaseModel]
+    for model in found:
+        found += model.__subclasses__()
+    for model in found:
+        if model.__module__.startswith("alps.") and not model.__pydantic_complete__:
+            model.model_rebuild()
 
 
 def be_parent(number: int, *, light: bool) -> None:

@@ -11,6 +11,7 @@ import platform
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
@@ -51,14 +52,13 @@ class Capped(Protocol):
         """Prompt and completion tokens together."""
 
 
-def library_versions() -> dict[str, str]:
+@cache
+def library_versions() -> Mapping[str, str]:
     """Return the versions of Python and of the libraries that can change a result."""
-    versions = {"python": platform.python_version()}
+    versions = {"python": platform.python_version(), **dict.fromkeys(_LIBRARIES, "not installed")}
     for name in _LIBRARIES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = "not installed"
     return versions
 
 
@@ -89,7 +89,7 @@ def build_manifest(
         "data": dict(data),
         "prompts": dict(prompts),
         "judge": dict(judge),
-        "versions": library_versions(),
+        "versions": dict(library_versions()),
     }
 
 

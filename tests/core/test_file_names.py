@@ -2,12 +2,12 @@
 
 import json
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from alps.errors import UsageError
-from alps.ext.export.inspect_logs import _NO_WORD
 from alps.ext.memory.board_packing import _slug
 from alps.ext.memory.comparison import run_beside
 from alps.ext.people.annotate.export import path_fault
@@ -31,7 +31,8 @@ HOSTILE = (
         lambda name: name,
         slug,
         _slug,
-        lambda name: _NO_WORD.sub("_", f"1_run_{name}"),
+        # Imported here: its library takes seconds in every process that collects tests.
+        lambda name: import_module("alps.ext.export.inspect_logs")._log_name("1_run_", name),
         lambda name: "one",
     ],
 )

@@ -202,7 +202,7 @@ def judged(tmp_path_factory):
     write_visitors(folder / "data", 12)
     with serve(good) as server:
         judge = ("judge=openai/other-judge", f"judge_api_base={server.url}")
-        done = {"by-llm": run(folder, *extraction(server.url, "out=by-llm"))}
+        done = {"by-llm": run(folder, *extraction(server.url, "judge_check=yes", "out=by-llm"))}
         asked = len(server.requests)
         done["by-words"] = run(folder, "score", "by-llm", "judge=lexical", "out=by-words")
         asked_by_words = len(server.requests) - asked

@@ -246,9 +246,9 @@ PRICES = "".join(
     f'["openai/{name}"]\ninput = {PRICE_IN}\noutput = {PRICE_OUT}\n\n'
     for name in ("scripted", "scripted-judge")
 )
-BOUNDED = ("max_tokens=200", "judge_max_tokens=200")
-UNCHECKED = (*BOUNDED, "judge_check=no")
+UNCHECKED = ("max_tokens=200", "judge_max_tokens=200")
 """Where it matters that a record is what is under way first."""
+BOUNDED = (*UNCHECKED, "judge_check=yes")
 
 
 def begun(folder, server, *words, prices="prices.toml"):

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from datasets import Dataset
 
 from tests.endtoend import one_line, rows, run, summary
 from tests.ext.histories.sets import SAMPLES, book
@@ -36,6 +35,8 @@ def chats_of(size):
 
 
 def table(tmp_path, chats, name):
+    from datasets import Dataset  # which takes long, and only a few of these tests need it
+
     path = tmp_path / name
     Dataset.from_list(chats).to_parquet(str(path))
     return path.read_bytes()
