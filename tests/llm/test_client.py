@@ -384,7 +384,9 @@ def _unbroken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alps.llm.retries._FAILURES", 10**9)
 
 
-def asked_about(desk: Desk, answers: list[str]) -> tuple[list[Any], list[dict[str, Any]]]:
+def asked_about(
+    desk: Desk, answers: list[str], **options: float
+) -> tuple[list[Any], list[dict[str, Any]]]:
     def script(body: dict[str, Any]) -> Answer:
         contents = [one["content"] for one in body["messages"]]  # of a re-ask, too
         asked = next(text for text in contents if text.startswith("Hobbies of"))
@@ -400,7 +402,7 @@ def asked_about(desk: Desk, answers: list[str]) -> tuple[list[Any], list[dict[st
                 asking.append(client.complete(request))
             return await asyncio.gather(*asking, return_exceptions=True)
 
-        return desk.run(all_of_them), server.requests
+        return desk.run(all_of_them, **options), server.requests
 
 
 @pytest.mark.few(4)
@@ -437,7 +439,9 @@ def test_an_odd_field_costs_the_answer_only_where_it_can_not_be_read_and_is_no_t
     assert completions[-1].raw == TEXT
     broken = [("choices", "[null]"), ("choices", "7"), ("content", "[7]"), ("usage", '"x"')]
     unreadable = [replaced(ENDS[name], value) for name, value in broken]
-    completions, requests = asked_about(desk, [*unreadable, "<html>Welcome</html>"])
+    # Three attempts each end it, however slow the machine: not the seconds of its patience.
+    unreadable.append("<html>Welcome</html>")
+    completions, requests = asked_about(desk, unreadable, patience=300.0)
     assert len(requests) == 3 * 5
     assert {row["status"] for row in desk.rows[-15:]} == {200}
     for completion in completions:
