@@ -32,10 +32,9 @@ import numpy as np
 from alps.ext.histories import SETS
 from alps.ext.histories.sample import HistorySample, history_of
 from alps.ext.memory import ANSWERS, CALLS, FILE
-from alps.ext.memory.journal import rows_in
+from alps.ext.memory.journal import rows_in, shown_in
 from alps.llm.prices import Price, ReplyTokens, price_of
 from alps.rows import Fields, Interval, Summary
-from alps.run.opened import stored_rows
 from alps.run.parts import Course, RunPart
 from alps.show.shared_records import values_in
 from alps.stats.bootstrap import Estimate, Floats, cluster_sums, resampled_figures
@@ -139,7 +138,8 @@ def economy_of(
     price = price_of(model)
     even = None
     if dollars.value is not None and price.known and keeps_memories(memory):
-        read = _read_whole(judged, took, _shown(folder, track), price)
+        shown = {key.id: tokens for key, tokens in shown_in(folder, track)}
+        read = _read_whole(judged, took, shown, price)
         even = _even(features, read, histories, cached=price.cached_input is not None)
     return Economy(dollars=dollars, seconds=spent, even=even)
 
@@ -313,16 +313,6 @@ def _spent(folder: Path, phases: Sequence[str]) -> float:
     """Return the dollars of models that a memory asked in some phases; NaN where not known."""
     costs = [row["cost"] for row in rows_in(folder / CALLS) if row.get("phase") in phases]
     return math.nan if None in costs else math.fsum(costs)
-
-
-def _shown(folder: Path, track: str) -> dict[str, int]:
-    """Return how many tokens of a history or memories the reader was shown."""
-    found: dict[str, int] = {}
-    with stored_rows(folder / "predictions.jsonl", track=track) as rows:
-        for key, row in rows.items():
-            if key.track == track and row.get("shown"):
-                found[key.id] = row["shown"]["tokens"]
-    return found
 
 
 class HistoryRunPart(RunPart):

@@ -361,7 +361,4 @@ def _closest(text: str, needed: Sequence[str]) -> float:
 
 
 def _items(prefix: str, values: Sequence[str]) -> tuple[Item, ...]:
-    items = []
-    for number, value in enumerate(values, 1):
-        items.append(Item(f"{prefix}{number}", value, None, "", None))
-    return tuple(items)
+    return tuple(Item(f"{prefix}{n}", text, None, "", None) for n, text in enumerate(values, 1))

@@ -17,7 +17,7 @@ from alps.ext.memory import CALLS, FILE
 from alps.ext.memory.admission import CHECKS, DECLARED, current_name
 from alps.ext.memory.board_setup import ahead_of, beside_of, without_memory
 from alps.ext.memory.connection import MemoryFailed
-from alps.ext.memory.journal import phases_of, used_otherwise
+from alps.ext.memory.journal import phases_of, read_hits, used_otherwise
 from alps.ext.memory.protocol import LONGEST_ID, Hit
 from alps.ext.memory.reader import Direct, Reader, noted, through
 from alps.ext.memory.resolve import MemoryOptions, is_alone, is_ours, open_memory
@@ -116,8 +116,7 @@ class PackedDiary:
         if row["phase"] == "admission":
             self.admission[row["when"]] = row["checks"]
         elif row.get("sample") is not None:
-            hits = [Hit(**{**hit, "sources": tuple(hit["sources"])}) for hit in row["hits"]]
-            self.hits[row["sample"]] = hits
+            self.hits[row["sample"]] = read_hits(row["hits"])
 
 
 def read_diary(folder: Path, memory: MemoryCard, findings: Findings) -> PackedDiary:

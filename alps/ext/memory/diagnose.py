@@ -36,7 +36,7 @@ from alps.ext.memory.attribution import (
 )
 from alps.ext.memory.comparison import refuse_other_code
 from alps.ext.memory.connection import MemoryFailed
-from alps.ext.memory.journal import found_in
+from alps.ext.memory.journal import found_in, rows_in
 from alps.ext.memory.part import MemoryRunPart
 from alps.ext.memory.protocol import Hit
 from alps.ext.memory.reader import EmbeddedMemory, Reader
@@ -44,7 +44,7 @@ from alps.ext.memory.resolve import refuse_untyped
 from alps.ext.memory.settings import MemoryKeys
 from alps.ext.memory.store import Store, cut, recall_of, sample_key
 from alps.folders import kept_working_folder
-from alps.jsonl import Appender, Row, scan
+from alps.jsonl import Appender, Row
 from alps.run.course import wrapped
 from alps.run.engine import TrackPlan, Unit, UnitResult, evaluate
 from alps.run.folder import claimed_folder
@@ -203,8 +203,8 @@ class _Desk:
     def __post_init__(self) -> None:
         self.hits = found_in(self.place / FILE)
         path = self.place / FOLDER / "diagnosis.jsonl"
-        for _, _, row in scan(path):
-            self._read(row or {})
+        for row in rows_in(path):
+            self._read(row)
         self.journal = Appender(path)
 
     def _read(self, row: Row) -> None:

@@ -37,7 +37,7 @@ from alps.ext.memory.connection import (
     shaped,
 )
 from alps.ext.memory.protocol import Opening
-from alps.jsonl import parse_json
+from alps.jsonl import Row, parse_json
 from alps.llm.secrets import keep_secret, masked, program_environment, redact
 from alps.sizes import LARGEST_REPLY, MOST_PAGES, too_large
 from alps.systems.base import beginning, one_line
@@ -45,8 +45,6 @@ from alps.systems.base import beginning, one_line
 # Time-outs in a row after which a process is not started again: else each of a thousand users
 # would wait for its own.
 _HANGS = 3
-
-Row = dict[str, Any]
 
 MCP_VERSION = "2025-06-18"
 """Of the protocol, as it is offered; servers answer with one that they speak."""

@@ -36,15 +36,6 @@ Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 _LARGEST = 64 << 20
 # OpenAI's clients ask again after a 429 and a 5xx; here everything was tried already.
 _STATUS: Mapping[Outcome, int] = {"budget": 402, "transport": 424}
-_CHAT = """
-messages tools tool_choice parallel_tool_calls response_format temperature top_p max_tokens
-max_completion_tokens stop seed n presence_penalty frequency_penalty logit_bias logprobs
-top_logprobs reasoning_effort
-"""
-_TAKEN: Mapping[Passed, frozenset[str]] = {
-    "chat": frozenset(_CHAT.split()),
-    "embeddings": frozenset(("input", "dimensions")),
-}
 # What changes no answer, or is answered here; a body may have it and it goes no further.
 _LEFT_OUT = frozenset(("model", "stream", "encoding_format", "user", "store", "metadata"))
 _MOST_TOKENS = 100_000_000
@@ -365,6 +356,10 @@ class _Embeddings(_Fields):
 
 
 _FORMS: Mapping[Passed, type[_Fields]] = {"chat": _Chat, "embeddings": _Embeddings}
+_TAKEN: Mapping[Passed, frozenset[str]] = {
+    "chat": frozenset((*_Chat.model_fields, "n", *LONGEST)),
+    "embeddings": frozenset(_Embeddings.model_fields),
+}
 
 
 def _body_of(kind: Passed, content: bytes) -> tuple[dict[str, Any], str]:
