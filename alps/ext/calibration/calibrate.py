@@ -24,7 +24,7 @@ from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.ask import LabelledJudge, askable
 from alps.ext.calibration.examples import Example, disagreements_of
 from alps.ext.calibration.gates import gated
-from alps.ext.calibration.judge_of_run import PinnedJudge, read_judge_of_run
+from alps.ext.calibration.judge_of_run import PinnedJudge, hash_of, read_judge_of_run
 from alps.ext.calibration.label_rows import on_scale, read_object
 from alps.ext.calibration.labels import (
     ITEMS,
@@ -540,7 +540,7 @@ def _verdicts(
         if all(answer.outcome == "budget" for answer in answers.values()):
             raise BudgetError(f"{what}; to resume, repeat the command with a larger budget")
         raise UsageError(what)
-    return Verdicts(judge.name, verdicts, hashlib.sha256(path.read_bytes()).hexdigest())
+    return Verdicts(judge.name, verdicts, hash_of(path))
 
 
 def calibrate(*, judge: str, labels: str | Path, **settings: Any) -> Calibrated:

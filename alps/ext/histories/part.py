@@ -37,7 +37,7 @@ from alps.llm.prices import Price, ReplyTokens, price_of
 from alps.rows import Fields, Interval, Summary
 from alps.run.parts import Course, RunPart
 from alps.show.shared_records import values_in
-from alps.stats.bootstrap import Estimate, Floats, cluster_sums, resampled_figures
+from alps.stats.bootstrap import Estimate, Floats, cluster_sums, ratio, resampled_figures
 from alps.tasks.by_memory import Context, keeps_memories
 
 NAME, ECONOMY = "histories", "economy"
@@ -107,15 +107,7 @@ class _Took:
 def economy_of(
     folder: Path, track: str, samples: Sequence[HistorySample], model: str, memory: str
 ) -> Economy | None:
-    """Return cost and time of a run's right answers; None if nothing was judged or recorded.
-
-    Args:
-        folder: The run.
-        track: Its track.
-        samples: Its questions.
-        model: Who read, as `model=` has it.
-        memory: What `memory=` has.
-    """
+    """Return cost and time of a run's right answers; None if nothing was judged or recorded."""
     values = values_in(folder / "scores.jsonl", track=track).get(track, {})
     judged = [one for one in samples if "right" in values.get(one.benchmark_id, {})]
     if not judged:
@@ -161,7 +153,7 @@ def _for_each_right(features: Floats, histories: Sequence[str]) -> tuple[Interva
 
     def figures(times: Floats) -> list[Floats]:
         right, cost, seconds, _, ingested, took = _drawn(times, sums)
-        return [_ratio(cost + ingested, right), _ratio(seconds + took, right)]
+        return [ratio(cost + ingested, right), ratio(seconds + took, right)]
 
     dollars, seconds = (Interval(**one.row) for one in resampled_figures(figures, histories))
     return dollars, seconds
@@ -171,11 +163,6 @@ def _drawn(times: Floats, sums: Floats) -> Floats:
     """Return the sums of resampled clusters, feature by feature."""
     # Added up, as a product rounds otherwise on other machines.
     return np.moveaxis(sums.sum(axis=0) if times.ndim == 1 else times @ sums, -1, 0)
-
-
-def _ratio(taken: Floats, of: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(of > 0, taken / of, np.nan)
 
 
 def _even(features: Floats, read: Floats, histories: Sequence[str], *, cached: bool) -> Even:

@@ -142,12 +142,7 @@ def convert(settings: ConvertSettings) -> str:
             raise UsageError(f"out={settings.out}: {name} exists already; name another folder")
     choice = cited.choose(SetChoice(settings.set, settings.size))
     found = cited.files(find(cited, settings.data, choice), choice)
-
-    def read() -> Iterator[Story]:
-        for _, story in stories(cited, found.stories):
-            yield story
-
-    histories, questions = _write(out, read())
+    histories, questions = _write(out, (story for _, story in stories(cited, found.stories)))
     all_histories = counted(histories, "history", "histories")
     return f"wrote {all_histories} and {counted(questions, 'question')} in {settings.out}"
 

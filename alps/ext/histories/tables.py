@@ -37,11 +37,8 @@ if TYPE_CHECKING:
 
 FEW = 15
 """Histories of which there are so few that an interval between them is rough."""
-
 EACH = 1000
 """Turns that a chart draws the dollars of: those of one are too small for an axis."""
-
-
 EXPLANATION = (
     "A turn is a question about one history. From the turn shown onwards, memory costs less in "
     "total than sending the whole history in every prompt at the price for cached tokens."
@@ -55,7 +52,8 @@ class HistoryShownPart(ShownPart):
         """Yield what a right answer took."""
         for track in summary.parts.get(NAME, {}):
             if (took := _economy_in(summary, track)) is not None:
-                yield _fact(took)
+                spent = None if took.seconds.value is None else f"{seconds(took.seconds.value)} s"
+                yield f"a right answer cost {dollars(took.dollars.value)} and {spent or '–'}"
 
     def tables(self, summary: Summary, track: str, metrics: Sequence[Metric]) -> Iterator[Table]:
         """Yield what right answers took."""
@@ -63,8 +61,14 @@ class HistoryShownPart(ShownPart):
             yield _table_of(took)
 
     def charts(self, sections: "Sequence[ChartedTrack]") -> "Iterable[Chart]":
-        """Draw what a turn costs over turns."""
-        return _charts(sections)
+        """Draw the dollars of a turn over turns, of the runs on the same records together."""
+        together: dict[tuple[str, ...], list[tuple[ChartedTrack, Even]]] = {}
+        for section in sections:
+            took = _economy_in(section.summary, section.track)
+            if took is not None and took.even is not None:
+                *same, _ = section.comparable_with
+                together.setdefault(tuple(same), []).append((section, took.even))
+        return map(_chart, together.values())
 
     def more(
         self,
@@ -118,15 +122,6 @@ def _economy_in(summary: Summary, track: str) -> Economy | None:
     """Return cost and time of a track's right answers, if recorded."""
     row = summary.parts.get(NAME, {}).get(track, {}).get(ECONOMY)
     return None if row is None else Economy.model_validate(row)
-
-
-def _fact(took: Economy) -> str:
-    """Return dollars and seconds of a right answer in a few words."""
-    return f"a right answer cost {dollars(took.dollars.value)} and {_took(took.seconds.value)}"
-
-
-def _took(value: float | None) -> str:
-    return "–" if value is None else f"{seconds(value)} s"
 
 
 def _table_of(took: Economy) -> Table:
@@ -204,17 +199,6 @@ def _curve_table(track: str, evens: Mapping[str, Even]) -> Table:
         rows += [row_of(f"{letter} history", *[dollars(spot.whole) for spot in even.curve])]
     title = f"{track_title(track)}: mean cost per turn over the first n turns"
     return Table(title, [named("run"), *figures(*map(str, TURNS))], rows)
-
-
-def _charts(sections: "Sequence[ChartedTrack]") -> Iterator[Chart]:
-    """Draw the dollars of a turn over turns, of the runs on the same records together."""
-    together: dict[tuple[str, ...], list[tuple[ChartedTrack, Even]]] = {}
-    for section in sections:
-        took = _economy_in(section.summary, section.track)
-        if took is not None and took.even is not None:
-            *same, _ = section.comparable_with
-            together.setdefault(tuple(same), []).append((section, took.even))
-    yield from map(_chart, together.values())
 
 
 def _chart(drawn: "Sequence[tuple[ChartedTrack, Even]]") -> Chart:

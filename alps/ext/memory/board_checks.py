@@ -484,13 +484,9 @@ def check_stray_hits(track: str, gold: GoldTrack, diary: PackedDiary, findings: 
 def check_ahead(
     card: Submission, gold: GoldTrack, scores: Mapping[str, Rows], findings: Findings
 ) -> None:
-    """Recompute how far the run and its rows are ahead of no memory.
+    """Recompute how far the run and its rows are ahead of no memory on a track.
 
-    Args:
-        card: The card.
-        gold: The records of a track of it.
-        scores: The rows of its scores, those of the run under ``, of each row under its name.
-        findings: Where differences go.
+    `scores` has the rows of the run under ``, those of each row under its name.
     """
     name = gold.task.track
     memory = card.memory_of(card.tracks[name].run)

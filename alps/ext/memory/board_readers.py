@@ -94,10 +94,7 @@ def hold_against(
 ) -> dict[str, HeldAgainst]:
     """Return by slug what others' runs without memory say of those of memory systems.
 
-    Args:
-        systems: The submissions.
-        track: The track.
-        unread: Takes the submissions whose rows can't be read, and why.
+    `unread` takes the submissions whose rows can't be read, and why.
 
     Raises:
         AlpsError: If a row of one can't be read, and there is no `unread`.
@@ -175,10 +172,7 @@ def differing(scores: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
     """Return the systems whose run without memory differs, each with one that it differs from.
 
     That is the run of the median score. Of two that differ nobody can tell which is wrong: both
-    are named.
-
-    Args:
-        scores: By system, what its reader scored on each record without memory.
+    are named. `scores` has by system what its reader scored on each record without memory.
     """
     order = sorted(scores, key=lambda name: (fmean(scores[name].values()), name))
     if len(order) < 2:

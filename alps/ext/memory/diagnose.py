@@ -141,9 +141,7 @@ class Diagnosis:
 def diagnose(folder: Path, *, typed: Mapping[str, str | None] | None = None) -> Diagnosis:
     """Return where each wrong answer of a finished run lost what it needed.
 
-    Args:
-        folder: The run.
-        typed: What `refuse_untyped` is told; None trusts the run.
+    `refuse_untyped` is told what is `typed`; None trusts the run.
 
     Raises:
         UsageError: If the run is not finished, or has no memory system.

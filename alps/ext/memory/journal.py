@@ -32,10 +32,7 @@ class Diary:
     """The rows of `memory.jsonl`, one a call, each with its phase and its seconds.
 
     Users are called after a secret that is drawn once a run: their ids tell a system nothing, and
-    those of two runs are never the same.
-
-    Args:
-        path: The file; None for nowhere, as in a dry run.
+    those of two runs are never the same. Without a path nothing is kept, as in a dry run.
 
     Attributes:
         goes_on: Whether the file was begun before.
@@ -128,8 +125,7 @@ class Diary:
 class AnswerLog:
     """The rows of `answers.jsonl`: how long a reader took for each answer, and what it used.
 
-    Args:
-        path: The file, begun with its first row.
+    The file is begun with its first row.
     """
 
     def __init__(self, path: Path) -> None:

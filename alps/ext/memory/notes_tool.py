@@ -59,11 +59,8 @@ class Refused(Exception):
 class Folder:
     """Files below `root`, which is made where it is missing.
 
-    Methods take what `parts_of` returns, and raise `Refused` for what they don't do.
-
-    Args:
-        root: The folder.
-        bounded: Whether `LARGEST` and `MOST` hold.
+    Methods take what `parts_of` returns, and raise `Refused` for what they don't do. `LARGEST` and
+    `MOST` hold where it is `bounded`.
     """
 
     def __init__(self, root: Path, *, bounded: bool = True) -> None:

@@ -182,11 +182,7 @@ class Direct:
 class Reader:
     """Asks `system` about samples whose history was replaced by what `memory` chose of it.
 
-    Args:
-        system: Who answers.
-        memory: Who chooses.
-        max_tokens: The most tokens that are shown of it; None for any number.
-        log: What it takes for each answer is noted there; None for nowhere.
+    That is at most `max_tokens`; `log` notes what each answer takes.
     """
 
     def __init__(

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.histories.authors import HALUMEM, OUTCOME
+from alps.ext.histories.authors import HALUMEM
 from alps.ext.histories.files import SetChoice, SetFiles, lines, listed, maybe_listed, role, text
+from alps.ext.histories.judging import OUTCOME
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
 
