@@ -59,7 +59,7 @@ class Defect:
 def known_defects(name: str) -> list[Defect]:
     """Return the listed defects of the set `name`."""
     path = Path(str(files("alps.ext.histories") / "defects" / f"{name}.jsonl"))
-    return [Defect(**place.read()) for _, place in lines(path)] if path.is_file() else []
+    return [Defect(**place.read()) for place in lines(path)] if path.is_file() else []
 
 
 def hash_of(text: str) -> str:

@@ -9,7 +9,7 @@ LLM.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -150,18 +150,10 @@ def _share(memory: Mapping[str, float], told: Mapping[str, float]) -> float:
     return shared / least
 
 
-class Finder(Protocol):
-    """Finds a memory that says what is needed."""
-
-    async def find(self, texts: Sequence[str], needed: Sequence[str]) -> Found | None:
-        """Return the first of `texts` that says it."""
-        ...
-
-
 class Replay:
     """Takes a memory system through lives, and looks in it for what is wanted."""
 
-    def __init__(self, store: Store, finder: Finder, *, k: int, timeout: float) -> None:
+    def __init__(self, store: Store, finder: "ByMeaning", *, k: int, timeout: float) -> None:
         self._connection, self._opening = store.behind
         self._find, self._k, self._timeout = finder.find, k, timeout
         self._ids = Diary(None)

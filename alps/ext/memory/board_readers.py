@@ -59,16 +59,8 @@ class HeldAgainst:
     alone: bool = False
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """Who answered without memory: whatever its settings, and under them."""
-
-    model: str
-    settings: str
-
-
-def _asked_alike(system: SiteSystem, track: str, task: Task) -> _Asked | None:
-    """Return what runs without memory share that are held against each other.
+def _asked_alike(system: SiteSystem, track: str, task: Task) -> tuple[str, str] | None:
+    """Return what runs without memory share that are held against each other: model and settings.
 
     None where there is none beside the run of a track, or no reader.
     """
@@ -86,7 +78,7 @@ def _asked_alike(system: SiteSystem, track: str, task: Task) -> _Asked | None:
     base = letters(_DATED.sub("", name.rpartition("/")[2]))[1]
     shared = json.dumps([row.data_sha256, row.n, conditions, judge, base], sort_keys=True)
     own = json.dumps([letters(name)[1], settings], sort_keys=True)
-    return _Asked(shared, own)
+    return shared, own
 
 
 def hold_against(
@@ -114,7 +106,8 @@ def hold_against(
             unread[system.slug] = str(error)
             continue
         if asked is not None and own:
-            groups.setdefault(asked.model, {})[system.slug] = asked.settings
+            model, settings = asked
+            groups.setdefault(model, {})[system.slug] = settings
             scores[system.slug] = own
             run = system.card.runs[system.card.tracks[track].run]
             readers[system.slug] = str(run.settings.get("model"))

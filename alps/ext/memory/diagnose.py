@@ -39,7 +39,7 @@ from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.journal import found_in, rows_in
 from alps.ext.memory.part import MemoryRunPart
 from alps.ext.memory.protocol import Hit
-from alps.ext.memory.reader import EmbeddedMemory, Reader
+from alps.ext.memory.reader import EmbeddedMemory, Reader, fixed
 from alps.ext.memory.resolve import refuse_untyped
 from alps.ext.memory.settings import MemoryKeys
 from alps.ext.memory.store import Store, cut, recall_of, sample_key
@@ -417,24 +417,12 @@ def _alone(desk: _Desk, one: _Missed) -> Iterator[tuple[str, Context]]:
         yield "memory", Context(memories=(memory.text,))
 
 
-@dataclass(frozen=True)
-class _Fixed:
-    """A memory that shows the same whatever is asked."""
-
-    shown: Context
-    name: str = "fixed"
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
-        return self.shown
-
-
 async def _is_right(desk: _Desk, one: _Missed, shown: Context) -> bool | None:
     """Ask a reader about a sample with `shown` alone; None where it is not scored."""
     row = [track.task.track for track in desk.data.tracks].index(one.key.track)
     asked = desk.services.systems[row][one.key.repeat]
     assert isinstance(asked, Reader)
-    systems = (Reader(asked.system, _Fixed(shown)),) * (one.key.repeat + 1)
+    systems = (Reader(asked.system, fixed("fixed", shown)),) * (one.key.repeat + 1)
     plan = TrackPlan(one.task, lambda: (), systems, {})
     unit = Unit(plan, 0, one.sample, one.key.repeat)
     options = JudgingOptions(extras=False)

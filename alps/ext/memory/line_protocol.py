@@ -15,7 +15,7 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,10 +68,8 @@ class Declared:
     declares: Any = None
 
 
-class Ask(Protocol):
-    """Sends a request and returns the answer to it."""
-
-    async def __call__(self, request: Mapping[str, Any]) -> Row: ...  # noqa: D102
+Ask = Callable[[Mapping[str, Any]], Awaitable[Row]]
+"""Sends a request and returns the answer to it."""
 
 
 class Language(Protocol):

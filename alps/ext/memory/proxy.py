@@ -17,7 +17,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from aiohttp import ClientError, web
@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from alps.errors import AlpsError
 from alps.jsonl import parse_strict
 from alps.llm.provider import passed_in
-from alps.llm.types import LONGEST, Completion, Passed, Request
+from alps.llm.types import LONGEST, Completes, Passed, Request
 from alps.schema import Outcome
 from alps.sizes import Body, Unreadable
 
@@ -47,14 +47,6 @@ _IN_WORDS = {
     "string_type": "expected a string",
     "missing": "missing",
 }
-
-
-class Asks(Protocol):
-    """What answers requests: a client."""
-
-    async def complete(self, request: Request[str]) -> Completion[str]:
-        """Answer a request."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -87,7 +79,7 @@ class Behind:
     """A model behind the proxy: its name, and either a client that asks it or a function."""
 
     model: str
-    client: Asks | None = None
+    client: Completes | None = None
     api_base: str | None = None
     embed: Embed | None = None
 

@@ -25,7 +25,7 @@ def _files(data: Path, choice: SetChoice) -> SetFiles:
     path = data / name if data.is_dir() else data
     if not path.is_file():
         raise UsageError(f"data={data}: no {name} in it")
-    return SetFiles(tuple(place for _, place in lines(path)), (path,))
+    return SetFiles(tuple(lines(path)), (path,))
 
 
 def _story(node: Mapping[str, Any]) -> Story:
