@@ -162,7 +162,6 @@ def _from_verdicts(
     reports: Sequence[RubricReport],
     recorded: Path,
 ) -> Calibrated:
-    """Calibrate a judge by what it said; it is not asked."""
     folder = Path(settings.out) if settings.out else None
     row = report_rows(reports, verdicts, labels)
     of_run = read_judge_of_run(Path(settings.labels).expanduser())
@@ -312,7 +311,6 @@ def _refuse_unknown(judge: str, recorded: Iterable[str]) -> None:
 def _from_judge(
     settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, Any], folder: Path
 ) -> Calibrated:
-    """Calibrate a judge by asking it."""
     check_judge(settings)  # before the folder is made
     if (folder / CALIBRATION).exists() and not (folder / MANIFEST).exists():
         raise RunFolderError(

@@ -101,19 +101,6 @@ class CorrectedEstimate:
     reason: str | None = None
     notes: tuple[str, ...] = ()
 
-    @property
-    def impossible(self) -> bool:
-        """Whether the value is off the scale."""
-        return self._is_off(self.value)
-
-    @property
-    def outside(self) -> bool:
-        """Whether the value or a bound is off the scale."""
-        return any(map(self._is_off, (self.value, self.low, self.high)))
-
-    def _is_off(self, figure: float | None) -> bool:
-        return figure is not None and not self.bounds[0] <= figure <= self.bounds[1]
-
 
 def choose(
     given: str | None, judge: Identified, data: RunData, *, today: date, api_base: str | None = None
@@ -330,6 +317,10 @@ def _row(
         own["youden"] = asdict(correction.youden)
     if estimate.reason:
         own["reason"] = estimate.reason
+    lowest, highest = estimate.bounds
+    off_scale = []
+    for figure in (estimate.value, estimate.low, estimate.high):
+        off_scale.append(figure is not None and not lowest <= figure <= highest)
     return Corrected(
         method=correction.method,
         status="not_correctable" if estimate.value is None else "corrected",
@@ -339,8 +330,8 @@ def _row(
         labelled=correction.labelled,
         judged=estimate.judged,
         n=estimate.n,
-        outside=estimate.outside,
-        impossible=estimate.impossible,
+        outside=any(off_scale),
+        impossible=off_scale[0],
         calibration={_name(one): hash_of(one.path) for one in calibrations.values()},
         notes=list(dict.fromkeys(notes)),
         **own,

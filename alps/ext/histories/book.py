@@ -244,7 +244,6 @@ class _Fault:
 
 
 def _faults_of(story: Story) -> Iterator[_Fault]:
-    """Yield what is wrong with a story."""
     yield from _of_sessions(story)
     named = {session.id for session in story.sessions}
     for session in story.sessions:

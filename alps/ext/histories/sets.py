@@ -171,7 +171,6 @@ def by_history(path: Path, kind: type[RowT]) -> dict[str, list[JsonSlice]]:
 
 
 def _session_rows(story: Story) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a story in `histories.jsonl`."""
     for session in story.sessions:
         messages = [MessageRow(**vars(one)).model_dump() for one in session.messages]
         row = {"history": story.id, "session": session.id, "at": session.at, "messages": messages}

@@ -125,7 +125,6 @@ def _economy_in(summary: Summary, track: str) -> Economy | None:
 
 
 def _table_of(took: Economy) -> Table:
-    """Return the table of a run."""
     rows = [
         row_of("US dollars", *_cells(took.dollars, dollars)),
         row_of("seconds", *_cells(took.seconds, seconds)),
@@ -140,17 +139,16 @@ def _table_of(took: Economy) -> Table:
 
 
 def _cells(figure: Interval, written: Any) -> tuple[Cell, str]:
-    between = "–"
-    if figure.low is not None and figure.high is not None:
-        between = f"[{written(figure.low)}, {written(figure.high)}]"
+    between = _between(figure.low, figure.high, written)
     return Cell(written(figure.value), figure.value), between
 
 
 def _turn_cells(even: Even) -> tuple[Cell, str]:
-    between = "–"
-    if even.low is not None and even.high is not None:
-        between = f"[{_turn(even.low)}, {_turn(even.high)}]"
-    return Cell(_turn(even.turn), even.turn or None), between
+    return Cell(_turn(even.turn), even.turn or None), _between(even.low, even.high, _turn)
+
+
+def _between(low: float | None, high: float | None, written: Any) -> str:
+    return "–" if low is None or high is None else f"[{written(low)}, {written(high)}]"
 
 
 def _turn(turn: int) -> str:

@@ -258,7 +258,6 @@ def _shares(outcomes: Sequence[str | None], name: str, known: Sequence[str]) -> 
 
 
 def _lines_of(system: str, rates: Rates) -> Iterator[str]:
-    """Yield a line a task with its rates."""
     for task, own in rates.items():
         if own:
             shown = (f"{name.replace('(valid)', '')} {one:.2%}" for name, one in own.items())

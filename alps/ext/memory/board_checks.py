@@ -259,7 +259,6 @@ def _check_complete(
 
 
 def _check_withheld(name: str, track: PublishedTrack, fault: str, findings: Findings) -> None:
-    """Refuse scores of a system that was not admitted."""
     files = track.files.present().values()
     scored = [metric for metric, score in track.scores.items() if score.value is not None]
     if scored or track.scored or track.floors or any(file.rows for file in files):
@@ -340,12 +339,10 @@ class _FromDiary:
         return all(key in self._diary.hits for key in keys_of(task, sample))
 
     async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
-        """Return what a reader was shown."""
         hits = self._diary.hits[sample_key(task, sample)]
         return cut(hits[: self._k], max_tokens, dated=recall_of(task).dated)
 
     async def probed(self, task: Task, sample: Any) -> list[list[Hit]]:
-        """Return what each probe found."""
         if not self.has(task, sample):
             raise MemoryFailed("search", "no hits in the submission")
         return [self._diary.hits[key] for key in keys_of(task, sample)]

@@ -213,7 +213,6 @@ class _Desk:
             self.answered[key, row["shown"]] = row["right"]
 
     def keep_located(self, sample: str, located: Located | None) -> None:
-        """Keep where the system has what a sample needs."""
         self.located[sample] = located
         value = None if located is None else asdict(located)
         self.journal.write({"phase": "locate", "sample": sample, "located": value})

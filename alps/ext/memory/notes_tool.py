@@ -173,7 +173,6 @@ class Folder:
 
     @contextmanager
     def _at(self, parts: Parts, *, make: bool = False) -> Iterator[int]:
-        """Yield the descriptor of a folder."""
         here = os.open(self._root, _FOLDER)
         try:
             for place, name in enumerate(parts, start=1):
