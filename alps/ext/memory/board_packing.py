@@ -62,12 +62,11 @@ def without_scores(run: RunFolder, fault: str) -> RunFolder:
     judge = judge_named(run.judge, without(run.manifest.judge, "id"), run.judge)
     ledger = Ledger(run.folder / "calls.jsonl")
     ledger.close()
-    tracks = {}
+    withheld, tracks = f"not admitted: {fault}", {}
     for name, data in run.tracks.items():
         task = run.tasks[name]
         scores = {}
         for metric in task.metrics:
-            withheld = f"not admitted: {fault}"
             none = rows.Score(value=None, low=None, high=None, n=0, unscored=withheld)
             scores[metric.name] = none
         n = data.n * run.repeats
