@@ -6,8 +6,10 @@ import json
 import pytest
 
 from alps.ext.importers import FILE_FORMATS
+from alps.ext.importers.answered import PROMPT, ImportedQuestion, tracks
 from alps.ext.importers.figures import token_f1
 from alps.ext.importers.settings import FORMS
+from alps.tasks import TaskOptions
 from tests.endtoend import one_line, rows, run
 from tests.ext.importers.foreign import (
     LEAK,
@@ -248,6 +250,16 @@ def test_imported_answers_are_judged_again_by_any_judge(tmp_path):
     assert set(track["imported_answers"]["floors"]) == {"floor/refuse", "floor/repeat"}
     verdicts = rows(tmp_path / "again" / "verdicts.jsonl")
     assert {row["marks"]["met"] for row in verdicts} == {0, 1}
+
+
+def test_a_question_is_asked_as_json_behind_the_instructions():
+    (task,) = tracks(TaskOptions())
+    sample = ImportedQuestion(
+        benchmark_id="q", session_id="s", question="Wo?", category="c", gold="Da"
+    )
+    system, user = task.messages(sample)
+    assert system == {"role": "system", "content": PROMPT.text}
+    assert user == {"role": "user", "content": '{"question": "Wo?"}'}
 
 
 def test_token_f1_counts_words_and_leaves_articles_out():
