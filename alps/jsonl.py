@@ -124,11 +124,12 @@ def parse_strict(text: str | bytes, **hooks: Any) -> Any:
         ValueError: If it is not JSON, or nested too deeply.
     """
     return parse_json(
-        text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, **hooks
+        text, object_pairs_hook=each_key_once, parse_constant=_constant, parse_float=_float, **hooks
     )
 
 
-def _object(pairs: list[tuple[str, Any]]) -> Row:
+def each_key_once(pairs: list[tuple[str, Any]]) -> Row:
+    """Return an object of JSON; raises TwiceError where a key is repeated in it."""
     row = dict(pairs)
     if len(row) < len(pairs):
         seen: set[str] = set()

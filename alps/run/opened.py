@@ -210,9 +210,7 @@ def read_rows(
     rows: dict[AnswerKey, Row] = {}
     for _, _, row in scan(path):
         key = None if row is None else key_of(row, track)
-        if row is None or key is None:
-            continue
-        if ids is None or key.id in ids:
+        if row is not None and key is not None and (ids is None or key.id in ids):
             rows[key] = row
     return rows
 

@@ -32,6 +32,11 @@ def _next_step(finished: Any) -> str:
     return f"People can check this judge: {command}" if command else ""
 
 
+def is_rated(task: Any) -> bool:
+    """Tell whether any score of a task is a mean of marks."""
+    return any(metric.rubrics for metric in task.metrics)
+
+
 def is_corrected(summary: Any) -> bool:
     """Tell whether any score of a run is corrected by a calibration."""
     for track in summary.tracks.values():

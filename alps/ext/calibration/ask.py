@@ -44,10 +44,7 @@ _FIRST = (0, 0)
 class LabelledJudge:
     """Asks a judge about labelled items; items that put the same question to it share one call.
 
-    Args:
-        judge: Who is asked.
-        labels: The items and their scales.
-        companions: How many pairs of other items of `matching` are shown with each.
+    With each item of `matching`, so many `companions` are shown: pairs of other items.
 
     Attributes:
         rubrics: Those that the judge can be asked about.
@@ -125,10 +122,8 @@ class LabelledJudge:
 def askable(judge: Judge, labels: LabelSet, path: Path) -> LabelSet:
     """Return the items that a judge can be asked about; the slips of the others are named.
 
-    Args:
-        judge: Who will be asked; one that rates no answers is not asked about them.
-        labels: The items, which people may have written by hand.
-        path: Their file.
+    A judge that rates no answers is not asked about them. `path` is the file of the items, which
+    people may have written by hand.
 
     Raises:
         DataError: If more of the items are wrong than slips may be.

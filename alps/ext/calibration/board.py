@@ -1,6 +1,5 @@
 """Corrected scores on boards: recomputed by those calibrations of a card that are known here."""
 
-import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 from alps.errors import DataError
 from alps.ext.calibration.correction import OTHER_ENDPOINT, Chosen, corrected_scores
+from alps.ext.calibration.judge_of_run import hash_of
 from alps.jsonl import dump
 from alps.judges.calibration_file import Calibration, calibration_files, read_calibration
 from alps.leaderboard.gold_data import GoldTrack
@@ -33,7 +33,7 @@ class CalibrationBoardPart(BoardPart):
             return {}
         by_rubric: dict[str, list[Calibration]] = {}
         for path in calibration_files():
-            if hashlib.sha256(path.read_bytes()).hexdigest() in wanted:
+            if hash_of(path) in wanted:
                 # One that can't be read corrects nothing, and the score is told as not recomputed.
                 with suppress(DataError):
                     calibration = read_calibration(path)

@@ -24,7 +24,7 @@ from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.ask import LabelledJudge, askable
 from alps.ext.calibration.examples import Example, disagreements_of
 from alps.ext.calibration.gates import gated
-from alps.ext.calibration.judge_of_run import PinnedJudge, read_judge_of_run
+from alps.ext.calibration.judge_of_run import PinnedJudge, hash_of, read_judge_of_run
 from alps.ext.calibration.label_rows import on_scale, read_object
 from alps.ext.calibration.labels import (
     ITEMS,
@@ -162,7 +162,6 @@ def _from_verdicts(
     reports: Sequence[RubricReport],
     recorded: Path,
 ) -> Calibrated:
-    """Calibrate a judge by what it said; it is not asked."""
     folder = Path(settings.out) if settings.out else None
     row = report_rows(reports, verdicts, labels)
     of_run = read_judge_of_run(Path(settings.labels).expanduser())
@@ -312,7 +311,6 @@ def _refuse_unknown(judge: str, recorded: Iterable[str]) -> None:
 def _from_judge(
     settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, Any], folder: Path
 ) -> Calibrated:
-    """Calibrate a judge by asking it."""
     check_judge(settings)  # before the folder is made
     if (folder / CALIBRATION).exists() and not (folder / MANIFEST).exists():
         raise RunFolderError(
@@ -540,7 +538,7 @@ def _verdicts(
         if all(answer.outcome == "budget" for answer in answers.values()):
             raise BudgetError(f"{what}; to resume, repeat the command with a larger budget")
         raise UsageError(what)
-    return Verdicts(judge.name, verdicts, hashlib.sha256(path.read_bytes()).hexdigest())
+    return Verdicts(judge.name, verdicts, hash_of(path))
 
 
 def calibrate(*, judge: str, labels: str | Path, **settings: Any) -> Calibrated:

@@ -457,7 +457,6 @@ def _third(length: int | None, bounds: Sequence[int]) -> str | None:
 
 
 def _test(matrix: LabelMatrix, of_items: Sequence[str | None], seed: int) -> GroupTest | None:
-    """Test whether the judge agrees with people equally often in every group of items."""
     groups: dict[str, list[int]] = {}
     for n, group in zip(matrix.parsed, of_items, strict=True):
         if group is not None:

@@ -9,7 +9,6 @@ estimate, and the judge's marks of the others make it sharper (PPI++). Else the 
 are carried over (Rogan and Gladen).
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -24,7 +23,7 @@ from alps.errors import AlpsError, UsageError
 from alps.ext.audits.corrections import Correction, Method, clustered_rogan_gladen, ppi
 from alps.ext.audits.intervals import Z
 from alps.ext.calibration import OFF
-from alps.ext.calibration.judge_of_run import JudgeCall, asked_in, population_hash
+from alps.ext.calibration.judge_of_run import JudgeCall, asked_in, hash_of, population_hash
 from alps.folders import typed_path
 from alps.judges.base import Identified
 from alps.judges.calibration_file import (
@@ -101,19 +100,6 @@ class CorrectedEstimate:
     bounds: tuple[float, float]
     reason: str | None = None
     notes: tuple[str, ...] = ()
-
-    @property
-    def impossible(self) -> bool:
-        """Whether the value is off the scale."""
-        return self._is_off(self.value)
-
-    @property
-    def outside(self) -> bool:
-        """Whether the value or a bound is off the scale."""
-        return any(map(self._is_off, (self.value, self.low, self.high)))
-
-    def _is_off(self, figure: float | None) -> bool:
-        return figure is not None and not self.bounds[0] <= figure <= self.bounds[1]
 
 
 def choose(
@@ -331,6 +317,10 @@ def _row(
         own["youden"] = asdict(correction.youden)
     if estimate.reason:
         own["reason"] = estimate.reason
+    lowest, highest = estimate.bounds
+    off_scale = []
+    for figure in (estimate.value, estimate.low, estimate.high):
+        off_scale.append(figure is not None and not lowest <= figure <= highest)
     return Corrected(
         method=correction.method,
         status="not_correctable" if estimate.value is None else "corrected",
@@ -340,9 +330,9 @@ def _row(
         labelled=correction.labelled,
         judged=estimate.judged,
         n=estimate.n,
-        outside=estimate.outside,
-        impossible=estimate.impossible,
-        calibration={_name(one): _hash(one) for one in calibrations.values()},
+        outside=any(off_scale),
+        impossible=off_scale[0],
+        calibration={_name(one): hash_of(one.path) for one in calibrations.values()},
         notes=list(dict.fromkeys(notes)),
         **own,
     )
@@ -366,10 +356,6 @@ def _name(calibration: Calibration) -> str:
     path = calibration.path.resolve()
     name = path.parent.name if path.name == "calibration.json" else path.stem
     return "".join(character if character.isprintable() else "?" for character in name)
-
-
-def _hash(calibration: Calibration) -> str:
-    return hashlib.sha256(calibration.path.read_bytes()).hexdigest()
 
 
 def by_labels(metric: Metric, rows: Rows, answers: JudgedAnswers) -> CorrectedEstimate:

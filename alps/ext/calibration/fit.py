@@ -154,7 +154,6 @@ def _check(examples: Examples) -> None:
 
 
 def _line(values: Floats, truth: Flags, names: Sequence[str]) -> LogisticLine:
-    """Fit a logistic regression, both classes with the same weight."""
     from sklearn.linear_model import LogisticRegression
 
     mean, spread = values.mean(axis=0), values.std(axis=0)

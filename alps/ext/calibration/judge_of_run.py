@@ -127,11 +127,11 @@ class JudgeOfRun(BaseModel):
 
     def said(self, verdicts: Path, judge: str) -> bool:
         """Tell whether a file holds what this judge said, unchanged."""
-        return judge == self.name and self.verdicts == _hash(verdicts)
+        return judge == self.name and self.verdicts == hash_of(verdicts)
 
     def with_verdicts(self, verdicts: Path) -> "JudgeOfRun":
         """Return the same judge, with the file that holds what it said."""
-        return self.model_copy(update={"verdicts": _hash(verdicts)})
+        return self.model_copy(update={"verdicts": hash_of(verdicts)})
 
 
 class PinnedJudge:
@@ -185,7 +185,8 @@ def read_judge_of_run(folder: Path) -> JudgeOfRun | None:
         ) from error
 
 
-def _hash(path: Path) -> str:
+def hash_of(path: Path) -> str:
+    """Return the sha256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

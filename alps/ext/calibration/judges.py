@@ -194,7 +194,6 @@ def _most_of_others(alike: Floats) -> Floats:
 
 
 def _of_a_pair(gold: Item, predicted: Item, likeness: float) -> list[float]:
-    """Return `OF_A_PAIR` of two memories."""
     one, other = features(gold.value), features(predicted.value)
     shared = _shared(one, other)
     weights = sum(one.content.values()), sum(other.content.values())

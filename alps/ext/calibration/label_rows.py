@@ -192,7 +192,6 @@ def is_number(value: object) -> bool:
 
 
 def _repair(value: object, scale: LabelScale) -> str:
-    """Return how to repair a value that is not on the scale."""
     if isinstance(value, str):
         if any(str(declared) == value for declared in scale.values):
             return ": write it without quotes"
@@ -204,7 +203,6 @@ def _repair(value: object, scale: LabelScale) -> str:
 
 @lru_cache(maxsize=1024)  # all rows of a file have the same fields
 def _near_miss(field: str, names: tuple[str, ...]) -> str | None:
-    """Return the one of `names` that `field` nearly spells."""
     return next(iter(get_close_matches(field, names, n=1, cutoff=0.75)), None)
 
 

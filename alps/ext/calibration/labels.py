@@ -30,7 +30,7 @@ from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from alps.errors import DataError, UsageError, closest, shown
 from alps.ext.calibration.agreement import Kind, LabelScale
@@ -44,6 +44,7 @@ from alps.slips import Slips
 ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
 VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
 STRESS, KNOWN = "stress", "known"
+AnnotatorKind = Literal["person", "derived"]
 # The largest number on a scale: squares of distances, and their sums, have to stay numbers.
 LARGEST = 1_000_000_000
 
@@ -70,19 +71,12 @@ class JudgedItem:
 
 
 @dataclass(frozen=True)
-class Annotator:
-    """Who labelled, or the name of labels that were derived from those of others."""
-
-    name: str
-    derived: bool = False
-
-
-@dataclass(frozen=True)
 class LabelSet:
     """Contents of a label folder, in the order of its files.
 
     Attributes:
         labels: By item, then by annotator.
+        annotators: Whether a name is that of a person, or of labels derived from those of others.
         sha256: Of the items, labels, scales and people, byte for byte.
         positive: The values that count as accepted, for the rubrics where any are declared.
         crowd: Means of many people, by annotator and item.
@@ -93,7 +87,7 @@ class LabelSet:
     items: Mapping[str, JudgedItem]
     scales: Mapping[str, LabelScale]
     labels: Mapping[str, Mapping[str, Value]]
-    annotators: Mapping[str, Annotator]
+    annotators: Mapping[str, AnnotatorKind]
     sha256: str
     positive: Mapping[str, frozenset[Value]] = field(default_factory=dict)
     crowd: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -138,14 +132,17 @@ class LabelSet:
         """Return the people who labelled items of `rubric`, or the names of its derived labels."""
         of_items = (self.labels_of(item.item_id) for item in self.items_of(rubric))
         names = dict.fromkeys(chain.from_iterable(of_items))
-        return tuple(name for name in names if self.annotators[name].derived == derived)
+        return tuple(name for name in names if self._is_derived(name) == derived)
 
     def truth(self, item_id: str) -> Value | None:
         """Return what people say of an item; None where they don't settle it, see `truth_of`."""
         said, scale = self.labels_of(item_id), self.scales[self.items[item_id].rubric]
-        derived = [name for name in said if self.annotators[name].derived]
-        people = [name for name in said if not self.annotators[name].derived]
+        derived = [name for name in said if self._is_derived(name)]
+        people = [name for name in said if not self._is_derived(name)]
         return truth_of(said, people, derived, scale)
+
+    def _is_derived(self, name: str) -> bool:
+        return self.annotators[name] == "derived"
 
     @cached_property
     def _by_rubric(self) -> dict[str, tuple[JudgedItem, ...]]:
@@ -220,7 +217,7 @@ def read_labels(folder: Path, key: str = "labels") -> LabelSet:
         items=items,
         scales=scales,
         labels=labels,
-        annotators={name: known.get(name, Annotator(name)) for name in names},
+        annotators={name: known.get(name, "person") for name in names},
         sha256=hashlib.sha256("\n".join(parts).encode()).hexdigest(),
         positive=positive,
         left_out=left_out,
@@ -444,8 +441,8 @@ def _item_of(row: LabelRow, items: Mapping[str, JudgedItem]) -> JudgedItem:
     return item
 
 
-def _read_people(path: Path, names: Sequence[str]) -> dict[str, Annotator]:
-    """Return the annotators that the file describes."""
+def _read_people(path: Path, names: Sequence[str]) -> dict[str, AnnotatorKind]:
+    """Return the kinds of the annotators that the file describes."""
     # What else it says is for people, and only has to be readable.
     if not path.exists():
         return {}
@@ -457,7 +454,7 @@ def _read_people(path: Path, names: Sequence[str]) -> dict[str, Annotator]:
     return annotators
 
 
-def _annotator(people: LabelRow, name: str, names: Sequence[str]) -> Annotator:
+def _annotator(people: LabelRow, name: str, names: Sequence[str]) -> AnnotatorKind:
     if name not in names:
         # A misspelt name would let derived labels pass as a person's.
         raise people.wrong(name, f"has no label in {LABELS}{closest(name, names)}")
@@ -470,7 +467,7 @@ def _annotator(people: LabelRow, name: str, names: Sequence[str]) -> Annotator:
         raise about.wrong("blind", f"must be true, false or null, got {shown(blind)}")
     for name_of_text in ("expertise", "how"):
         about.optional_text(name_of_text)
-    return Annotator(name, kind == "derived")
+    return "derived" if kind == "derived" else "person"
 
 
 def _draws(row: LabelRow, scale: LabelScale, rubric: str) -> tuple[Value | None, ...]:
@@ -520,7 +517,7 @@ def stress_labels() -> LabelSet:
         items=items,
         scales=scales,
         labels=labels,
-        annotators={KNOWN: Annotator(KNOWN, derived=True)},
+        annotators={KNOWN: "derived"},
         sha256=hashlib.sha256(b"".join(texts)).hexdigest(),
         positive=positive,
     )

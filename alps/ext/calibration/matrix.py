@@ -148,11 +148,6 @@ class LabelMatrix:
         """Tell whether labels have a mean: those of two values and of ordinal scales do."""
         return self.binary or self.scale.kind != "nominal"
 
-    @property
-    def grouped(self) -> bool:
-        """Tell whether any two items share a cluster."""
-        return len(set(self.clusters)) < len(self.clusters)
-
     def numbers(self, labels: Labels) -> Floats:
         """Return labels in units of the scale, 0 and 1 on a binary one; NaN where there is none."""
         # A mean on two values is the share of positives, whatever the values are called.
@@ -227,7 +222,6 @@ def _of_crowds(
 
 
 def _clusters(items: Sequence[JudgedItem]) -> list[str]:
-    """Return what each item belongs to."""
     # The judge is asked the same question once, so it errs on all copies alike.
     first: dict[str, str] = {}
     return [item.cluster or first.setdefault(_question(item), item.item_id) for item in items]

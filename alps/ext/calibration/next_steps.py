@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alps.errors import AlpsError
-from alps.ext.calibration import is_corrected
+from alps.ext.calibration import is_corrected, is_rated
 from alps.judges.admission import is_admitted
 from alps.judges.rubric import MATCHING
 from alps.rows import Summary
@@ -28,20 +28,10 @@ _AUDITS = "alps uses these labels to audit {run} and to correct its scores, incl
 
 
 def purpose_of(source: str, *, pairs: bool, audit: bool) -> str:
-    """Return what labels of a run can do.
-
-    Args:
-        source: The run.
-        pairs: Whether memories are related; else answers are rated.
-        audit: Whether whole sessions are labelled.
-    """
+    """Return what labels of a run can do: of `pairs` of memories or ratings, of whole sessions."""
     if audit:
         return _AUDITS.format(run=source)
     return (_RELATES if pairs else _RATES).format(run=source)
-
-
-def _is_rated(task: Task) -> bool:
-    return any(metric.rubrics for metric in task.metrics)
 
 
 def after_run(folder: Path, summary: Summary, tasks: Sequence[Task]) -> str:
@@ -56,7 +46,7 @@ def after_run(folder: Path, summary: Summary, tasks: Sequence[Task]) -> str:
     if "/" not in summary.judge or not judged or summary.audit is not None or is_corrected(summary):
         return ""
     work = free_folder(Path(f"work-{folder.resolve().name}"))
-    job = "rate" if any(map(_is_rated, judged)) else "match"
+    job = "rate" if any(map(is_rated, judged)) else "match"
     return f"alps annotate {_word(work)} job={job} from={_word(folder)}"
 
 

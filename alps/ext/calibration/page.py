@@ -132,7 +132,6 @@ def write_calibration_page(
 
 
 def _render(calibration: Mapping[str, Any], examples: Mapping[str, Sequence[Example]]) -> str:
-    """Return the page of a calibration."""
     if not calibration.get("rubrics"):
         raise UsageError("the calibration has no rubric")
     # Python writes NaN and Infinity, which are no figures and are never shown.

@@ -6,11 +6,11 @@ Those of a finished run are corrected again in its folder, without asking anybod
 from collections.abc import Mapping
 from contextlib import closing
 from datetime import date
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from alps.ext.calibration import is_rated
 from alps.ext.calibration.settings import CorrectionKeys
 from alps.llm.ledger import Ledger
 from alps.rows import Json, Summary
@@ -50,7 +50,7 @@ class CalibrationRunPart(RunPart):
 
     async def begin(self, services: Services, data: RunData, *, generate: bool) -> None:
         """Find the calibrations of the judge; none where no score is a mean of marks."""
-        if self._calibration is None and not _rated(data):
+        if self._calibration is None and not any(map(is_rated, data.tasks)):
             return
         from alps.ext.calibration.correction import choose
 
@@ -73,17 +73,10 @@ class CalibrationRunPart(RunPart):
         return with_corrections(summary, session.folder, session.data, self._chosen)
 
 
-def _rated(data: RunData) -> bool:
-    metrics = chain.from_iterable(task.metrics for task in data.tasks)
-    return any(metric.rubrics for metric in metrics)
-
-
 def correct_again(folder: Path, typed: Mapping[str, Any]) -> Finished:
     """Correct the scores of a finished run in its folder, without requests.
 
-    Args:
-        folder: The run.
-        typed: `calibration`, one of its judge; `off` takes corrections away.
+    `typed` has a `calibration` of its judge; `off` takes corrections away.
 
     Raises:
         AlpsError: If the folder is no finished run, or the calibration is not of its judge.

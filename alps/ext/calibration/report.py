@@ -420,7 +420,7 @@ def _binary(
     table = confusion(truth, judge)
     alone, counted = table.rates(), table.unparsed_as_wrong().rates()
     rates = dict(alone)
-    if matrix.grouped:
+    if len(set(matrix.clusters)) < len(matrix.clusters):
         rates = clustered_rates(truth, judge, at(matrix.clusters, settled))
     for name in ("sensitivity", "specificity"):
         rates |= {f"{name}_unclustered": alone[name], f"{name}_unparsed_wrong": counted[name]}

@@ -211,7 +211,6 @@ def _by_rubric(asked: Sequence[JudgeCall], run: Path) -> dict[str, list[JudgeCal
 
 
 def _open(run: Path) -> tuple[RunSettings, RunData]:
-    """Open the data of a finished run, if they have not changed."""
     opened = open_run(run)
     if opened.summary_row is None:
         raise UsageError(f"{run}: not finished; to finish the run, repeat its command")
@@ -239,7 +238,6 @@ def rank(seed: int, *words: str) -> str:
 
 
 def _ratings(asked: Sequence[JudgeCall], n: int, seed: int) -> list[_Chosen]:
-    """Draw `n` questions to rate an answer at random."""
     ranked = sorted(asked, key=lambda one: rank(seed, one.rubric, one.name))
     return [(one, _rating_items(one)) for one in ranked[:n]]
 
@@ -367,7 +365,6 @@ def _sample_row(draw: _Draw) -> dict[str, Any]:
 def _readme(
     draws: Sequence[_Draw], scales: Mapping[str, Any], *, example: Row, folder: Path
 ) -> str:
-    """Return the instructions for those who label."""
     rows, sections = [], []
     for draw in draws:
         for name in draw.rubrics:

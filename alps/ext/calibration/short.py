@@ -13,7 +13,7 @@ from rich.console import Console
 
 from alps.ext.calibration.calibrate import Calibrated
 from alps.ext.calibration.settings import GATES
-from alps.ext.calibration.table import COLOURS, overview, short_account
+from alps.ext.calibration.table import COLOURS, account_of, overview
 from alps.judges.calibration_file import CalibrationRow, FigureRow, RubricRow
 from alps.judges.rubric import MATCHING
 from alps.show.formatting import counted, interval, number
@@ -150,7 +150,7 @@ def _parts(done: Calibrated) -> Iterator[Part]:
     if len(rubrics) > 1:
         yield Line(first, "bold")
         yield overview(done.reports)
-        yield from map(Line, short_account(done))
+        yield from map(Line, account_of(done, brief=True))
         return
     ((name, row),) = rubrics.items()
     short = short_of(done.row, name, today=date.today())
@@ -159,7 +159,7 @@ def _parts(done: Calibrated) -> Iterator[Part]:
     yield _table(short)
     if short.why:
         yield Line(f"Why: {'; '.join(short.why)}.")
-    yield from map(Line, short_account(done))
+    yield from map(Line, account_of(done, brief=True))
 
 
 def _table(short: Short) -> Table:

@@ -13,6 +13,7 @@ from alps.show.formatting import (
     counted,
     interval,
     number,
+    p_value,
     price_lines,
     served_lines,
     signed,
@@ -109,20 +110,22 @@ def print_account(done: Calibrated, console: Console) -> None:
         console.print(part)
 
 
-def short_account(done: Calibrated) -> Iterator[str]:
-    """Yield the lines of the short form on missing items, cost and validity."""
-    if done.left_out:
+def account_of(done: Calibrated, *, brief: bool = False) -> Iterator[str]:
+    """Yield the sentences on missing items, cost and validity."""
+    if done.left_out and brief:
         rubrics = counted(len(done.left_out), "rubric")
         yield f"{done.judge} cannot apply {rubrics}; alps ignores their labels."
+    elif done.left_out:
+        rubrics = ", ".join(done.left_out)
+        yield f"{done.judge} cannot apply these rubrics, so alps ignores their labels: {rubrics}."
     if done.unheard:
-        yield _missing(done.unheard)
+        yield f"Left out: {counted(done.unheard, 'item')} without a response from the judge."
     if done.calls is not None and (done.calls.http or done.calls.cached):
         yield spent(done.calls)
-    yield from _holds(done, "Valid")
-
-
-def _missing(count: int) -> str:
-    return f"Left out: {counted(count, 'item')} without a response from the judge."
+        if not brief:
+            yield from price_lines(done.calls)
+            yield from served_lines(done.served)
+    yield from _holds(done, "Valid" if brief else "Valid for this judge with these settings")
 
 
 def _holds(done: Calibrated, valid: str) -> Iterator[str]:
@@ -140,20 +143,6 @@ def _holds(done: Calibrated, valid: str) -> Iterator[str]:
         yield f"{old}{undated}; calibrate again in another folder."
     else:
         yield f"{valid} until {expires}{undated}."
-
-
-def account_of(done: Calibrated) -> Iterator[str]:
-    """Yield what `print_account` prints, in sentences."""
-    if done.left_out:
-        rubrics = ", ".join(done.left_out)
-        yield f"{done.judge} cannot apply these rubrics, so alps ignores their labels: {rubrics}."
-    if done.unheard:
-        yield _missing(done.unheard)
-    if done.calls is not None and (done.calls.http or done.calls.cached):
-        yield spent(done.calls)
-        yield from price_lines(done.calls)
-        yield from served_lines(done.served)
-    yield from _holds(done, "Valid for this judge with these settings")
 
 
 def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[Part]:
@@ -339,7 +328,7 @@ def _people(details: ReportDetails) -> Iterator[Fact]:
 
 def _groups(test: GroupTest) -> str:
     shares = test.agreement
-    p = "p <.001" if test.p < 0.001 else f"p {number(test.p)}"
+    p = f"p {p_value(test.p)}"
     if len(shares) <= _GROUPS:
         return f"agreement {_shares(shares)} ({p})"
     low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)

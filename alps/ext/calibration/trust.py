@@ -250,13 +250,7 @@ def answer_lines(calibrations: Sequence[Calibration], *, today: date) -> Iterato
 def write_trust_page(
     calibrations: Sequence[Calibration], labels: Path | None, out: Path, *, today: date
 ) -> Path:
-    """Write the page.
-
-    Args:
-        calibrations: Of which judges.
-        labels: The label folder that examples are taken from; None for none.
-        out: The file.
-        today: The day that expiry is counted from.
+    """Write the page, with examples from the label folder `labels` where one is given.
 
     Raises:
         UsageError: If the labels are others than those of every calibration, or another file is
@@ -275,23 +269,18 @@ def write_trust_page(
 def _view(
     found: RubricTrust, calibrations: Sequence[Calibration], labels: LabelSet | None
 ) -> RubricView:
-    figures = [_figure(one.kappa) for one in found.judges if one.kappa.value is not None]
+    figures = [vars(one.kappa) for one in found.judges if one.kappa.value is not None]
     axis = charts.axis_for(figures)
     drawn = []
     for one in found.judges:
         chart = Markup()
         if one.kappa.value is not None:
-            people = None if one.people is None or one.people.value is None else _figure(one.people)
-            chart = charts.interval_dot(
-                _figure(one.kappa), name=f"{one.judge}, kappa", axis=axis, people=people
-            )
+            people = None if one.people is None or one.people.value is None else vars(one.people)
+            name = f"{one.judge}, kappa"
+            chart = charts.interval_dot(vars(one.kappa), name=name, axis=axis, people=people)
         drawn.append((one, chart))
     examples = () if labels is None else disagreements(calibrations, labels, found.rubric)
     return RubricView(found, axis_labels(axis), tuple(drawn), examples)
-
-
-def _figure(row: FigureRow) -> dict[str, float | None]:
-    return {"value": row.value, "low": row.low, "high": row.high}
 
 
 def _render(views: Sequence[RubricView], today: date, *, examples: bool) -> str:

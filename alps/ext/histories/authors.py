@@ -29,7 +29,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
-from alps.ext.histories.judging import CHANGED, CHANGES, COVERED, STATED
+from alps.ext.histories.judging import (
+    ALIGNED,
+    CHANGED,
+    CHANGES,
+    COVERED,
+    OUTCOME,
+    OUTCOMES,
+    STATED,
+)
 from alps.ext.histories.model import Authors, Marks, SetQuestion
 from alps.ext.histories.points import PointsSample
 from alps.ext.histories.porter import stem
@@ -167,7 +175,6 @@ ABILITIES = (
     *("instruction_following", "knowledge_update", "multi_session_reasoning"),
     *("preference_following", "summarization", "temporal_reasoning"),
 )
-ALIGNED = "aligned"
 
 
 def order_agreement(nuggets: Sequence[str], lines: Sequence[str], found: Sequence[int]) -> float:
@@ -245,8 +252,6 @@ BEAM = Authors(
 )
 
 
-OUTCOME = "outcome"
-RATES = ("hallucination", "omission", "correct")
 COUNTS = (
     *("points", "covered", "weights", "weighted", "wrong", "left_out"),
     *("stored", "stored_right", "included", "included_right"),
@@ -261,10 +266,10 @@ def _halumem_rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
 def _halumem_score(question: SetQuestion, answer: str | None, marks: Marks) -> Scores:
     if answer is None:
         # A failed answer is wrong, and says nothing that could be made up.
-        return dict(zip(RATES, (0.0, 0.0, 0.0), strict=True)), {}
+        return dict.fromkeys(OUTCOMES, 0.0), {}
     if OUTCOME not in marks:
         return {}, {}
-    return {name: float(marks[OUTCOME] == place) for place, name in enumerate(RATES)}, {}
+    return {name: float(marks[OUTCOME] == place) for place, name in enumerate(OUTCOMES)}, {}
 
 
 HALUMEM = Authors(

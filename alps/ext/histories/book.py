@@ -6,7 +6,7 @@ Faults are those that no model is needed to see, and what others found.
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -59,7 +59,7 @@ class Defect:
 def known_defects(name: str) -> list[Defect]:
     """Return the listed defects of the set `name`."""
     path = Path(str(files("alps.ext.histories") / "defects" / f"{name}.jsonl"))
-    return [Defect(**place.read()) for _, place in lines(path)] if path.is_file() else []
+    return [Defect(**place.read()) for place in lines(path)] if path.is_file() else []
 
 
 def hash_of(text: str) -> str:
@@ -221,8 +221,7 @@ def _entries(
             if defect.is_of(question):
                 defects.append(defect.what)
         turns = ends[-1] if question.sessions is None else ends[question.sessions]
-        # Points are long, and what an answer is judged by is read again with its history.
-        yield BookEntry(replace(question), place, turns, tuple(dict.fromkeys(defects)))
+        yield BookEntry(question, place, turns, tuple(dict.fromkeys(defects)))
 
 
 @dataclass(frozen=True)
@@ -245,7 +244,6 @@ class _Fault:
 
 
 def _faults_of(story: Story) -> Iterator[_Fault]:
-    """Yield what is wrong with a story."""
     yield from _of_sessions(story)
     named = {session.id for session in story.sessions}
     for session in story.sessions:
@@ -259,7 +257,9 @@ def _faults_of(story: Story) -> Iterator[_Fault]:
             what = f"same as {asked[text]}: {question.text}"
             yield _Fault("duplicate-question", "serious", detail, question.id, what)
         asked.setdefault(text, question.id)
-        yield from _of_question(question, named, story)
+        yield from _of_gold(question)
+        yield from _of_evidence(question, named)
+        yield from _of_time(question, story)
 
 
 def _of_sessions(story: Story) -> Iterator[_Fault]:
@@ -289,12 +289,6 @@ def _of_sessions(story: Story) -> Iterator[_Fault]:
 
 def _has_special_mark(message: Message) -> bool:
     return any(mark in message.text for mark in _SPECIAL)
-
-
-def _of_question(question: SetQuestion, named: set[str], story: Story) -> Iterator[_Fault]:
-    yield from _of_gold(question)
-    yield from _of_evidence(question, named)
-    yield from _of_time(question, story)
 
 
 def _of_gold(question: SetQuestion) -> Iterator[_Fault]:
@@ -359,7 +353,8 @@ def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | No
         tally.look(_QUESTIONS, len(story.questions))
         questions += len(story.questions)
         for fault in _faults_of(story):
-            _count(tally, story, fault)
+            unit, of = (_QUESTIONS, fault.question) if fault.question else (_HISTORIES, story.id)
+            tally.find(fault.code, fault.severity, fault.detail, of, fault.what, unit=unit)
         for question in story.questions:
             defect = listed.get(question.id)
             if defect is not None and defect.is_of(question):
@@ -372,9 +367,3 @@ def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | No
     )
     looked = TrackLooked(cited.name, questions, questions)
     return AuditReport(data, cited.name, (looked,), tuple(findings), ())
-
-
-def _count(tally: Tally, story: Story, fault: _Fault) -> None:
-    unit = _QUESTIONS if fault.question else _HISTORIES
-    name = fault.question or story.id
-    tally.find(fault.code, fault.severity, fault.detail, name, fault.what, unit=unit)

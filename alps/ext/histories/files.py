@@ -149,14 +149,14 @@ def refuse_head(path: Path) -> None:
     refuse_encoding(head, path)
 
 
-def lines(path: Path) -> Iterator[tuple[int, JsonSlice]]:
-    """Yield the number of each line that is not blank, from 1, and its place."""
+def lines(path: Path) -> Iterator[JsonSlice]:
+    """Yield the place of each line that is not blank; lines count from 1."""
     refuse_head(path)
     offset = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
-                yield number, JsonSlice(path, offset, len(line), number)
+                yield JsonSlice(path, offset, len(line), number)
             offset += len(line)
 
 

@@ -112,22 +112,21 @@ _POINTS: Mapping[str, Any] = {
     "accepted": frozenset({2}),
     "reply": PointReply,
 }
+
+
+def _sorting(outcomes: Sequence[str], reply: type[RatingReply]) -> Mapping[str, Any]:
+    # The last one is the right one.
+    scale = tuple(range(len(outcomes)))
+    accepted = frozenset(scale[-1:])
+    return {"marks": ("outcome",), "scale": scale, "accepted": accepted, "reply": reply}
+
+
 _OTHER: Mapping[str, Mapping[str, Any]] = {
     POINT: _POINTS,
-    OUTCOME: {
-        "marks": ("outcome",),
-        "scale": (0, 1, 2),
-        "accepted": frozenset({2}),
-        "reply": OutcomeReply,
-    },
+    OUTCOME: _sorting(OUTCOMES, OutcomeReply),
     COVERED: _POINTS,
     STATED: {**_POINTS, "marks": ("mark", "included"), "reply": StatedReply},
-    CHANGED: {
-        "marks": ("outcome",),
-        "scale": (0, 1, 2, 3),
-        "accepted": frozenset({3}),
-        "reply": ChangedReply,
-    },
+    CHANGED: _sorting(CHANGES, ChangedReply),
 }
 
 

@@ -32,13 +32,12 @@ import numpy as np
 from alps.ext.histories import SETS
 from alps.ext.histories.sample import HistorySample, history_of
 from alps.ext.memory import ANSWERS, CALLS, FILE
-from alps.ext.memory.journal import rows_in
+from alps.ext.memory.journal import rows_in, shown_in
 from alps.llm.prices import Price, ReplyTokens, price_of
 from alps.rows import Fields, Interval, Summary
-from alps.run.opened import stored_rows
 from alps.run.parts import Course, RunPart
 from alps.show.shared_records import values_in
-from alps.stats.bootstrap import Estimate, Floats, cluster_sums, resampled_figures
+from alps.stats.bootstrap import Estimate, Floats, cluster_sums, ratio, resampled_figures
 from alps.tasks.by_memory import Context, keeps_memories
 
 NAME, ECONOMY = "histories", "economy"
@@ -108,15 +107,7 @@ class _Took:
 def economy_of(
     folder: Path, track: str, samples: Sequence[HistorySample], model: str, memory: str
 ) -> Economy | None:
-    """Return cost and time of a run's right answers; None if nothing was judged or recorded.
-
-    Args:
-        folder: The run.
-        track: Its track.
-        samples: Its questions.
-        model: Who read, as `model=` has it.
-        memory: What `memory=` has.
-    """
+    """Return cost and time of a run's right answers; None if nothing was judged or recorded."""
     values = values_in(folder / "scores.jsonl", track=track).get(track, {})
     judged = [one for one in samples if "right" in values.get(one.benchmark_id, {})]
     if not judged:
@@ -139,7 +130,8 @@ def economy_of(
     price = price_of(model)
     even = None
     if dollars.value is not None and price.known and keeps_memories(memory):
-        read = _read_whole(judged, took, _shown(folder, track), price)
+        shown = {key.id: tokens for key, tokens in shown_in(folder, track)}
+        read = _read_whole(judged, took, shown, price)
         even = _even(features, read, histories, cached=price.cached_input is not None)
     return Economy(dollars=dollars, seconds=spent, even=even)
 
@@ -161,7 +153,7 @@ def _for_each_right(features: Floats, histories: Sequence[str]) -> tuple[Interva
 
     def figures(times: Floats) -> list[Floats]:
         right, cost, seconds, _, ingested, took = _drawn(times, sums)
-        return [_ratio(cost + ingested, right), _ratio(seconds + took, right)]
+        return [ratio(cost + ingested, right), ratio(seconds + took, right)]
 
     dollars, seconds = (Interval(**one.row) for one in resampled_figures(figures, histories))
     return dollars, seconds
@@ -171,11 +163,6 @@ def _drawn(times: Floats, sums: Floats) -> Floats:
     """Return the sums of resampled clusters, feature by feature."""
     # Added up, as a product rounds otherwise on other machines.
     return np.moveaxis(sums.sum(axis=0) if times.ndim == 1 else times @ sums, -1, 0)
-
-
-def _ratio(taken: Floats, of: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(of > 0, taken / of, np.nan)
 
 
 def _even(features: Floats, read: Floats, histories: Sequence[str], *, cached: bool) -> Even:
@@ -313,16 +300,6 @@ def _spent(folder: Path, phases: Sequence[str]) -> float:
     """Return the dollars of models that a memory asked in some phases; NaN where not known."""
     costs = [row["cost"] for row in rows_in(folder / CALLS) if row.get("phase") in phases]
     return math.nan if None in costs else math.fsum(costs)
-
-
-def _shown(folder: Path, track: str) -> dict[str, int]:
-    """Return how many tokens of a history or memories the reader was shown."""
-    found: dict[str, int] = {}
-    with stored_rows(folder / "predictions.jsonl", track=track) as rows:
-        for key, row in rows.items():
-            if key.track == track and row.get("shown"):
-                found[key.id] = row["shown"]["tokens"]
-    return found
 
 
 class HistoryRunPart(RunPart):

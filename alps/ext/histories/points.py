@@ -200,7 +200,9 @@ def _task(level: Level, options: TaskOptions) -> Task:
         name=level.name,
         track=level.name,
         prompt=PROMPT,
-        answer=AnswerType(schema=Held, read=_read, partial=False),
+        answer=AnswerType(
+            schema=Held, read=lambda node: Read(Held.model_validate(node)), partial=False
+        ),
         read_sample=unread,
         messages=lambda sample: chat_messages(PROMPT.text, asked_of(sample)),
         input_row=partial(_input_row, level),
@@ -220,10 +222,6 @@ def _task(level: Level, options: TaskOptions) -> Task:
         by_memory=ByMemory(required=True),
     )
     return task
-
-
-def _read(node: object) -> Read[Held]:
-    return Read(Held.model_validate(node))
 
 
 def _answer(make: Callable[[PointsSample], list[str]], sample: PointsSample) -> dict[str, Any]:

@@ -73,12 +73,13 @@ class HistoryLines:
     """The lines of one history: its sessions, and the questions about it."""
 
     path: Path
-    sessions: tuple[tuple[int, JsonSlice], ...]
-    questions: tuple[tuple[int, JsonSlice], ...]
+    sessions: tuple[JsonSlice, ...]
+    questions: tuple[JsonSlice, ...]
 
     def read(self) -> tuple[list[SessionRow], list[QuestionRow]]:
         """Read them."""
-        return _rows(self.sessions, SessionRow), _rows(self.questions, QuestionRow)
+        told = [_row(place, SessionRow) for place in self.sessions]
+        return told, [_row(place, QuestionRow) for place in self.questions]
 
 
 @dataclass(frozen=True)
@@ -142,44 +143,34 @@ def convert(settings: ConvertSettings) -> str:
             raise UsageError(f"out={settings.out}: {name} exists already; name another folder")
     choice = cited.choose(SetChoice(settings.set, settings.size))
     found = cited.files(find(cited, settings.data, choice), choice)
-
-    def read() -> Iterator[Story]:
-        for _, story in stories(cited, found.stories):
-            yield story
-
-    histories, questions = _write(out, read())
+    histories, questions = _write(out, (story for _, story in stories(cited, found.stories)))
     all_histories = counted(histories, "history", "histories")
     return f"wrote {all_histories} and {counted(questions, 'question')} in {settings.out}"
 
 
-def _rows(places: tuple[tuple[int, JsonSlice], ...], kind: type[RowT]) -> list[RowT]:
-    return [_row(line, place, kind) for line, place in places]
-
-
-def _row(line: int, place: JsonSlice, kind: type[RowT]) -> RowT:
+def _row(place: JsonSlice, kind: type[RowT]) -> RowT:
     try:
         return kind.model_validate(place.read())
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
-        raise DataError(first["msg"], path=place.path, line=line, field=field) from error
+        raise DataError(first["msg"], path=place.path, line=place.line, field=field) from error
 
 
-def by_history(path: Path, kind: type[RowT]) -> dict[str, list[tuple[int, JsonSlice]]]:
-    """Return the lines of each history in a file, each with its number, once all were read.
+def by_history(path: Path, kind: type[RowT]) -> dict[str, list[JsonSlice]]:
+    """Return the lines of each history in a file, once all were read.
 
     Raises:
         DataError: If a line is of another form; names it and the field.
     """
-    found: dict[str, list[tuple[int, JsonSlice]]] = {}
-    for line, place in lines(path):
-        row: Any = _row(line, place, kind)
-        found.setdefault(row.history, []).append((line, place))
+    found: dict[str, list[JsonSlice]] = {}
+    for place in lines(path):
+        row: Any = _row(place, kind)
+        found.setdefault(row.history, []).append(place)
     return found
 
 
 def _session_rows(story: Story) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a story in `histories.jsonl`."""
     for session in story.sessions:
         messages = [MessageRow(**vars(one)).model_dump() for one in session.messages]
         row = {"history": story.id, "session": session.id, "at": session.at, "messages": messages}

@@ -24,8 +24,8 @@ class ListSettings(FrozenSettings):
     format: Format = Field("table", description="table or json")
 
 
-class SetSettings(FrozenSettings):
-    """Set and output folder of a conversion."""
+class ConvertSettings(FrozenSettings):
+    """Settings of `alps data convert`."""
 
     task: str = Field(description="name of the data set")
     data: str = Field("samples", description=DATA)
@@ -34,11 +34,7 @@ class SetSettings(FrozenSettings):
     size: str | None = Field(None, description="size of the data set, if it has several")
 
 
-class ConvertSettings(SetSettings):
-    """Settings of `alps data convert`."""
-
-
-class AnswersSettings(SetSettings):
+class AnswersSettings(ConvertSettings):
     """Settings of `alps data answers`."""
 
     imported: HomePath = Field(description="the folder that alps import wrote")

@@ -37,11 +37,8 @@ if TYPE_CHECKING:
 
 FEW = 15
 """Histories of which there are so few that an interval between them is rough."""
-
 EACH = 1000
 """Turns that a chart draws the dollars of: those of one are too small for an axis."""
-
-
 EXPLANATION = (
     "A turn is a question about one history. From the turn shown onwards, memory costs less in "
     "total than sending the whole history in every prompt at the price for cached tokens."
@@ -55,7 +52,8 @@ class HistoryShownPart(ShownPart):
         """Yield what a right answer took."""
         for track in summary.parts.get(NAME, {}):
             if (took := _economy_in(summary, track)) is not None:
-                yield _fact(took)
+                spent = None if took.seconds.value is None else f"{seconds(took.seconds.value)} s"
+                yield f"a right answer cost {dollars(took.dollars.value)} and {spent or '–'}"
 
     def tables(self, summary: Summary, track: str, metrics: Sequence[Metric]) -> Iterator[Table]:
         """Yield what right answers took."""
@@ -63,8 +61,14 @@ class HistoryShownPart(ShownPart):
             yield _table_of(took)
 
     def charts(self, sections: "Sequence[ChartedTrack]") -> "Iterable[Chart]":
-        """Draw what a turn costs over turns."""
-        return _charts(sections)
+        """Draw the dollars of a turn over turns, of the runs on the same records together."""
+        together: dict[tuple[str, ...], list[tuple[ChartedTrack, Even]]] = {}
+        for section in sections:
+            took = _economy_in(section.summary, section.track)
+            if took is not None and took.even is not None:
+                *same, _ = section.comparable_with
+                together.setdefault(tuple(same), []).append((section, took.even))
+        return map(_chart, together.values())
 
     def more(
         self,
@@ -120,17 +124,7 @@ def _economy_in(summary: Summary, track: str) -> Economy | None:
     return None if row is None else Economy.model_validate(row)
 
 
-def _fact(took: Economy) -> str:
-    """Return dollars and seconds of a right answer in a few words."""
-    return f"a right answer cost {dollars(took.dollars.value)} and {_took(took.seconds.value)}"
-
-
-def _took(value: float | None) -> str:
-    return "–" if value is None else f"{seconds(value)} s"
-
-
 def _table_of(took: Economy) -> Table:
-    """Return the table of a run."""
     rows = [
         row_of("US dollars", *_cells(took.dollars, dollars)),
         row_of("seconds", *_cells(took.seconds, seconds)),
@@ -145,17 +139,16 @@ def _table_of(took: Economy) -> Table:
 
 
 def _cells(figure: Interval, written: Any) -> tuple[Cell, str]:
-    between = "–"
-    if figure.low is not None and figure.high is not None:
-        between = f"[{written(figure.low)}, {written(figure.high)}]"
+    between = _between(figure.low, figure.high, written)
     return Cell(written(figure.value), figure.value), between
 
 
 def _turn_cells(even: Even) -> tuple[Cell, str]:
-    between = "–"
-    if even.low is not None and even.high is not None:
-        between = f"[{_turn(even.low)}, {_turn(even.high)}]"
-    return Cell(_turn(even.turn), even.turn or None), between
+    return Cell(_turn(even.turn), even.turn or None), _between(even.low, even.high, _turn)
+
+
+def _between(low: float | None, high: float | None, written: Any) -> str:
+    return "–" if low is None or high is None else f"[{written(low)}, {written(high)}]"
 
 
 def _turn(turn: int) -> str:
@@ -204,17 +197,6 @@ def _curve_table(track: str, evens: Mapping[str, Even]) -> Table:
         rows += [row_of(f"{letter} history", *[dollars(spot.whole) for spot in even.curve])]
     title = f"{track_title(track)}: mean cost per turn over the first n turns"
     return Table(title, [named("run"), *figures(*map(str, TURNS))], rows)
-
-
-def _charts(sections: "Sequence[ChartedTrack]") -> Iterator[Chart]:
-    """Draw the dollars of a turn over turns, of the runs on the same records together."""
-    together: dict[tuple[str, ...], list[tuple[ChartedTrack, Even]]] = {}
-    for section in sections:
-        took = _economy_in(section.summary, section.track)
-        if took is not None and took.even is not None:
-            *same, _ = section.comparable_with
-            together.setdefault(tuple(same), []).append((section, took.even))
-    yield from map(_chart, together.values())
 
 
 def _chart(drawn: "Sequence[tuple[ChartedTrack, Even]]") -> Chart:

@@ -9,10 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from alps.data.audit_findings import AuditReport
 from alps.data.hub import RELEASE
 from alps.errors import UsageError
-from alps.ext.histories.book import audit_set, open_book
+from alps.ext.histories.book import Book, BookEntry, audit_set, open_book
 from alps.ext.histories.files import SetChoice
 from alps.ext.histories.judging import is_mark, judge_prediction, right_of, rubrics_of
 from alps.ext.histories.model import Authors, CitedSet
@@ -143,7 +142,7 @@ def _open(cited: CitedSet, data: str, options: TaskOptions) -> Records:
     kept = list(book.entries)
     described: dict[str, Any] = {"histories": book.histories, "kinds": book.counts}
     if options.memory == "oracle":
-        kept = [one for one in kept if evidence_of(_sample(one.question.id, one, book)) is not None]
+        kept = [one for one in kept if evidence_of(_sample(one, book)) is not None]
         described["evidence"] = {"located": len(kept), "of": len(book.entries)}
         if not kept:
             raise UsageError(f"memory=oracle: data={data} has no evidence annotations")
@@ -153,21 +152,17 @@ def _open(cited: CitedSet, data: str, options: TaskOptions) -> Records:
 
     def samples() -> Iterator[HistorySample]:
         for entry in kept:
-            yield _sample(entry.question.id, entry, book)
+            yield _sample(entry, book)
 
     return Records(samples, book.sha256, described)
 
 
-def _sample(name: str, entry: Any, book: Any) -> HistorySample:
-    return HistorySample(name, entry.question.history, entry, book)
+def _sample(entry: BookEntry, book: Book) -> HistorySample:
+    return HistorySample(entry.question.id, entry.question.history, entry, book)
 
 
 def _input_row(cited: CitedSet, sample: HistorySample) -> dict[str, Any]:
     return {"benchmark_id": sample.benchmark_id, "task": cited.name, "input": asked(sample)}
-
-
-def _audit(cited: CitedSet, data: str, split: str | None) -> AuditReport | None:
-    return audit_set(cited, data, split)
 
 
 def _task(cited: CitedSet, options: TaskOptions) -> Task:
@@ -211,7 +206,7 @@ def _task(cited: CitedSet, options: TaskOptions) -> Task:
         data=TaskData(
             hub=cited.hub or RELEASE,
             open_records=partial(_open, cited),
-            audit=partial(_audit, cited),
+            audit=partial(audit_set, cited),
         ),
         by_memory=ByMemory(recall=RECALL),
     )
@@ -276,7 +271,8 @@ def _score(
     if marks and RubricQuestion in judge.answers:
         counts["asked"] = 1.0
     details: dict[str, Any] = {"defects": list(sample.entry.defects)} if not sample.sound else {}
-    return Scored(scores | agreement_score(verdict), counts, details, _key(sample))
+    key = question.history, question.text
+    return Scored(scores | agreement_score(verdict), counts, details, key)
 
 
 def _of_authors(
@@ -300,10 +296,6 @@ def _ours(sample: HistorySample, right: float) -> dict[str, float]:
     if sample.wrong_gold:
         scores["wrong_gold"] = right
     return scores
-
-
-def _key(sample: HistorySample) -> tuple[str, str]:
-    return sample.question.history, sample.question.text
 
 
 def _record_parts(record: AnsweredRecord) -> Sequence[RecordPart]:

@@ -3,7 +3,6 @@
 Its rows are those that `alps import` writes: a question, its category and its gold answer.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from alps.tasks import (
     Task,
     TaskOptions,
 )
-from alps.tasks.base import verdict_row
+from alps.tasks.base import chat_messages, verdict_row
 
 TRACK = "imported_answers"
 PROMPT = read_prompt(
@@ -63,11 +62,6 @@ def _input_row(sample: ImportedQuestion) -> dict[str, Any]:
     asked = {"question": sample.question, "category": sample.category}
     ids = {"benchmark_id": sample.benchmark_id, "session_id": sample.session_id}
     return {**ids, "task": TRACK, "input": asked}
-
-
-def _messages(sample: ImportedQuestion) -> tuple[Mapping[str, str], ...]:
-    asked = json.dumps({"question": sample.question}, ensure_ascii=False)
-    return {"role": "system", "content": PROMPT.text}, {"role": "user", "content": asked}
 
 
 def _read_answer(node: object) -> Read[str]:
@@ -110,7 +104,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             prompt=PROMPT,
             answer=AnswerType(schema=TextAnswer, read=_read_answer, partial=False, within=IN_WORDS),
             read_sample=_read_sample,
-            messages=_messages,
+            messages=lambda sample: chat_messages(PROMPT.text, {"question": sample.question}),
             input_row=_input_row,
             to_prediction=lambda answer: {"answer": answer},
             has_gold=lambda sample: sample.gold is not None,

@@ -1,16 +1,22 @@
-"""Results on LoCoMo, LongMemEval, BEAM and PersonaMem v3, as the code of their authors writes them.
+"""Results on LoCoMo, LongMemEval, BEAM and PersonaMem v3, as authors and harnesses write them.
 
-LoCoMo has Mem0's evaluation, too. Sources: `task_eval/evaluate_qa.py` of snap-research/locomo;
-`evaluation/evals.py` of mem0ai/mem0; `src/evaluation/evaluate_qa.py` of xiaowu0162/LongMemEval;
-`run_evaluation.py`, `evaluation.py` and `answer_generation.py` of mohammadtavakoli78/BEAM;
-`scripts/aggregate_eval.py` and `PRIMARY_METRIC` in `evaluation/task_registry.py` of
-bowen-upenn/PersonaMem-v3. A task of PersonaMem v3 has one metric that is its accuracy; a row that
-failed counts as 0, and one without the metric (no judge ran) not at all.
+The authors' code: `task_eval/evaluate_qa.py` of snap-research/locomo; `src/evaluation/
+evaluate_qa.py` of xiaowu0162/LongMemEval; `run_evaluation.py`, `evaluation.py` and
+`answer_generation.py` of mohammadtavakoli78/BEAM; `scripts/aggregate_eval.py` and `PRIMARY_METRIC`
+in `evaluation/task_registry.py` of bowen-upenn/PersonaMem-v3. A task of PersonaMem v3 has one
+metric that is its accuracy; a row that failed counts as 0, and one without the metric (no judge
+ran) not at all.
+
+Others: `evaluation/evals.py` of mem0ai/mem0, on LoCoMo; `src/memory_bench/models.py` and `dataset/`
+of vectorize-io/agent-memory-benchmark, one JSON file a run, gzipped or not; `scripts/locomo/
+locomo_eval.py` and `scripts/longmemeval/` of MemTensor/OmniMemEval, `…_locomo_judged.json` and
+`…_lme_judged.json`.
 """
 
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -27,6 +33,7 @@ from alps.ext.importers.reading import (
     Numbered,
     Score,
     Text,
+    first_of,
     read_file,
     read_rows,
     read_text,
@@ -47,6 +54,8 @@ OF_MEM0 = {"single-hop": "multi-hop", "multi-hop": "open-domain", "open-domain":
 """Names of LoCoMo's authors by those of Mem0 and the Agent Memory Benchmark: by its numbers of
 questions (282, 321, 96, 841) the authors call them otherwise."""
 _PREDICTION, _F1 = "_prediction", "_f1"
+_SLACK = 5e-5
+"""How far a mean that a file says may be from that of its marks: it may be rounded."""
 
 
 class _LocomoConversation(Foreign):
@@ -151,22 +160,26 @@ def read_mem0(path: Path, system: str) -> list[ImportedAnswer]:
     for conversation, rows in conversations.items():
         for number, row in enumerate(rows):
             refuse_off_scale(row.llm_score, path, f"{conversation}.{number}.llm_score")
-            category = CATEGORIES.get(row.category, row.category)
-            answers.append(
-                ImportedAnswer(
-                    system=system,
-                    id=numbered.of(conversation, row.question),
-                    conversation=conversation,
-                    category=category,
-                    question=row.question,
-                    gold=row.answer or None,
-                    answer=row.response,
-                    score=row.llm_score,
-                    abstains=category == ADVERSARIAL,
-                    unread=row.unread,
-                )
-            )
+            said = {"gold": row.answer or None, "answer": row.response, "score": row.llm_score}
+            answers.append(_of_locomo(system, conversation, row, numbered, **said))
     return answers
+
+
+def _of_locomo(
+    system: str, conversation: str, row: "_Mem0Answer | _Graded", numbered: Numbered, **said: Any
+) -> ImportedAnswer:
+    """Return an answer to a question whose category is a number of LoCoMo, or has its own name."""
+    category = CATEGORIES.get(row.category, row.category)
+    return ImportedAnswer(
+        system=system,
+        id=numbered.of(conversation, row.question),
+        conversation=conversation,
+        category=category,
+        question=row.question,
+        abstains=category == ADVERSARIAL,
+        unread=row.unread,
+        **said,
+    )
 
 
 ABSTENTION = "_abs"
@@ -254,7 +267,6 @@ def read_longmemeval(
 
 _ABSTAINS = "abstention"
 _PREFIXES = ("evaluation-results-", "evaluation-")
-_BEAM_SLACK = 5e-5
 
 
 class _BeamVerdict(Foreign):
@@ -271,7 +283,7 @@ class _BeamVerdict(Foreign):
         marks = [one.get("score") for one in self.llm_judge_responses if isinstance(one, dict)]
         known = [mark for mark in marks if isinstance(mark, int | float)]
         same = len(known) == len(self.llm_judge_responses) > 0
-        return same and fmean(known) > self.llm_judge_score + _BEAM_SLACK
+        return same and fmean(known) > self.llm_judge_score + _SLACK
 
 
 class _BeamAnswer(Foreign):
@@ -462,3 +474,115 @@ def _v3_accuracy(
     if not isinstance(value, int | float) or not 0 <= value / most <= 1:
         raise DataError(f"not a share from 0 to 1: {value!r}", path=path, line=line, field=key)
     return 1 - value if kind == "inverted" else value / most
+
+
+_CONVERSATIONS = ("sample_id", "conversation_id", "user_id")
+_TYPES = ("question_type", "question_category", "category")
+_LOCOMO, _LONGMEMEVAL = "locomo", "longmemeval"
+# On LongMemEval; the run's own version stands before the number of the question.
+_USER = re.compile(r"\A(lme_exper_user_)(?:.*_)?(\d+)\Z", re.DOTALL)
+
+
+class _AmbResult(Foreign):
+    query_id: Text
+    query: Text
+    answer: Text
+    gold_answers: Listed[Text]
+    correct: bool | None
+    score: float | None = None
+    meta: dict[str, Any] = Field(default_factory=dict)
+
+
+class _AmbRun(Foreign):
+    """A run; older ones have no name but that of their memory."""
+
+    run_name: str | None = None
+    memory_provider: str | None = None
+    dataset: str
+    accuracy: float
+    results: Listed[_AmbResult]
+
+
+def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
+    """Read the answers of a run, and whether the accuracy that it says of itself is theirs.
+
+    The score is the continuous one where the data set has one (BEAM), else right or wrong.
+
+    Raises:
+        DataError: If it has another form.
+    """
+    run: _AmbRun = read_file(path, _AmbRun)
+    answers: list[ImportedAnswer] = []
+    # As there, the rows without one then do not count.
+    continuous = any(row.score is not None for row in run.results)
+    for number, row in enumerate(run.results):
+        refuse_off_scale(row.score, path, f"results.{number}.score")
+        category = first_of(row.meta, _TYPES) or UNKNOWN
+        if run.dataset == _LOCOMO:
+            category = OF_MEM0.get(category, category)
+        answers.append(
+            ImportedAnswer(
+                system=run.run_name or run.memory_provider or system,
+                part=run.dataset,
+                id=row.query_id,
+                conversation=first_of(row.meta, _CONVERSATIONS) or row.query_id,
+                category=category,
+                question=row.query,
+                gold="\n".join(row.gold_answers) or None,
+                answer=row.answer,
+                score=row.score if continuous or row.correct is None else float(row.correct),
+                abstains=_abstains(run, row, category),
+                unread=row.unread,
+            )
+        )
+    return answers, list(_own_accuracy(path, answers, run.accuracy))
+
+
+def _abstains(run: _AmbRun, row: _AmbResult, category: str) -> bool:
+    # LongMemEval has no type for such questions: their ids tell them.
+    return category == _ABSTAINS or (run.dataset == _LONGMEMEVAL and ABSTENTION in row.query_id)
+
+
+def _own_accuracy(path: Path, answers: Sequence[ImportedAnswer], said: float) -> Iterator[str]:
+    """Hold the accuracy that a file says of itself against its rows."""
+    scores = [answer.score for answer in answers if answer.score is not None]
+    share = fmean(scores) if scores else 0.0
+    if abs(share - said) > _SLACK:
+        yield f"{path.name}: the stated accuracy is {said:.2%}, but the rows give {share:.2%}"
+
+
+class _Graded(Foreign):
+    """One answer with the verdict of each draw of the judge; without any where it was skipped."""
+
+    question: Text
+    category: Text
+    answer: Text | None = None
+    llm_judgments: dict[str, bool | None] = Field(default_factory=dict)
+    golden_answer: Text | None
+
+
+def _as_list(value: object) -> object:
+    # LoCoMo has a list for each conversation, LongMemEval one answer, or a list of one.
+    return [value] if isinstance(value, dict) else value
+
+
+_Grades = Annotated[Listed[_Graded], BeforeValidator(_as_list)]
+
+
+def read_omnimemeval(path: Path, system: str) -> list[ImportedAnswer]:
+    """Read judged answers: the score is the share of the judge's draws that call it correct.
+
+    Raises:
+        DataError: If it has another form.
+    """
+    groups: dict[str, list[_Graded]] = read_file(path, dict[str, _Grades])
+    answers, numbered = [], Numbered()
+    for user, graded in groups.items():
+        # Two runs would have no question in common.
+        conversation = _USER.sub(r"\1\2", user)
+        for row in graded:
+            draws = [draw for draw in row.llm_judgments.values() if draw is not None]
+            score = fmean(draws) if draws else None
+            said = {"gold": row.golden_answer, "answer": row.answer, "score": score}
+            answers.append(_of_locomo(system, conversation, row, numbered, **said))
+    return answers

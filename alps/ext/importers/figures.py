@@ -21,7 +21,6 @@ import numpy as np
 from alps.errors import UsageError
 from alps.ext.importers.halumem import ANSWERS
 from alps.ext.importers.reading import UNKNOWN, ImportedAnswer
-from alps.ext.importers.settings import FileFormat
 from alps.show.formatting import counted
 from alps.stats.bootstrap import Estimate, clustered_mean
 from alps.stats.paired import Difference, holm, paired_difference, shared_letters
@@ -291,7 +290,7 @@ def audited(known: Mapping[str, Known]) -> Known | None:
 
 
 def flags_of(
-    form: FileFormat,
+    form: str,
     answers: Sequence[ImportedAnswer],
     figures: Sequence[GroupScore],
     reported: str | None,
@@ -355,9 +354,7 @@ def _missing(
         yield f"{system}: no question on {', '.join(absent)}"
 
 
-def _missing_in_all(
-    form: FileFormat, system: str, answers: Sequence[ImportedAnswer]
-) -> Iterator[str]:
+def _missing_in_all(form: str, system: str, answers: Sequence[ImportedAnswer]) -> Iterator[str]:
     """Say how many questions differ from a benchmark whose categories are not known by number."""
     if form == "halumem":
         count = sum(answer.part == ANSWERS for answer in answers)

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from alps.data.release import write_track
 from alps.errors import DataError, RunFolderError, UsageError
+from alps.ext.importers import benchmarks, halumem
 from alps.ext.importers.answered import TRACK
-from alps.ext.importers.benchmarks import mean_of_tasks, read_personamem_v3
 from alps.ext.importers.figures import (
     BlindBaseline,
     GroupScore,
@@ -33,7 +33,7 @@ from alps.ext.importers.plain import (
     with_outcomes,
 )
 from alps.ext.importers.reading import ImportedAnswer
-from alps.ext.importers.settings import FORMS, FileFormat, ImportSettings
+from alps.ext.importers.settings import FORMS, ImportSettings
 from alps.ext.importers.verdicts import with_verdicts
 from alps.folders import file_names, refuse_full
 from alps.jsonl import dump
@@ -79,7 +79,7 @@ class Imported:
     predictions: Sequence[Path]
 
 
-def import_files(form: FileFormat, paths: Sequence[Path], settings: ImportSettings) -> Imported:
+def import_files(form: str, paths: Sequence[Path], settings: ImportSettings) -> Imported:
     """Read result files, recompute their scores, and write a new folder.
 
     Raises:
@@ -127,7 +127,7 @@ def as_json(found: Imported) -> dict[str, Any]:
 
 
 def _read(
-    form: FileFormat, paths: Sequence[Path], settings: ImportSettings
+    form: str, paths: Sequence[Path], settings: ImportSettings
 ) -> tuple[list[ImportedAnswer], list[str]]:
     answers: list[ImportedAnswer] = []
     flags: list[str] = []
@@ -142,7 +142,7 @@ def _read(
         # Of a benchmark with a file for each conversation one line is enough.
         flags += [one for one in doubts if one not in flags]
     if form == "personamem_v3":
-        flags += mean_of_tasks(answers)
+        flags += benchmarks.mean_of_tasks(answers)
     if form == "rows":
         answers, joined = as_systems(answers)
         flags += joined
@@ -153,7 +153,7 @@ def _read(
 
 
 def _read_one(
-    form: FileFormat, path: Path, name: str, settings: ImportSettings
+    form: str, path: Path, name: str, settings: ImportSettings
 ) -> tuple[list[ImportedAnswer], list[str]]:
     """Return the answers of a file with their verdicts, and what is in doubt about them."""
     own, doubts = _readers(settings)[form](path, name)
@@ -178,21 +178,17 @@ def _place(answer: ImportedAnswer) -> tuple[str, str, str]:
 
 
 def _readers(settings: ImportSettings) -> Mapping[str, _Read]:
-    from alps.ext.importers.benchmarks import read_beam, read_locomo, read_longmemeval, read_mem0
-    from alps.ext.importers.halumem import read_halumem
-    from alps.ext.importers.harnesses import read_amb, read_omnimemeval
-
     data = None if settings.data is None else Path(settings.data)
     return {
-        "amb": read_amb,
-        "beam": lambda path, _: read_beam(path),
-        "halumem": read_halumem,
+        "amb": benchmarks.read_amb,
+        "beam": lambda path, _: benchmarks.read_beam(path),
+        "halumem": halumem.read_halumem,
         "inspect": lambda path, _: _read_inspect(path),
-        "locomo": lambda path, name: (read_locomo(path, name), []),
-        "longmemeval": lambda path, name: read_longmemeval(path, name, data),
-        "mem0": lambda path, name: (read_mem0(path, name), []),
-        "omnimemeval": lambda path, name: (read_omnimemeval(path, name), []),
-        "personamem_v3": read_personamem_v3,
+        "locomo": lambda path, name: (benchmarks.read_locomo(path, name), []),
+        "longmemeval": lambda path, name: benchmarks.read_longmemeval(path, name, data),
+        "mem0": lambda path, name: (benchmarks.read_mem0(path, name), []),
+        "omnimemeval": lambda path, name: (benchmarks.read_omnimemeval(path, name), []),
+        "personamem_v3": benchmarks.read_personamem_v3,
         "rows": lambda path, name: (read_plain(path, name), []),
     }
 

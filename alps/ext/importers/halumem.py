@@ -220,15 +220,11 @@ def _rates_of(
     }
     rates: dict[str, dict[str, float]] = {}
     for task, own in found.items():
-        rates[task] = _quotients(own)
+        rates[task] = {name: above / below for name, (above, below) in own.items() if below}
     f1 = _f1((recalled["recall(valid)"][0], len(real)), (accurate[0], len(about)))
     if f1 is not None:
         rates["memory_accuracy"]["memory_extraction_f1"] = f1
     return rates
-
-
-def _quotients(parts: Mapping[str, _Part]) -> dict[str, float]:
-    return {name: above / below for name, (above, below) in parts.items() if below}
 
 
 def _known(marks: Iterable[int | None]) -> list[int]:
@@ -262,7 +258,6 @@ def _shares(outcomes: Sequence[str | None], name: str, known: Sequence[str]) -> 
 
 
 def _lines_of(system: str, rates: Rates) -> Iterator[str]:
-    """Yield a line a task with its rates."""
     for task, own in rates.items():
         if own:
             shown = (f"{name.replace('(valid)', '')} {one:.2%}" for name, one in own.items())

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from alps.errors import DataError, UsageError
-from alps.jsonl import TooMuchError, parse_json
+from alps.jsonl import TooMuchError, TwiceError, each_key_once, parse_json
 from alps.schema import FrozenRow
 from alps.sizes import Body, TooLarge, Unreadable
 from alps.slips import HEAD, refuse_encoding
@@ -255,9 +255,10 @@ def _parsed(text: str, path: Path, line: int | None) -> Any:
     if not text.strip():
         raise DataError("the file is empty; export it again", path=path)
     try:
-        return parse_json(text, object_pairs_hook=_object)
-    except _TwiceError as error:
-        raise DataError(str(error), path=path, line=line) from error
+        return parse_json(text, object_pairs_hook=each_key_once)
+    except TwiceError as error:
+        fault = f"the key {error.key[:80]!r} is repeated in one object; keep one"
+        raise DataError(fault, path=path, line=line) from error
     except json.JSONDecodeError as error:
         if line is None and error.msg == "Extra data":
             fault = "JSON Lines, one object per line; this format needs one JSON value"
@@ -267,22 +268,6 @@ def _parsed(text: str, path: Path, line: int | None) -> Any:
         raise DataError(str(error), path=path, line=line) from error
     except ValueError as error:
         raise DataError("a number has thousands of digits", path=path, line=line) from error
-
-
-class _TwiceError(Exception):
-    """A key stands in an object twice."""
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; of a key that appears twice, one value would be lost in silence."""
-    node = dict(pairs)
-    if len(node) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise _TwiceError(f"the key {key[:80]!r} is repeated in one object; keep one")
-            seen.add(key)
-    return node
 
 
 def _validated(node: Any, kind: Any, path: Path, line: int | None) -> Any:

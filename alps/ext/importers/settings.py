@@ -1,26 +1,12 @@
 """Settings of `alps import`."""
 
 from collections.abc import Mapping
-from typing import Literal
 
 from pydantic import Field
 
 from alps.keys import FrozenSettings, HomePath
 
-FileFormat = Literal[
-    "amb",
-    "beam",
-    "halumem",
-    "inspect",
-    "locomo",
-    "longmemeval",
-    "mem0",
-    "omnimemeval",
-    "personamem_v3",
-    "rows",
-]
-
-FORMS: Mapping[FileFormat, str] = {
+FORMS: Mapping[str, str] = {
     "amb": "a run of the Agent Memory Benchmark, gzipped or not",
     "beam": "evaluation-NAME.json of one BEAM conversation",
     "halumem": "HaluMem's …_eval_stat_result.json",

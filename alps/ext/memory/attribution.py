@@ -9,7 +9,7 @@ LLM.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -150,18 +150,10 @@ def _share(memory: Mapping[str, float], told: Mapping[str, float]) -> float:
     return shared / least
 
 
-class Finder(Protocol):
-    """Finds a memory that says what is needed."""
-
-    async def find(self, texts: Sequence[str], needed: Sequence[str]) -> Found | None:
-        """Return the first of `texts` that says it."""
-        ...
-
-
 class Replay:
     """Takes a memory system through lives, and looks in it for what is wanted."""
 
-    def __init__(self, store: Store, finder: Finder, *, k: int, timeout: float) -> None:
+    def __init__(self, store: Store, finder: "ByMeaning", *, k: int, timeout: float) -> None:
         self._connection, self._opening = store.behind
         self._find, self._k, self._timeout = finder.find, k, timeout
         self._ids = Diary(None)
@@ -361,7 +353,4 @@ def _closest(text: str, needed: Sequence[str]) -> float:
 
 
 def _items(prefix: str, values: Sequence[str]) -> tuple[Item, ...]:
-    items = []
-    for number, value in enumerate(values, 1):
-        items.append(Item(f"{prefix}{number}", value, None, "", None))
-    return tuple(items)
+    return tuple(Item(f"{prefix}{n}", text, None, "", None) for n, text in enumerate(values, 1))

@@ -17,7 +17,7 @@ from alps.ext.memory import CALLS, FILE
 from alps.ext.memory.admission import CHECKS, DECLARED, current_name
 from alps.ext.memory.board_setup import ahead_of, beside_of, without_memory
 from alps.ext.memory.connection import MemoryFailed
-from alps.ext.memory.journal import phases_of, used_otherwise
+from alps.ext.memory.journal import phases_of, read_hits, used_otherwise
 from alps.ext.memory.protocol import LONGEST_ID, Hit
 from alps.ext.memory.reader import Direct, Reader, noted, through
 from alps.ext.memory.resolve import MemoryOptions, is_alone, is_ours, open_memory
@@ -116,8 +116,7 @@ class PackedDiary:
         if row["phase"] == "admission":
             self.admission[row["when"]] = row["checks"]
         elif row.get("sample") is not None:
-            hits = [Hit(**{**hit, "sources": tuple(hit["sources"])}) for hit in row["hits"]]
-            self.hits[row["sample"]] = hits
+            self.hits[row["sample"]] = read_hits(row["hits"])
 
 
 def read_diary(folder: Path, memory: MemoryCard, findings: Findings) -> PackedDiary:
@@ -260,7 +259,6 @@ def _check_complete(
 
 
 def _check_withheld(name: str, track: PublishedTrack, fault: str, findings: Findings) -> None:
-    """Refuse scores of a system that was not admitted."""
     files = track.files.present().values()
     scored = [metric for metric, score in track.scores.items() if score.value is not None]
     if scored or track.scored or track.floors or any(file.rows for file in files):
@@ -341,12 +339,10 @@ class _FromDiary:
         return all(key in self._diary.hits for key in keys_of(task, sample))
 
     async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
-        """Return what a reader was shown."""
         hits = self._diary.hits[sample_key(task, sample)]
         return cut(hits[: self._k], max_tokens, dated=recall_of(task).dated)
 
     async def probed(self, task: Task, sample: Any) -> list[list[Hit]]:
-        """Return what each probe found."""
         if not self.has(task, sample):
             raise MemoryFailed("search", "no hits in the submission")
         return [self._diary.hits[key] for key in keys_of(task, sample)]
@@ -485,13 +481,9 @@ def check_stray_hits(track: str, gold: GoldTrack, diary: PackedDiary, findings: 
 def check_ahead(
     card: Submission, gold: GoldTrack, scores: Mapping[str, Rows], findings: Findings
 ) -> None:
-    """Recompute how far the run and its rows are ahead of no memory.
+    """Recompute how far the run and its rows are ahead of no memory on a track.
 
-    Args:
-        card: The card.
-        gold: The records of a track of it.
-        scores: The rows of its scores, those of the run under ``, of each row under its name.
-        findings: Where differences go.
+    `scores` has the rows of the run under ``, those of each row under its name.
     """
     name = gold.task.track
     memory = card.memory_of(card.tracks[name].run)

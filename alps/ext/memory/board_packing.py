@@ -15,9 +15,8 @@ from alps.ext.memory.admission import declared_in
 from alps.ext.memory.board_checks import first_fault
 from alps.ext.memory.board_setup import ahead_of
 from alps.ext.memory.comparison import FOLDER
-from alps.ext.memory.journal import phases_of, stored_by, used_otherwise
+from alps.ext.memory.journal import phases_of, rows_in, stored_by, used_otherwise
 from alps.folders import file_names
-from alps.jsonl import scan
 from alps.judges.base import fingerprint_id
 from alps.leaderboard.cards import (
     LEFT_OUT,
@@ -63,12 +62,12 @@ def without_scores(run: RunFolder, fault: str) -> RunFolder:
     judge = judge_named(run.judge, without(run.manifest.judge, "id"), run.judge)
     ledger = Ledger(run.folder / "calls.jsonl")
     ledger.close()
-    tracks = {}
+    withheld, tracks = f"not admitted: {fault}", {}
     for name, data in run.tracks.items():
         task = run.tasks[name]
         scores = {}
         for metric in task.metrics:
-            none = rows.Score(value=None, low=None, high=None, n=0, unscored=_withheld(fault))
+            none = rows.Score(value=None, low=None, high=None, n=0, unscored=withheld)
             scores[metric.name] = none
         n = data.n * run.repeats
         tracks[name] = rows.TrackSummary(
@@ -91,10 +90,6 @@ def without_scores(run: RunFolder, fault: str) -> RunFolder:
         calls=summarise_calls(ledger.totals),
     )
     return replace(run, summary_row=summary.row())
-
-
-def _withheld(fault: str) -> str:
-    return f"not admitted: {fault}"
 
 
 def memory_card(
@@ -125,7 +120,7 @@ def memory_card(
     }
     if (fault := first_fault(card["admission"])) is not None:
         card["withheld"] = fault
-    if asked := list(_rows(run.folder / CALLS)):
+    if asked := list(rows_in(run.folder / CALLS)):
         card["calls"] = write_rows(place / CALLS, asked)
     card["phases"] = {name: phase.row() for name, phase in phases_of(place).items()}
     if (used := used_otherwise(place, card["phases"])) is not None:
@@ -147,15 +142,9 @@ def _settings(run: RunFolder) -> dict[str, Any]:
     return settings
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    for _, _, row in scan(path) if path.exists() else ():
-        if row is not None:
-            yield row
-
-
 def _diary(run: RunFolder) -> Iterator[dict[str, Any]]:
     """Yield the rows of a diary as they are published."""
-    for row in _rows(run.folder / FILE):
+    for row in rows_in(run.folder / FILE):
         # The secret that users are called after would let anybody look for a known one.
         if row.get("phase") == "run":
             continue
@@ -186,7 +175,8 @@ def _beside(
             # Those of the run itself are the same, on the same records.
             tracks[track] = {**track_card(row, 0, track, files), "floors": {}}
         card["beside"][name] = {"run": run_card(row, details), "tracks": tracks}
-    none = next((row for row in found.values() if _memory(row) == NOTHING), None)
+    nothing = (row for row in found.values() if row.manifest.settings.get("memory") == NOTHING)
+    none = next(nothing, None)
     if none is None:
         return card if found else {}
     card["ahead"] = _ahead(run, none)
@@ -209,10 +199,6 @@ def _finished_beside(run: RunFolder) -> dict[str, RunFolder]:
 
 def _slug(folder: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-")
-
-
-def _memory(run: RunFolder) -> str:
-    return str(run.manifest.settings.get("memory"))
 
 
 def _ahead(run: RunFolder, none: RunFolder) -> dict[str, Any]:

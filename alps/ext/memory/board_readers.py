@@ -59,16 +59,8 @@ class HeldAgainst:
     alone: bool = False
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """Who answered without memory: whatever its settings, and under them."""
-
-    model: str
-    settings: str
-
-
-def _asked_alike(system: SiteSystem, track: str, task: Task) -> _Asked | None:
-    """Return what runs without memory share that are held against each other.
+def _asked_alike(system: SiteSystem, track: str, task: Task) -> tuple[str, str] | None:
+    """Return what runs without memory share that are held against each other: model and settings.
 
     None where there is none beside the run of a track, or no reader.
     """
@@ -86,7 +78,7 @@ def _asked_alike(system: SiteSystem, track: str, task: Task) -> _Asked | None:
     base = letters(_DATED.sub("", name.rpartition("/")[2]))[1]
     shared = json.dumps([row.data_sha256, row.n, conditions, judge, base], sort_keys=True)
     own = json.dumps([letters(name)[1], settings], sort_keys=True)
-    return _Asked(shared, own)
+    return shared, own
 
 
 def hold_against(
@@ -94,10 +86,7 @@ def hold_against(
 ) -> dict[str, HeldAgainst]:
     """Return by slug what others' runs without memory say of those of memory systems.
 
-    Args:
-        systems: The submissions.
-        track: The track.
-        unread: Takes the submissions whose rows can't be read, and why.
+    `unread` takes the submissions whose rows can't be read, and why.
 
     Raises:
         AlpsError: If a row of one can't be read, and there is no `unread`.
@@ -117,7 +106,8 @@ def hold_against(
             unread[system.slug] = str(error)
             continue
         if asked is not None and own:
-            groups.setdefault(asked.model, {})[system.slug] = asked.settings
+            model, settings = asked
+            groups.setdefault(model, {})[system.slug] = settings
             scores[system.slug] = own
             run = system.card.runs[system.card.tracks[track].run]
             readers[system.slug] = str(run.settings.get("model"))
@@ -175,10 +165,7 @@ def differing(scores: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
     """Return the systems whose run without memory differs, each with one that it differs from.
 
     That is the run of the median score. Of two that differ nobody can tell which is wrong: both
-    are named.
-
-    Args:
-        scores: By system, what its reader scored on each record without memory.
+    are named. `scores` has by system what its reader scored on each record without memory.
     """
     order = sorted(scores, key=lambda name: (fmean(scores[name].values()), name))
     if len(order) < 2:

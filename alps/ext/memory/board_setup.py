@@ -47,10 +47,7 @@ _TRANSPORTS = {PYTHON: "Python class", PROGRAM: "program", MCP: "MCP tools"}
 def setup_of(card: Submission, name: str, task: Task) -> dict[str, Any] | None:
     """Return how the memory system of a track was run; None where it had none.
 
-    Args:
-        card: The card of its submission.
-        name: The track.
-        task: Its task, under its conditions.
+    `task` is that of the track, under its conditions.
     """
     track = card.tracks[name]
     run = card.runs[track.run]
@@ -214,12 +211,6 @@ def ahead_of(
     """Return how far the scores of `rows` are ahead of those without memory, record by record.
 
     Records without a known session stand alone. There is no value where too many answers failed.
-
-    Args:
-        rows: The scores of the run with a memory.
-        others: Those of the run without.
-        metric: What is compared.
-        sessions: The session of each record.
     """
     rows, others = list(rows), list(others)
     reason = too_many_failed(failed_share(rows), failed_share(others))

@@ -60,10 +60,7 @@ def whole_turns(session: Session) -> Iterable[SpokenTurn]:
 class Turns:
     """Stores the texts that `extract` returns for a session, by default its turns, and ranks them.
 
-    Args:
-        retriever: Who ranks: `bm25`, `tfidf`, `minilm` or `e5`.
-        extract: What is kept of a session.
-        settings: What the manifest says of that.
+    `retriever` is the name of who ranks; `settings` say in the manifest what is kept.
     """
 
     def __init__(

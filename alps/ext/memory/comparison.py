@@ -247,11 +247,8 @@ def run_beside(
 ) -> ComparedFolders:
     """Run what a finished run did with other memories; what was run already is not asked again.
 
-    Args:
-        folder: The run.
-        rows: Names as `memory=` takes them.
-        given: Settings of how it is carried out, such as `max_cost`.
-        typed: What `refuse_untyped` is told; None trusts the run.
+    `rows` are names as `memory=` takes them, `given` settings of how the runs are carried out, such
+    as `max_cost`. `refuse_untyped` is told what is `typed`; None trusts the run.
 
     Raises:
         BudgetError: If the budget stopped a row.
@@ -311,12 +308,7 @@ def _settings_of(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_other_code(folder: Path, settings: Mapping[str, Any], *names: str) -> None:
-    """Refuse a finished run of which more is asked, where its code was edited since.
-
-    Args:
-        folder: The run.
-        settings: Those of the run.
-        names: The settings whose code is asked again.
+    """Refuse a finished run of which more is asked, where code of its settings `names` was edited.
 
     Raises:
         RunFolderError: If a file differs.

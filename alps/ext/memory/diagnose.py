@@ -36,15 +36,15 @@ from alps.ext.memory.attribution import (
 )
 from alps.ext.memory.comparison import refuse_other_code
 from alps.ext.memory.connection import MemoryFailed
-from alps.ext.memory.journal import found_in
+from alps.ext.memory.journal import found_in, rows_in
 from alps.ext.memory.part import MemoryRunPart
 from alps.ext.memory.protocol import Hit
-from alps.ext.memory.reader import EmbeddedMemory, Reader
+from alps.ext.memory.reader import EmbeddedMemory, Reader, fixed
 from alps.ext.memory.resolve import refuse_untyped
 from alps.ext.memory.settings import MemoryKeys
 from alps.ext.memory.store import Store, cut, recall_of, sample_key
 from alps.folders import kept_working_folder
-from alps.jsonl import Appender, Row, scan
+from alps.jsonl import Appender, Row
 from alps.run.course import wrapped
 from alps.run.engine import TrackPlan, Unit, UnitResult, evaluate
 from alps.run.folder import claimed_folder
@@ -141,9 +141,7 @@ class Diagnosis:
 def diagnose(folder: Path, *, typed: Mapping[str, str | None] | None = None) -> Diagnosis:
     """Return where each wrong answer of a finished run lost what it needed.
 
-    Args:
-        folder: The run.
-        typed: What `refuse_untyped` is told; None trusts the run.
+    `refuse_untyped` is told what is `typed`; None trusts the run.
 
     Raises:
         UsageError: If the run is not finished, or has no memory system.
@@ -203,8 +201,8 @@ class _Desk:
     def __post_init__(self) -> None:
         self.hits = found_in(self.place / FILE)
         path = self.place / FOLDER / "diagnosis.jsonl"
-        for _, _, row in scan(path):
-            self._read(row or {})
+        for row in rows_in(path):
+            self._read(row)
         self.journal = Appender(path)
 
     def _read(self, row: Row) -> None:
@@ -215,7 +213,6 @@ class _Desk:
             self.answered[key, row["shown"]] = row["right"]
 
     def keep_located(self, sample: str, located: Located | None) -> None:
-        """Keep where the system has what a sample needs."""
         self.located[sample] = located
         value = None if located is None else asdict(located)
         self.journal.write({"phase": "locate", "sample": sample, "located": value})
@@ -419,24 +416,12 @@ def _alone(desk: _Desk, one: _Missed) -> Iterator[tuple[str, Context]]:
         yield "memory", Context(memories=(memory.text,))
 
 
-@dataclass(frozen=True)
-class _Fixed:
-    """A memory that shows the same whatever is asked."""
-
-    shown: Context
-    name: str = "fixed"
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
-        return self.shown
-
-
 async def _is_right(desk: _Desk, one: _Missed, shown: Context) -> bool | None:
     """Ask a reader about a sample with `shown` alone; None where it is not scored."""
     row = [track.task.track for track in desk.data.tracks].index(one.key.track)
     asked = desk.services.systems[row][one.key.repeat]
     assert isinstance(asked, Reader)
-    systems = (Reader(asked.system, _Fixed(shown)),) * (one.key.repeat + 1)
+    systems = (Reader(asked.system, fixed("fixed", shown)),) * (one.key.repeat + 1)
     plan = TrackPlan(one.task, lambda: (), systems, {})
     unit = Unit(plan, 0, one.sample, one.key.repeat)
     options = JudgingOptions(extras=False)

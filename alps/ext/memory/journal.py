@@ -6,7 +6,7 @@ Of the recorded calls come the times and costs of each phase.
 import math
 import secrets
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -18,7 +18,7 @@ from alps.ext.memory import ANSWERS, CALLS, FILE, STORED
 from alps.ext.memory.protocol import Hit
 from alps.jsonl import Appender, Row, parse_json, scan
 from alps.rows import Check, MemoryUsage, Phase
-from alps.run.opened import stored_rows
+from alps.run.opened import AnswerKey, stored_rows
 from alps.schema import UsedToAnswer
 
 ADMISSION = "admission"
@@ -32,10 +32,7 @@ class Diary:
     """The rows of `memory.jsonl`, one a call, each with its phase and its seconds.
 
     Users are called after a secret that is drawn once a run: their ids tell a system nothing, and
-    those of two runs are never the same.
-
-    Args:
-        path: The file; None for nowhere, as in a dry run.
+    those of two runs are never the same. Without a path nothing is kept, as in a dry run.
 
     Attributes:
         goes_on: Whether the file was begun before.
@@ -82,7 +79,7 @@ class Diary:
     def hits(self, sample: str) -> list[Hit] | None:
         """Return what was found for a sample; None where nothing was asked yet."""
         rows = self._hits.get(sample)
-        return None if rows is None else _hits_of(rows)
+        return None if rows is None else read_hits(rows)
 
     def note(self, phase: str, user: str, seconds: float, **fields: Any) -> None:
         """Note a call of a phase."""
@@ -128,8 +125,7 @@ class Diary:
 class AnswerLog:
     """The rows of `answers.jsonl`: how long a reader took for each answer, and what it used.
 
-    Args:
-        path: The file, begun with its first row.
+    The file is begun with its first row.
     """
 
     def __init__(self, path: Path) -> None:
@@ -153,13 +149,14 @@ class AnswerLog:
 def found_in(path: Path) -> dict[str, list[Hit]]:
     """Return the hits of each record from the diary of a run."""
     found: dict[str, list[Hit]] = {}
-    for _, _, row in scan(path):
-        if row is not None and row.get("phase") == "search":
-            found[row["sample"]] = _hits_of(row["hits"])
+    for row in rows_in(path):
+        if row.get("phase") == "search":
+            found[row["sample"]] = read_hits(row["hits"])
     return found
 
 
-def _hits_of(rows: Sequence[Row]) -> list[Hit]:
+def read_hits(rows: Iterable[Mapping[str, Any]]) -> list[Hit]:
+    """Return hits from their rows."""
     return [Hit(**{**row, "sources": tuple(row["sources"])}) for row in rows]
 
 
@@ -182,10 +179,10 @@ def is_begun(folder: Path) -> bool | None:
 def checks_in(folder: Path) -> list[Check]:
     """Return the checks of admission in a run folder; merged shards have the same ones, passed."""
     checks: dict[str, list[Check]] = {}
-    for _, _, row in scan(folder / FILE):
-        if (row or {}).get("phase") == ADMISSION:
-            found = [Check.model_validate(check) for check in (row or {})["checks"]]
-            checks.setdefault((row or {})["when"], found)
+    for row in rows_in(folder / FILE):
+        if row.get("phase") == ADMISSION:
+            found = [Check.model_validate(check) for check in row["checks"]]
+            checks.setdefault(row["when"], found)
     return [*checks.get("before", ()), *checks.get("after", ())]
 
 
@@ -291,12 +288,16 @@ def question_of(folder: Path, inside: Path, track: str) -> QuestionTimes:
 
 def tokens_shown(inside: Path, track: str) -> float | None:
     """Return how many tokens of a history the reader saw; None if they were not counted."""
-    counts = []
+    counts = [tokens for _, tokens in shown_in(inside, track)]
+    return fmean(counts) if counts else None
+
+
+def shown_in(inside: Path, track: str) -> Iterator[tuple[AnswerKey, int]]:
+    """Yield how many tokens of a history or memories the reader of each answer was shown."""
     with stored_rows(inside / "predictions.jsonl", track=track) as rows:
         for key, row in rows.items():
             if key.track == track and row.get("shown"):
-                counts.append(float(row["shown"]["tokens"]))
-    return fmean(counts) if counts else None
+                yield key, row["shown"]["tokens"]
 
 
 def _is_of(row: Row, track: str) -> bool:

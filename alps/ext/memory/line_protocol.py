@@ -15,7 +15,7 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ from alps.ext.memory.connection import (
     shaped,
 )
 from alps.ext.memory.protocol import Opening
-from alps.jsonl import parse_json
+from alps.jsonl import Row, parse_json
 from alps.llm.secrets import keep_secret, masked, program_environment, redact
 from alps.sizes import LARGEST_REPLY, MOST_PAGES, too_large
 from alps.systems.base import beginning, one_line
@@ -45,8 +45,6 @@ from alps.systems.base import beginning, one_line
 # Time-outs in a row after which a process is not started again: else each of a thousand users
 # would wait for its own.
 _HANGS = 3
-
-Row = dict[str, Any]
 
 MCP_VERSION = "2025-06-18"
 """Of the protocol, as it is offered; servers answer with one that they speak."""
@@ -70,10 +68,8 @@ class Declared:
     declares: Any = None
 
 
-class Ask(Protocol):
-    """Sends a request and returns the answer to it."""
-
-    async def __call__(self, request: Mapping[str, Any]) -> Row: ...  # noqa: D102
+Ask = Callable[[Mapping[str, Any]], Awaitable[Row]]
+"""Sends a request and returns the answer to it."""
 
 
 class Language(Protocol):

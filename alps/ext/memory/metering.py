@@ -58,13 +58,7 @@ class Phases:
 
 
 class Meter:
-    """Models of a memory system, and their usage.
-
-    Args:
-        llm: Who answers its chats; None for nobody.
-        embedder: Who embeds for it; None for nobody.
-        folder: The run folder; None where nothing is kept.
-    """
+    """Models of a memory system, and their usage; without a run folder nothing is kept."""
 
     def __init__(self, llm: Behind | None, embedder: Behind | None, *, folder: Path | None) -> None:
         self.phases = Phases()
@@ -136,13 +130,7 @@ class Meter:
 
 
 class MeteredConnection:
-    """A connection whose calls are metered, each as a phase or all as one.
-
-    Args:
-        connection: The system.
-        meter: What counts.
-        phase: Of all calls; None where each is called after its method.
-    """
+    """A connection whose calls are metered: all as one phase, or each as that of its method."""
 
     def __init__(
         self, connection: MemoryConnection, meter: Meter, phase: str | None = None

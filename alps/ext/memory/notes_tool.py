@@ -14,7 +14,7 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -59,11 +59,8 @@ class Refused(Exception):
 class Folder:
     """Files below `root`, which is made where it is missing.
 
-    Methods take what `parts_of` returns, and raise `Refused` for what they don't do.
-
-    Args:
-        root: The folder.
-        bounded: Whether `LARGEST` and `MOST` hold.
+    Methods take what `parts_of` returns, and raise `Refused` for what they don't do. `LARGEST` and
+    `MOST` hold where it is `bounded`.
     """
 
     def __init__(self, root: Path, *, bounded: bool = True) -> None:
@@ -176,7 +173,6 @@ class Folder:
 
     @contextmanager
     def _at(self, parts: Parts, *, make: bool = False) -> Iterator[int]:
-        """Yield the descriptor of a folder."""
         here = os.open(self._root, _FOLDER)
         try:
             for place, name in enumerate(parts, start=1):
@@ -195,6 +191,8 @@ class Folder:
 
 
 class _Asked(BaseModel):
+    """A command with its arguments; `carry_out` returns its answer."""
+
     model_config = ConfigDict(extra="ignore")
 
 
@@ -203,11 +201,37 @@ class _View(_Asked):
     path: str
     view_range: Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
 
+    def carry_out(self, folder: Folder) -> str:
+        parts = parts_of(self.path)
+        if folder.is_folder(parts):
+            return listing(folder, parts)
+        lines = lines_of(folder.read(parts))
+        if not lines:
+            return f"{path_of(parts)} is empty."
+        first, last = self.view_range or (1, -1)
+        last = len(lines) if last == -1 else min(last, len(lines))
+        if not 1 <= first <= last:
+            raise Refused(f"view_range: {self.path} has lines 1 to {len(lines)}")
+        shown: list[str] = []
+        left = MOST_SHOWN
+        for number in range(first, last + 1):
+            line = f"{number}\t{lines[number - 1]}"
+            if shown and len(line) > left:
+                shown.append(f"… to see lines {number} to {last}, set view_range")
+                break
+            shown.append(line[:MOST_SHOWN])
+            left -= len(line) + 1
+        return "\n".join(shown)
+
 
 class _Create(_Asked):
     command: Literal["create"]
     path: str
     file_text: str
+
+    def carry_out(self, folder: Folder) -> str:
+        folder.write(parts_of(self.path), self.file_text, new=True)
+        return f"Created {self.path}."
 
 
 class _Replace(_Asked):
@@ -216,6 +240,17 @@ class _Replace(_Asked):
     old_str: Annotated[str, Field(min_length=1)]
     new_str: str = ""
 
+    def carry_out(self, folder: Folder) -> str:
+        parts = parts_of(self.path)
+        text = folder.read(parts)
+        found = text.count(self.old_str)
+        if found != 1:
+            often = f"occurs {found} times in {self.path}; give more of the text"
+            never = f"does not occur word for word in {self.path}"
+            raise Refused(f"old_str: {often if found else never}")
+        folder.write(parts, text.replace(self.old_str, self.new_str))
+        return f"Edited {self.path}."
+
 
 class _Insert(_Asked):
     command: Literal["insert"]
@@ -223,16 +258,33 @@ class _Insert(_Asked):
     insert_line: Annotated[int, Field(ge=0)]
     insert_text: str
 
+    def carry_out(self, folder: Folder) -> str:
+        parts = parts_of(self.path)
+        lines = lines_of(folder.read(parts))
+        if self.insert_line > len(lines):
+            raise Refused(f"insert_line: expected 0 to {len(lines)}, the last line of {self.path}")
+        lines[self.insert_line : self.insert_line] = lines_of(self.insert_text)
+        folder.write(parts, "".join(f"{line}\n" for line in lines))
+        return f"Edited {self.path}."
+
 
 class _Delete(_Asked):
     command: Literal["delete"]
     path: str
+
+    def carry_out(self, folder: Folder) -> str:
+        folder.delete(parts_of(self.path))
+        return f"Deleted {self.path}."
 
 
 class _Rename(_Asked):
     command: Literal["rename"]
     old_path: str
     new_path: str
+
+    def carry_out(self, folder: Folder) -> str:
+        folder.rename(parts_of(self.old_path), parts_of(self.new_path))
+        return f"Renamed {self.old_path} to {self.new_path}."
 
 
 _Command = _View | _Create | _Replace | _Insert | _Delete | _Rename
@@ -281,7 +333,7 @@ def carry_out(folder: Folder, name: str, arguments: str, commands: Sequence[str]
         asked = _read(arguments)
         if asked.command not in commands:
             raise Refused(f"{asked.command}: not available now; available: {', '.join(commands)}")
-        return _CARRIED_OUT[asked.command](folder, asked)
+        return asked.carry_out(folder)
     except Refused as refused:
         return " ".join(f"Error: {refused}".split())
 
@@ -304,76 +356,6 @@ def listing(folder: Folder, inside: Parts = ()) -> str:
 def lines_of(text: str) -> list[str]:
     """Return the lines of a text as the commands count them."""
     return text.removesuffix("\n").split("\n") if text else []
-
-
-def _view(folder: Folder, asked: _View) -> str:
-    parts = parts_of(asked.path)
-    if folder.is_folder(parts):
-        return listing(folder, parts)
-    lines = lines_of(folder.read(parts))
-    if not lines:
-        return f"{path_of(parts)} is empty."
-    first, last = asked.view_range or (1, -1)
-    last = len(lines) if last == -1 else min(last, len(lines))
-    if not 1 <= first <= last:
-        raise Refused(f"view_range: {asked.path} has lines 1 to {len(lines)}")
-    shown: list[str] = []
-    left = MOST_SHOWN
-    for number in range(first, last + 1):
-        line = f"{number}\t{lines[number - 1]}"
-        if shown and len(line) > left:
-            shown.append(f"… to see lines {number} to {last}, set view_range")
-            break
-        shown.append(line[:MOST_SHOWN])
-        left -= len(line) + 1
-    return "\n".join(shown)
-
-
-def _create(folder: Folder, asked: _Create) -> str:
-    folder.write(parts_of(asked.path), asked.file_text, new=True)
-    return f"Created {asked.path}."
-
-
-def _replace(folder: Folder, asked: _Replace) -> str:
-    parts = parts_of(asked.path)
-    text = folder.read(parts)
-    found = text.count(asked.old_str)
-    if found != 1:
-        often = f"occurs {found} times in {asked.path}; give more of the text"
-        never = f"does not occur word for word in {asked.path}"
-        raise Refused(f"old_str: {often if found else never}")
-    folder.write(parts, text.replace(asked.old_str, asked.new_str))
-    return f"Edited {asked.path}."
-
-
-def _insert(folder: Folder, asked: _Insert) -> str:
-    parts = parts_of(asked.path)
-    lines = lines_of(folder.read(parts))
-    if asked.insert_line > len(lines):
-        raise Refused(f"insert_line: expected 0 to {len(lines)}, the last line of {asked.path}")
-    lines[asked.insert_line : asked.insert_line] = lines_of(asked.insert_text)
-    folder.write(parts, "".join(f"{line}\n" for line in lines))
-    return f"Edited {asked.path}."
-
-
-def _delete(folder: Folder, asked: _Delete) -> str:
-    folder.delete(parts_of(asked.path))
-    return f"Deleted {asked.path}."
-
-
-def _rename(folder: Folder, asked: _Rename) -> str:
-    folder.rename(parts_of(asked.old_path), parts_of(asked.new_path))
-    return f"Renamed {asked.old_path} to {asked.new_path}."
-
-
-_CARRIED_OUT: Mapping[str, Callable[[Folder, Any], str]] = {
-    "view": _view,
-    "create": _create,
-    "str_replace": _replace,
-    "insert": _insert,
-    "delete": _delete,
-    "rename": _rename,
-}
 
 
 def parts_of(path: str) -> Parts:

@@ -6,7 +6,7 @@ Bundled embedders, by the name in `memory_embedder=`, send no requests.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -65,14 +65,6 @@ IN_THE_BOX = ("hash", *_OF_PACKAGES)
 DIMENSIONS = 512
 
 
-@dataclass(frozen=True)
-class Given:
-    """The models behind the LLM and the embedder of a memory system."""
-
-    llm: "Behind | None" = None
-    embedder: "Behind | None" = None
-
-
 def asked_models(settings: MemoryModels) -> list[tuple[str, str, str | None]]:
     """Return the key, the name and the endpoint of every model that is asked for a memory."""
     asked = []
@@ -86,13 +78,13 @@ def asked_models(settings: MemoryModels) -> list[tuple[str, str, str | None]]:
 
 def memory_models(
     settings: MemoryModels, client: "Callable[[str | None, str], Client] | None"
-) -> Given:
-    """Return the models of a memory system.
+) -> "tuple[Behind | None, Behind | None]":
+    """Return the models behind the LLM and the embedder of a memory system.
 
     `client` returns who asks a model at an endpoint; None where no model is to be asked.
     """
     if settings.memory_llm is None and settings.memory_embedder is None:
-        return Given()
+        return None, None
     from alps.ext.memory.proxy import Behind
 
     behind = {}
@@ -102,7 +94,7 @@ def memory_models(
     embedder = behind.get("memory_embedder")
     if settings.memory_embedder in IN_THE_BOX:
         embedder = Behind(settings.memory_embedder, embed=_EMBED[settings.memory_embedder])
-    return Given(behind.get("memory_llm"), embedder)
+    return behind.get("memory_llm"), embedder
 
 
 def require_memory_models(settings: MemoryModels, memory: str) -> None:
@@ -208,8 +200,9 @@ class MemoryRunPart(RunPart):
     def open(self, services: Services, data: RunData, folder: Path | None) -> Services:
         """Put the memory before the systems; it is opened with the models that it is given."""
         clients = services.clients
-        given = memory_models(self.keys, None if clients is None else clients.of)
-        self.memory = memory = _memory(self.keys, data, given, folder)
+        models = memory_models(self.keys, None if clients is None else clients.of)
+        options = memory_options(self.keys, folder, *models)
+        self.memory = memory = _memory(self.keys, data, options)
         if memory is None:
             return services
         self._log = None if folder is None else AnswerLog(folder / ANSWERS)
@@ -255,7 +248,12 @@ class MemoryRunPart(RunPart):
             self._log.close()
 
 
-def memory_options(settings: MemoryKeys, folder: Path | None) -> MemoryOptions:
+def memory_options(
+    settings: MemoryKeys,
+    folder: Path | None,
+    llm: "Behind | None" = None,
+    embedder: "Behind | None" = None,
+) -> MemoryOptions:
     """Return the options of a run's memory; `folder` is the run folder."""
     return MemoryOptions(
         k=settings.k,
@@ -264,12 +262,12 @@ def memory_options(settings: MemoryKeys, folder: Path | None) -> MemoryOptions:
         folder=folder,
         options=settings.memory_options or {},
         env=settings.passed,
+        llm=llm,
+        embedder=embedder,
     )
 
 
-def _memory(
-    settings: MemoryKeys, data: RunData, given: Given, folder: Path | None
-) -> EmbeddedMemory | None:
+def _memory(settings: MemoryKeys, data: RunData, options: MemoryOptions) -> EmbeddedMemory | None:
     """Return the memory of a run; None where every history is shown as it is."""
     if settings.memory == FULL and settings.max_context_tokens is None:
         return None
@@ -283,8 +281,6 @@ def _memory(
                 if data.sessions is None or sample.session_id in data.sessions:
                     yield track.task, sample
 
-    options = memory_options(settings, folder)
-    options = replace(options, llm=given.llm, embedder=given.embedder)
     return open_memory(settings.memory, options, samples)
 
 
@@ -363,15 +359,15 @@ def checks_of(settings: DoctorKeys) -> list[Check]:
             clients.append(asking)
             return asking
 
-        given = memory_models(settings, client)
+        llm, embedder = memory_models(settings, client)
         options = MemoryOptions(
             k=5,
             timeout=settings.timeout,
             folder=Path(folder),
             options=settings.memory_options or {},
             env=passed(settings.env),
-            llm=given.llm,
-            embedder=given.embedder,
+            llm=llm,
+            embedder=embedder,
         )
         memory = open_memory(name, options, lambda: ())
         if not isinstance(memory, Store):

@@ -42,7 +42,6 @@ def _both(opening: Opening) -> tuple[MeteredEndpoint, MeteredEndpoint]:
 
 
 def _openai_client(endpoint: MeteredEndpoint) -> Any:
-    """Return OpenAI's client for an endpoint."""
     openai = import_module("openai")
     # What fails here was tried again by the suite; and no proxy of the environment is in between.
     return openai.OpenAI(

@@ -17,7 +17,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from aiohttp import ClientError, web
@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from alps.errors import AlpsError
 from alps.jsonl import parse_strict
 from alps.llm.provider import passed_in
-from alps.llm.types import LONGEST, Completion, Passed, Request
+from alps.llm.types import LONGEST, Completes, Passed, Request
 from alps.schema import Outcome
 from alps.sizes import Body, Unreadable
 
@@ -36,15 +36,6 @@ Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 _LARGEST = 64 << 20
 # OpenAI's clients ask again after a 429 and a 5xx; here everything was tried already.
 _STATUS: Mapping[Outcome, int] = {"budget": 402, "transport": 424}
-_CHAT = """
-messages tools tool_choice parallel_tool_calls response_format temperature top_p max_tokens
-max_completion_tokens stop seed n presence_penalty frequency_penalty logit_bias logprobs
-top_logprobs reasoning_effort
-"""
-_TAKEN: Mapping[Passed, frozenset[str]] = {
-    "chat": frozenset(_CHAT.split()),
-    "embeddings": frozenset(("input", "dimensions")),
-}
 # What changes no answer, or is answered here; a body may have it and it goes no further.
 _LEFT_OUT = frozenset(("model", "stream", "encoding_format", "user", "store", "metadata"))
 _MOST_TOKENS = 100_000_000
@@ -56,14 +47,6 @@ _IN_WORDS = {
     "string_type": "expected a string",
     "missing": "missing",
 }
-
-
-class Asks(Protocol):
-    """What answers requests: a client."""
-
-    async def complete(self, request: Request[str]) -> Completion[str]:
-        """Answer a request."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -96,7 +79,7 @@ class Behind:
     """A model behind the proxy: its name, and either a client that asks it or a function."""
 
     model: str
-    client: Asks | None = None
+    client: Completes | None = None
     api_base: str | None = None
     embed: Embed | None = None
 
@@ -365,6 +348,10 @@ class _Embeddings(_Fields):
 
 
 _FORMS: Mapping[Passed, type[_Fields]] = {"chat": _Chat, "embeddings": _Embeddings}
+_TAKEN: Mapping[Passed, frozenset[str]] = {
+    "chat": frozenset((*_Chat.model_fields, "n", *LONGEST)),
+    "embeddings": frozenset(_Embeddings.model_fields),
+}
 
 
 def _body_of(kind: Passed, content: bytes) -> tuple[dict[str, Any], str]:

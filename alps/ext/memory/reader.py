@@ -5,8 +5,9 @@ is the memory itself, the memory system is the system.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from alps.errors import UsageError
@@ -57,83 +58,66 @@ class EmbeddedMemory(Protocol):
 
 
 @dataclass(frozen=True)
-class WholeHistory:
-    """The whole history, or the latest turns of it that fit."""
-
-    name: str = FULL
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
-        """Return all turns that fit."""
-        return newest(recall_of(task).history(sample).turns, max_tokens)
-
-
-@dataclass(frozen=True)
-class Nothing:
-    """No history: the reader sees only the query."""
-
-    name: str = NOTHING
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
-        """Return nothing, and read no history."""
-        return Context()
-
-
-@dataclass(frozen=True)
-class LastTurns:
-    """The last `count` turns of user and assistant."""
+class Selector:
+    """A memory that is no system: what it shows of a sample follows from that sample alone."""
 
     name: str
-    count: int
+    choose: Callable[[Task, Any, int | None], Context]
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
-        """Return the last turns that fit."""
-        turns = [turn for turn in recall_of(task).history(sample).turns if turn.role != "system"]
-        return newest(turns[-self.count :], max_tokens)
+        """Return what it chooses; see `EmbeddedMemory`."""
+        return self.choose(task, sample, max_tokens)
 
 
-@dataclass(frozen=True)
-class Oracle:
-    """The evidence that the data name: what a perfect memory would return."""
+def _whole(task: Task, sample: Any, max_tokens: int | None) -> Context:
+    return newest(recall_of(task).history(sample).turns, max_tokens)
 
-    name: str = ORACLE
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
-    async def recall(self, task: Task, sample: Any, max_tokens: int | None = None) -> Context:
-        """Return the evidence.
+def _last(count: int, task: Task, sample: Any, max_tokens: int | None) -> Context:
+    """Return the last turns of user and assistant."""
+    turns = [turn for turn in recall_of(task).history(sample).turns if turn.role != "system"]
+    return newest(turns[-count:], max_tokens)
 
-        Raises:
-            UsageError: If the data don't tell where it is.
-        """
-        evidence = recall_of(task).evidence(sample)
-        if evidence is None:
-            name = sample.benchmark_id
-            raise UsageError(f"memory=oracle: the data has no evidence for {name}")
-        if max_tokens is None:
-            return evidence
-        memories, whole = fitting(evidence.memories, max_tokens)
-        left = max_tokens - Context(memories=tuple(memories)).tokens
-        latest = newest(evidence.turns, left)
-        positions = evidence.positions
-        if positions is not None:
-            positions = positions[len(positions) - len(latest.turns) :]
-        left_out = latest.left_out + len(evidence.memories) - whole
-        return Context(latest.turns, tuple(memories), positions, left_out)
+
+def _evidence(task: Task, sample: Any, max_tokens: int | None) -> Context:
+    """Return the evidence that the data name: what a perfect memory would return.
+
+    Raises:
+        UsageError: If the data don't tell where it is.
+    """
+    evidence = recall_of(task).evidence(sample)
+    if evidence is None:
+        name = sample.benchmark_id
+        raise UsageError(f"memory=oracle: the data has no evidence for {name}")
+    if max_tokens is None:
+        return evidence
+    memories, whole = fitting(evidence.memories, max_tokens)
+    left = max_tokens - Context(memories=tuple(memories)).tokens
+    latest = newest(evidence.turns, left)
+    positions = evidence.positions
+    if positions is not None:
+        positions = positions[len(positions) - len(latest.turns) :]
+    left_out = latest.left_out + len(evidence.memories) - whole
+    return Context(latest.turns, tuple(memories), positions, left_out)
+
+
+def fixed(name: str, shown: Context) -> Selector:
+    """Return a memory that shows the same whatever is asked, and reads no history."""
+    return Selector(name, lambda task, sample, max_tokens: shown)
 
 
 def open_embedded(name: str) -> EmbeddedMemory | None:
     """Return the built-in selector of a history; None if `name` is a memory system."""
     if name == FULL:
-        return WholeHistory()
+        return Selector(FULL, _whole)
     if name == NOTHING:
-        return Nothing()
+        return fixed(NOTHING, Context())
     if name == ORACLE:
-        return Oracle()
+        return Selector(ORACLE, _evidence)
     count = name.removeprefix(LAST)
     if count != name and (turns := whole_number(count)):
-        return LastTurns(name, turns)
+        return Selector(name, partial(_last, turns))
     return None
 
 
@@ -182,11 +166,7 @@ class Direct:
 class Reader:
     """Asks `system` about samples whose history was replaced by what `memory` chose of it.
 
-    Args:
-        system: Who answers.
-        memory: Who chooses.
-        max_tokens: The most tokens that are shown of it; None for any number.
-        log: What it takes for each answer is noted there; None for nowhere.
+    That is at most `max_tokens`; `log` notes what each answer takes.
     """
 
     def __init__(

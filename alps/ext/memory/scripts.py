@@ -69,7 +69,6 @@ class _Run:
     changes: Counter[str] = field(default_factory=Counter)
 
     def text(self) -> str:
-        """Return all ingested text."""
         return " ".join(turn.text for turns in self.told.values() for turn in turns)
 
 

@@ -140,7 +140,6 @@ class HttpConnection:
             raise MemoryFailed(method, what) from error
 
     async def _post(self, method: str, path: str, body: Row) -> tuple[int, bytes]:
-        """Return the status and the body of an answer."""
         address = f"{self._address}/{path}"
         try:
             request = self._client.build_request("POST", address, content=json.dumps(body))

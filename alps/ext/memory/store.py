@@ -77,7 +77,6 @@ class _User:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def add(self, asked: Iterable[tuple[int, _Asked]]) -> None:
-        """Add what is asked after so many turns each."""
         for turns, one in asked:
             self.ends[turns].append(one)
 
@@ -206,7 +205,6 @@ class Store:
         return [self._diary.hits(one.key) or [] for _, one in asked]
 
     async def _played(self, task: Task, sample: Any, script: Script) -> list[list[Hit]]:
-        """Return what each search of the script of `sample` found."""
         key, steps = sample_key(task, sample), script.steps(sample)
         found = self._scripts.found(key, steps)
         if found is None:

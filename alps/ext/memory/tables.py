@@ -59,8 +59,25 @@ class MemoryShownPart(ShownPart):
             yield f"Storage per 1,000 ingested turns: {size}."
 
     def withheld(self, runs: Mapping[str, RunFolder], track: str) -> Mapping[Pair, str]:
-        """Return the pairs that have no difference from no memory."""
-        return _without_difference(runs, track)
+        """Return the pairs that have no difference from no memory on a track, and why.
+
+        Pairs are in the order of `runs`, which are by their letters.
+        """
+        memories = {}
+        for name, run in runs.items():
+            memories[name] = str(run.manifest.settings.get("memory", FULL))
+        if NOTHING not in memories.values():
+            return {}
+        shares = {name: _share(run, track) for name, run in runs.items()}
+        reasons = {}
+        for pair in combinations(runs, 2):
+            without = [name for name in pair if memories[name] == NOTHING]
+            if len(without) == 1:
+                own = pair[1] if without[0] == pair[0] else pair[0]
+                reason = too_many_failed(shares[own], shares[without[0]])
+                if reason is not None:
+                    reasons[pair] = reason
+        return reasons
 
 
 def _phases(phases: Mapping[str, Phase]) -> Table:
@@ -97,34 +114,12 @@ def failed_share(rows: Iterable[Mapping[str, Any]]) -> float:
 def too_many_failed(own: float, without: float) -> str | None:
     """Say why a run has no difference from the one without memory; None where it has one.
 
-    Args:
-        own: The share of its answers that failed.
-        without: That of the run without memory.
+    `own` and `without` are the shares of their answers that failed.
     """
     if max(own, without) <= MOST_FAILED:
         return None
     shares = f"{own:.1%} of answers with memory and {without:.1%} without memory failed"
     return f"{shares} (limit: {MOST_FAILED:.0%})".replace("%", " %")
-
-
-def _without_difference(runs: Mapping[str, RunFolder], track: str) -> dict[tuple[str, str], str]:
-    """Return the pairs of runs that have no difference from no memory on a track, and why.
-
-    Pairs are in the order of `runs`, which are by their letters.
-    """
-    memories = {name: str(run.manifest.settings.get("memory", FULL)) for name, run in runs.items()}
-    if NOTHING not in memories.values():
-        return {}
-    shares = {name: _share(run, track) for name, run in runs.items()}
-    reasons = {}
-    for pair in combinations(runs, 2):
-        without = [name for name in pair if memories[name] == NOTHING]
-        if len(without) == 1:
-            own = pair[1] if without[0] == pair[0] else pair[0]
-            reason = too_many_failed(shares[own], shares[without[0]])
-            if reason is not None:
-                reasons[pair] = reason
-    return reasons
 
 
 def _share(run: RunFolder, track: str) -> float:

@@ -95,7 +95,7 @@ def test_ratings_become_a_rubric_a_dimension_on_the_declared_scale(tmp_path):
     assert [item.cluster for item in found.items.values()] == ["c1", "c2"]
     first, second = found.items
     assert found.labels_of(first) == {"expert1": 2, "experts": 3}
-    assert [found.annotators[name].derived for name in ("expert1", "experts")] == [False, True]
+    assert [found.annotators[name] for name in ("expert1", "experts")] == ["person", "derived"]
     assert read_crowd(out / "crowd.jsonl", found) == {"crowd": {first: 2.6666666666666665}}
     assert done.judges == ("gpt", "gemini")
     judged = read_verdicts(out / "verdicts.jsonl", "gpt", labels=found).by_item
@@ -111,7 +111,7 @@ def test_pairs_become_a_rubric_a_subset_with_verdicts_in_either_order(tmp_path):
     shown = {"input": "Say hello.", "output_1": "Hello!", "output_2": "Why?"}
     assert found.items["natural/0"].payload == shown
     assert [found.labels_of(name) for name in found.items] == [{"gold": 1}, {"gold": 2}]
-    assert found.annotators["gold"].derived
+    assert found.annotators["gold"] == "derived"
     said = {}
     for judge in done.judges:
         verdicts = read_verdicts(out / "verdicts.jsonl", judge, labels=found).by_item

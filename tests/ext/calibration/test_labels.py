@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alps.errors import AlpsError, DataError, UsageError
-from alps.ext.calibration.labels import Annotator, Verdict, read_crowd, read_labels, read_verdicts
+from alps.ext.calibration.labels import Verdict, read_crowd, read_labels, read_verdicts
 
 SCALES = {
     "right": {"kind": "nominal", "values": [0, 1]},
@@ -103,10 +103,7 @@ def test_labels_are_values_of_the_scale_and_derived_ones_are_kept_apart(folder):
     assert [type(value) for row in given[:3] for value in row.values()] == [int] * 5
     assert found.annotators_of("right") == ("ada", "ben")
     assert found.annotators_of("right", derived=True) == ("both",)
-    assert [found.annotators[name] for name in ("ada", "ben")] == [
-        Annotator("ada"),
-        Annotator("ben"),
-    ]
+    assert found.annotators == {"ada": "person", "ben": "person", "both": "derived"}
     # Without a word on people everybody is one.
     (folder / "people.json").unlink()
     assert read_labels(folder).annotators_of("right") == ("ada", "ben", "both")

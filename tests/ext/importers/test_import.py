@@ -2,13 +2,14 @@
 
 import gzip
 import json
-from typing import get_args
 
 import pytest
 
 from alps.ext.importers import FILE_FORMATS
+from alps.ext.importers.answered import PROMPT, ImportedQuestion, tracks
 from alps.ext.importers.figures import token_f1
-from alps.ext.importers.settings import FileFormat
+from alps.ext.importers.settings import FORMS
+from alps.tasks import TaskOptions
 from tests.endtoend import one_line, rows, run
 from tests.ext.importers.foreign import (
     LEAK,
@@ -251,6 +252,16 @@ def test_imported_answers_are_judged_again_by_any_judge(tmp_path):
     assert {row["marks"]["met"] for row in verdicts} == {0, 1}
 
 
+def test_a_question_is_asked_as_json_behind_the_instructions():
+    (task,) = tracks(TaskOptions())
+    sample = ImportedQuestion(
+        benchmark_id="q", session_id="s", question="Wo?", category="c", gold="Da"
+    )
+    system, user = task.messages(sample)
+    assert system == {"role": "system", "content": PROMPT.text}
+    assert user == {"role": "user", "content": '{"question": "Wo?"}'}
+
+
 def test_token_f1_counts_words_and_leaves_articles_out():
     assert token_f1("The blue door", "a BLUE door!") == 1
     assert token_f1("blue", "blue door") == pytest.approx(2 / 3)
@@ -258,7 +269,7 @@ def test_token_f1_counts_words_and_leaves_articles_out():
 
 
 def test_the_command_lists_every_format():
-    assert get_args(FileFormat) == FILE_FORMATS
+    assert tuple(FORMS) == FILE_FORMATS
 
 
 HALF_ROW = {"question": "Who?", "category": 1, "llm_judgments": {"judgment_1": "maybe"}}

@@ -216,6 +216,9 @@ def test_answers_that_nobody_judged_can_be_judged_here(tmp_path):
     content["0"].append(trap)
     found = imported(tmp_path, "mem0", write(tmp_path / "results.json", content))
     assert overall(found) == (None, 0, 9)
+    assert [one["id"] for one in answers_of(found) if one["abstains"]] == [
+        answers_of(found)[4]["id"]
+    ]
     assert "results: no verdict on any of 9 answers" in found.flags
     assert len(found.predictions) == 1
 

@@ -6,6 +6,7 @@ A budget of tokens holds for every memory, and what was shown is measured.
 import asyncio
 import json
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,9 +16,11 @@ from alps.ext.memory.built_in import Turns
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.part import admitted, check_estimable
 from alps.ext.memory.protocol import Hit, stamp
-from alps.ext.memory.reader import Direct
+from alps.ext.memory.reader import Direct, open_embedded
 from alps.ext.memory.store import cut
+from alps.schema import Turn
 from alps.systems.embedded import Unheard
+from alps.tasks.by_memory import History
 from tests.endtoend import rows, summary
 from tests.ext.memory.stores import MADE_UP, Watched, faults_of, pairs_of, store_of, together
 
@@ -259,6 +262,18 @@ def test_no_memory_shows_more_than_the_budget(words, tmp_path):
     assert BUDGET // 2 < noted[-1] <= BUDGET
     (track,) = summary(tmp_path / "run")["tracks"].values()
     assert track["tokens_shown"] == {"median": noted[2], "p95": noted[-1], "most": noted[-1]}
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("full", "sabcd"), ("none", ""), ("last:2", "cd"), ("last:9", "abcd")]
+)
+def test_what_is_no_system_shows_a_part_of_the_history(name, shown):
+    said = tuple(Turn(role="user", text=text) for text in "abcd")
+    history = History(((Turn(role="system", text="s"), *said),))
+    recall = SimpleNamespace(history=lambda sample: history)
+    task = SimpleNamespace(by_memory=SimpleNamespace(recall=recall))
+    found = asyncio.run(open_embedded(name).recall(task, None))
+    assert "".join(turn.text for turn in found.turns) == shown
 
 
 @pytest.mark.parametrize(

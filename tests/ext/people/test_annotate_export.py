@@ -127,7 +127,7 @@ def test_what_was_adjudicated_is_the_truth_and_no_further_vote(tmp_path):
     done = export(folder, tmp_path / "out")
     assert done.differing == 0
     labels = read_labels(tmp_path / "out")
-    assert labels.annotators["adjudicated"].derived
+    assert labels.annotators["adjudicated"] == "derived"
     assert labels.annotators_of("pa") == ("anna", "ben")
     with pytest.raises(
         UsageError, match="as=anna: anna has labelled items here; another person must adjudicate"

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.histories.authors import HALUMEM, OUTCOME
+from alps.ext.histories.authors import HALUMEM
 from alps.ext.histories.files import SetChoice, SetFiles, lines, listed, maybe_listed, role, text
+from alps.ext.histories.judging import OUTCOME
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
 
@@ -24,7 +25,7 @@ def _files(data: Path, choice: SetChoice) -> SetFiles:
     path = data / name if data.is_dir() else data
     if not path.is_file():
         raise UsageError(f"data={data}: no {name} in it")
-    return SetFiles(tuple(place for _, place in lines(path)), (path,))
+    return SetFiles(tuple(lines(path)), (path,))
 
 
 def _story(node: Mapping[str, Any]) -> Story:

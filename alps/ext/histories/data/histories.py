@@ -29,8 +29,8 @@ def _files(data: Path, choice: SetChoice) -> SetFiles:
     asked = by_history(paths[1], QuestionRow)
     for name, places in asked.items():
         if name not in sessions:
-            line, place = places[0]
-            raise DataError(f"no history '{name}'", path=place.path, line=line, field="history")
+            line = places[0].line
+            raise DataError(f"no history '{name}'", path=paths[1], line=line, field="history")
     gathered = []
     for name, places in asked.items():
         gathered.append(HistoryLines(paths[0], tuple(sessions[name]), tuple(places)))
