@@ -278,7 +278,9 @@ class _Files:
     def scores(self, system: SiteSystem) -> Scores:
         """Return what a system scored on each record."""
         if system.slug not in self._scores:
-            self._scores[system.slug] = _scores_of(system, board_tracks()[self.track])
+            metrics = board_tracks()[self.track].metrics
+            leading = [metric for metric in metrics if _leads_a_board(metric)]
+            self._scores[system.slug] = record_scores(system.rows(self.track, "scores"), leading)
         return self._scores[system.slug]
 
     def answers(self, system: SiteSystem) -> AnswerHashes:
@@ -507,14 +509,12 @@ def _with_ranks(rows: list[RankedSystem], files: _Files) -> list[RankedSystem]:
 def _originals(rows: Sequence[RankedSystem], files: _Files) -> dict[str, str]:
     """Return by its name the system that each has the answers of: itself where it is no copy."""
     # Who of several with the same answers is called a copy: the reviewed and the earliest not.
-    order = sorted(rows, key=_seniority)
+    order = sorted(
+        rows, key=lambda row: (row.again is None, row.system.card.submitted, row.system.slug)
+    )
     firsts = originals([files.answers(row.system) for row in order])
     slugs = [row.system.slug for row in order]
     return {slug: slugs[first] for slug, first in zip(slugs, firsts, strict=True)}
-
-
-def _seniority(row: RankedSystem) -> tuple[Any, ...]:
-    return row.again is None, row.system.card.submitted, row.system.slug
 
 
 def _records(row: RankedSystem, metric: Metric, files: _Files) -> dict[str, float]:
@@ -543,12 +543,6 @@ def _floors(rows: Sequence[RankedSystem], key: BoardKey) -> Iterator[RankedFloor
             if name not in seen and floor["scores"][key.metric]["value"]:
                 seen.add(name)
                 yield RankedFloor(name, floor["scores"], str(floor["judge"].value))
-
-
-def _scores_of(system: SiteSystem, task: Task) -> Scores:
-    """Read what a system scored on each record of a track, by metric."""
-    leading = [metric for metric in task.metrics if _leads_a_board(metric)]
-    return record_scores(system.rows(task.track, "scores"), leading)
 
 
 def _ranks(

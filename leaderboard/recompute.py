@@ -185,7 +185,7 @@ def undecided(predictions: Rows, scores: Rows) -> dict[Key, Mapping[str, Any]]:
     for key in predictions:
         score = scores.get(key, {})
         outcome = score["outcome"] if score.get("stage") == "judge" else "ok"
-        verdicts[key] = {"outcome": outcome, "judge": "", "error": None}
+        verdicts[key] = {**_NO_VERDICT, "outcome": outcome}
     return verdicts
 
 

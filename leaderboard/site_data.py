@@ -178,6 +178,10 @@ class SiteSystem:
         own = self._own(track)
         return own.sessions if own is not None else {}
 
+    def on_pages(self, track: str) -> SampleTrack | None:
+        """Return the records of a track where pages may show them: gold of others is not ours."""
+        return known_track(track, self.card.tracks[track].data_sha256)
+
     def _own(self, track: str) -> SampleTrack | None:
         card = self.card.tracks[track]
         seed = self.card.runs[card.run].settings.get("seed", 0)

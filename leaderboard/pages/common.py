@@ -81,15 +81,11 @@ class BoardView:
         return metric_title(self.board.metric)
 
     @property
-    def count(self) -> Markup:
-        """Number of systems on the board."""
-        return computed(len(self.board.standings), "systems", self.board.id)
-
-    @property
     def systems(self) -> Markup:
         """Number of systems on the board, in words."""
-        noun = "system" if len(self.board.standings) == 1 else "systems"
-        return Markup("{} {}").format(self.count, noun)
+        count = len(self.board.standings)
+        written = computed(count, "systems", self.board.id)
+        return Markup("{} {}").format(written, "system" if count == 1 else "systems")
 
     @property
     def hidden(self) -> bool:

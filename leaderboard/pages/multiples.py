@@ -13,13 +13,7 @@ from markupsafe import Markup
 
 from alps.leaderboard.gold_data import SampleTrack, known_track
 from alps.leaderboard.pages.charts import score_whisker
-from alps.leaderboard.pages.common import (
-    Content,
-    answer_id,
-    page_of,
-    record_file,
-    records_folder,
-)
+from alps.leaderboard.pages.common import Content, answer_id, page_of, record_file, records_folder
 from alps.leaderboard.pages.records import DIGITS, place_on, record_score
 from alps.leaderboard.provenance import computed, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
@@ -192,10 +186,6 @@ def _panel(
         yield Multiple(title, page, bars)
 
 
-def _known(board: Board, row: RankedSystem) -> SampleTrack | None:
-    return known_track(board.key.track, str(row.track["data_sha256"].value))
-
-
 @lru_cache(maxsize=32)
 def _groups(track: str, sha256: str) -> Groups:
     # Once for all systems: every text of the track is looked through.
@@ -231,7 +221,7 @@ def beside_of(content: Content, system: SiteSystem) -> Iterator[Neighbours]:
     """Yield a system next to the strongest other one on each task where records are known."""
     smallest: set[str] = set()
     for board, row in _standings(content, system):
-        known, rival = _known(board, row), _rival_of(board, row)
+        known, rival = system.on_pages(board.key.track), _rival_of(board, row)
         if known is None or rival is None or board.task.name in smallest:
             continue
         if board.task.data.pool_size is not None:

@@ -9,7 +9,6 @@ from markupsafe import Markup
 from pydantic_core import from_json
 
 from alps.judges.embedded import AGREEMENTS, is_embedded_judge
-from alps.leaderboard.gold_data import known_track
 from alps.leaderboard.official import CALIBRATIONS, calibrations_in
 from alps.leaderboard.pages.board_table import (
     corrected,
@@ -20,14 +19,7 @@ from alps.leaderboard.pages.board_table import (
     rank_of,
 )
 from alps.leaderboard.pages.charts import Matrix, matrix_of, score_whisker
-from alps.leaderboard.pages.common import (
-    Content,
-    Renderer,
-    judge_id,
-    page_of,
-    records_folder,
-    view,
-)
+from alps.leaderboard.pages.common import Content, Renderer, judge_id, page_of, records_folder, view
 from alps.leaderboard.pages.multiples import beside_of, multiples_of
 from alps.leaderboard.parts import parts_of
 from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, figure, pair, whole
@@ -164,6 +156,9 @@ def _write_system(renderer: Renderer, system: SiteSystem, versions: list[SiteSys
     for name, value in sorted(system.card.system.settings.items()):
         if value is not None:
             settings.append((name, text_of(value)))
+    further: list[Markup] = []
+    for part in parts_of(system.card):
+        further += part.on_page(renderer, system)
     renderer.write(
         f"systems/{system.slug}.html",
         "system.html",
@@ -172,7 +167,7 @@ def _write_system(renderer: Renderer, system: SiteSystem, versions: list[SiteSys
         boarded={page_of(board.task) for board in renderer.content.boards},
         runs=[system.root["runs"][n] for n in range(len(system.card.runs))],
         settings=settings,
-        further=list(_of_parts(renderer, system)),
+        further=further,
         tracks=[_track(renderer.content, system, n) for n in board_tracks() if n in system.tracks],
         versions=versions,
         tiles=list(_tiles(renderer.content, system)),
@@ -228,11 +223,6 @@ def _delta(row: RankedSystem, board: Board) -> Markup:
     return Markup("{} · ").format(delta) if delta else delta
 
 
-def _of_parts(renderer: Renderer, system: SiteSystem) -> Iterator[Markup]:
-    for part in parts_of(system.card):
-        yield from part.on_page(renderer, system)
-
-
 def text_of(value: object) -> str:
     """Return a setting in words."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -253,8 +243,7 @@ def _track(content: Content, system: SiteSystem, name: str) -> TrackView:
         if board.key.track == name:
             standings.append((board, row))
     again = system.review["tracks"][name]["scores"]
-    # Only the package's own data may stand on a page: gold of other data is not ours to show.
-    known = known_track(name, str(place["data_sha256"].value))
+    known = system.on_pages(name)
     matrix = matrix_of(place["counts"])
     scores, withheld = dict(place["scores"].items()), system.card.withheld(name)
     unproven = has_corrected = False

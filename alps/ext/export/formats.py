@@ -41,8 +41,8 @@ _FORMATS: dict[Target, _Format] = {
     "parquet": _Format("alps.ext.export.rows:write_parquet"),
     "hf": _Format("alps.ext.export.rows:write_hf"),
     "inspect": _Format("alps.ext.export.inspect_logs:write_inspect", "inspect"),
-    "mlflow": _Format("alps.ext.export.trackers:write_mlflow", "mlflow"),
-    "wandb": _Format("alps.ext.export.trackers:write_wandb", "wandb"),
+    "mlflow": _Format("alps.ext.export.rows:write_mlflow", "mlflow"),
+    "wandb": _Format("alps.ext.export.rows:write_wandb", "wandb"),
 }
 
 

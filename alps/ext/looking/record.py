@@ -90,9 +90,8 @@ class RecordView:
             return ""
         outdated = counted(self.count("kept"), "outdated memory", "outdated memories")
         kept = f", {outdated} kept" if self.count("kept") else ""
-        return (
-            f"{self.count('matched')} of {self.gold_count} found, {self.count('extra')} extra{kept}"
-        )
+        found = f"{self.count('matched')} of {self.gold_count} found"
+        return f"{found}, {self.count('extra')} extra{kept}"
 
 
 def explain(state: str) -> str:
@@ -129,10 +128,8 @@ def build_view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView
         return _view(key, task, record)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         journals = "predictions.jsonl, verdicts.jsonl or scores.jsonl"
-        raise RunFolderError(
-            f"{track_title(key.track)}/{key.id}: the row in {journals} can't be read; "
-            "repeat the run with another out="
-        ) from error
+        fault = f"the row in {journals} can't be read; repeat the run with another out="
+        raise RunFolderError(f"{track_title(key.track)}/{key.id}: {fault}") from error
 
 
 def _view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView:

@@ -65,20 +65,14 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
     key = pick(word, keys, repeats=run.repeats, where=str(run_folder))
     if key.track not in run.tasks:
         title = visible(track_title(key.track))
-        raise RunFolderError(
-            f"{run_folder}: manifest.json lists no data for {title}; repeat the run with another "
-            "out="
-        )
+        fault = f"manifest.json lists no data for {title}; repeat the run with another out="
+        raise RunFolderError(f"{run_folder}: {fault}")
     samples = read_wanted(run, key.track, {key.id})
     rows = [run.rows(stage).get(key) for stage in ("predictions", "verdicts", "scores")]
     record = AnsweredRecord(samples.by_id.get(key.id), *rows)
     view = build_view(key, run.tasks[key.track], record)
-    parts = [
-        *_head(run, view, keys),
-        *_problem(samples),
-        *_body(view, full=full),
-        *_end(view, full=full),
-    ]
+    parts = [*_head(run, view, keys), *_problem(samples)]
+    parts += [*_body(view, full=full), *_end(view, full=full)]
     console.print(Group(*parts), highlight=False)
 
 
@@ -172,9 +166,8 @@ def _dialogue(part: DialogueView, *, full: bool) -> Iterator[RenderableType]:
             title.append(f"  ◂ {label}", style="green")
         limit = len(turn.text) if full else FOLDED_TURN
         yield title
-        yield _indented(
-            _excerpt(excerpt(turn.text, part.evidence.spans.get(place, ()), limit=limit))
-        )
+        spans = part.evidence.spans.get(place, ())
+        yield _indented(_excerpt(excerpt(turn.text, spans, limit=limit)))
     if before < len(part.turns):
         rest = f"{len(part.turns):,} turns"
         if before:

@@ -14,8 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from alps.errors import UsageError
-from alps.ext.looking.report_differences import Differences, alike, differences_of
-from alps.ext.looking.report_overview import Overview, overview_of
+from alps.ext.looking.report_first import Differences, Overview, alike, differences_of, overview_of
 from alps.ext.looking.report_sections import (
     FloorRow,
     Head,
@@ -126,10 +125,8 @@ def _curve(heads: list[Head]) -> Chart:
         lines.append(ChartLine(floor.name, "", "floor-line", _points(first, floor.name), dashes))
         legend.append(LegendKey(line_sign(dashes), floor.name))
     metric = first[0].headline.metric.title
-    about = (
-        f"The lines show {metric} by the number of distractors. Bands show "
-        "95 % intervals; the y-axis starts at 0."
-    )
+    about = f"The lines show {metric} by the number of distractors. "
+    about += "Bands show 95 % intervals; the y-axis starts at 0."
     drawing = recall_curve(lines, name=f"{metric} by the number of distractors")
     title = "Recall and the size of the pool"
     return Chart("curves", "Size of the pool", title, about, drawing, legend)

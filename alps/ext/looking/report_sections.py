@@ -371,24 +371,16 @@ def _shown_one(
 
 def draw_actions(counts: Mapping[str, float]) -> Markup:
     """Draw gold actions against predicted ones, or nothing for a task that counts none."""
-    matrix = _action_matrix(counts)
-    if matrix is None:
-        return Markup()
-    return charts.heat_map(matrix, label="Gold and predicted actions.")
-
-
-def _action_matrix(counts: Mapping[str, float]) -> charts.HeatMap | None:
-    """Return gold actions against predicted ones, or None where there are none."""
     golds, columns = charts.occurring_actions(counts)
     if not golds:
-        return None
+        return Markup()
     rows, right = [], set()
     for n, gold in enumerate(golds):
         rows.append([int(counts.get(f"cell_{gold}_{name}", 0)) for name in columns])
         # To do nothing where nothing is asked is no hit: of those there is no end.
         if gold != "none":
             right.add((n, columns.index(gold)))
-    return charts.HeatMap(
+    matrix = charts.HeatMap(
         rows=["not in gold" if gold == "none" else f"gold {gold}" for gold in golds],
         columns=["not found" if name == "none" else name for name in columns],
         counts=rows,
@@ -397,6 +389,7 @@ def _action_matrix(counts: Mapping[str, float]) -> charts.HeatMap | None:
         across="predicted",
         shares=False,
     )
+    return charts.heat_map(matrix, label="Gold and predicted actions.")
 
 
 def plane_figures(lead: Metric) -> tuple[str, str]:
@@ -545,9 +538,8 @@ def heads_of(runs: Sequence[RunFolder]) -> list[Head]:
             sections = _sections(run, position)
         # Rows of journals are not read by a model: a damaged one fails wherever it is used.
         except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
-            raise RunFolderError(
-                f"{run.folder}: not a run of this alps version ({error!r})"
-            ) from error
+            fault = f"not a run of this alps version ({error!r})"
+            raise RunFolderError(f"{run.folder}: {fault}") from error
         if not sections:
             raise RunFolderError(f"{run.folder}: its summary has no task")
         heads.append(Head(letter_of(position), position, run, summary, sections))

@@ -265,15 +265,11 @@ def _of_rubric(matrix: LabelMatrix, *, seed: int) -> LabelledRow | None:
     return LabelledRow(
         kind=scale.kind,
         items=len(matrix.items),
-        twice=_twice(matrix.people),
+        twice=sum(len(row) - row.count(None) >= 2 for row in matrix.people),
         people=list(columns),
         figures=figures,
         pairs=rows,
     )
-
-
-def _twice(people: Sequence[Sequence[object]]) -> int:
-    return sum(len(row) - row.count(None) >= 2 for row in people)
 
 
 def print_agreement(measured: Measured, console: Console) -> None:
@@ -309,9 +305,8 @@ def _part(part: PartRow, people: tuple[str, str]) -> Iterator[Part]:
     for kind, counts in part.counts.items():
         if kind != "memory":
             first, second = counts.items
-            yield Line(
-                f"{_KINDS[kind]}: {first:,} and {second:,}, {counted(counts.pairs, 'matched pair')}"
-            )
+            pairs = counted(counts.pairs, "matched pair")
+            yield Line(f"{_KINDS[kind]}: {first:,} and {second:,}, {pairs}")
     measured = [name for name in _TITLES if name in part.figures]
     rows = [_row(_TITLES[name], part.figures[name]) for name in measured]
     for kind, draft in part.drafts.items():

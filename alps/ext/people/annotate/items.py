@@ -29,7 +29,7 @@ from alps.ext.calibration.labels import ITEMS
 from alps.ext.people.settings import Job
 from alps.jsonl import Row, dump, parse_json, scan
 from alps.judges.rubric import labelled_as
-from alps.run.folder import write_json, write_whole
+from alps.run.folder import write_whole
 from alps.schema import CANONICAL_LABELS, UNMAPPED, FrozenRow
 from alps.slips import read_toml, refuse_form_of
 from alps.text import fold
@@ -180,11 +180,6 @@ def _item(row: Row, shown: Row, path: Path) -> LabelItem:
     return LabelItem(**named, **about, shown=shown.get("answer"), by=shown.get("by"))
 
 
-def write_plan(folder: Path, plan: LabelPlan) -> None:
-    """Write the plan; last, as a folder without one is not begun."""
-    write_json(folder / PLAN, plan.model_dump())
-
-
 @dataclass(frozen=True)
 class AnswerChoice:
     """One answer to a question: its value, its keys, its words, and when to give it."""
@@ -267,9 +262,8 @@ def _on_scale(scale: LabelScale, rubric: str) -> LabelQuestion:
     for place, value in enumerate(values, start=1):
         code = str(value) if numbers else _code(place, len(values))
         word = _met(value, values)
-        choices.append(
-            AnswerChoice(value, code, word, gloss_in(text, word.replace(" ", "_"), rubric))
-        )
+        gloss = gloss_in(text, word.replace(" ", "_"), rubric)
+        choices.append(AnswerChoice(value, code, word, gloss))
     return LabelQuestion("label", "Your label", choices)
 
 
@@ -335,10 +329,9 @@ def _of_a_memory(item: LabelItem) -> list[LabelQuestion]:
             choices.append(AnswerChoice(value, str(n), word, _GLOSSES[value]))
         questions.append(_unless_rejected(name, text, choices))
     turns = [n for n, turn in enumerate(item.payload["dialogue"]) if turn["role"] == "user"]
-    shown = [
-        AnswerChoice(turn, _code(n, len(turns) + 1), f"turn {n}")
-        for n, turn in enumerate(turns, start=1)
-    ]
+    shown = []
+    for n, turn in enumerate(turns, start=1):
+        shown.append(AnswerChoice(turn, _code(n, len(turns) + 1), f"turn {n}"))
     questions.append(_unless_rejected("evidence", "Which turn expresses this memory?", shown))
     questions.append(_unless_rejected("label", "What is this memory about?", _labels()))
     return questions
@@ -389,9 +382,8 @@ def _texts(item: LabelItem, answer: Answer, given: Mapping[str, str]) -> dict[st
     if not value:
         raise UsageError("Write the memory")
     if fold(quote) not in fold(turn):
-        raise UsageError(
-            "The quote is not in the selected turn: copy it from there, or leave it empty"
-        )
+        mend = "copy it from there, or leave it empty"
+        raise UsageError(f"The quote is not in the selected turn: {mend}")
     old = item.payload.get("memory", {}).get("value", "")
     if answer["verdict"] == EDIT and fold(value) == fold(old):
         raise UsageError("The memory is unchanged: edit it, or choose keep")

@@ -71,10 +71,8 @@ class LabelJournal:
         try:
             self._lock.acquire(timeout=0)
         except Timeout as error:
-            raise UsageError(
-                f"as={person}: this annotator's page is already open; close it, or choose another "
-                "name"
-            ) from error
+            fault = "this annotator's page is already open; close it, or choose another name"
+            raise UsageError(f"as={person}: {fault}") from error
         except OSError as error:
             raise UsageError(f"{folder}: can't be written ({error.strerror})") from error
         try:

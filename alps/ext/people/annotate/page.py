@@ -106,11 +106,6 @@ class DialogueLine(NamedTuple):
     text: str
 
 
-def environment() -> "Environment":
-    """Return the templates of the page."""
-    return page_environment(TEMPLATES)
-
-
 def render(
     templates: "Environment",
     seat: Seat,
@@ -126,7 +121,7 @@ def render(
     """Return the page about `step`; the page of an end where there is none.
 
     Args:
-        templates: Those of `environment`.
+        templates: Those of the page.
         seat: Who labels.
         step: What is shown.
         standing: How far the work is.
@@ -153,7 +148,6 @@ def render(
         page = templates.get_template("end.html")
         decide = adjudicating(seat.folder)
         return page.render(**common, open=step is not None, differing=differing, decide=decide)
-    start = _start(step, given)
     page = templates.get_template("item.html")
     return page.render(
         **common,
@@ -163,8 +157,7 @@ def render(
         parts=[*parts_of(step.item)],
         lines=lines_of(step.item),
         rubric=rubric_text(step.item, seat.folder),
-        start=start,
-        lines_of_text=2,
+        start=_start(step, given),
         shown=said_in_words(step.shown, step.form),
         elsewhere=said_in_words(step.in_another_tab, step.form),
         showing=token_hex(8),
@@ -189,9 +182,7 @@ def parts_of(item: LabelItem) -> Iterator[ItemPart]:
             notes = [value.get(field) for field in ("type", "label")]
             said = value.get("evidence")
             notes.append(f"“{said}”" if isinstance(said, str) else None)
-            yield ItemPart(
-                title, str(value.get("value", "")), tuple(note for note in notes if note)
-            )
+            yield ItemPart(title, str(value.get("value", "")), tuple(filter(None, notes)))
         elif isinstance(value, list) and value:
             yield ItemPart(title, "\n".join(map(str, value)))
     for name, value in payload.items():
@@ -236,9 +227,9 @@ def _others(step: Step) -> Iterator[Other]:
 
 def said_in_words(answer: Answer | None, form: LabelForm) -> list[tuple[str, str]]:
     """Return an answer as names and words, those of its choices where it chose."""
-    words = {
-        (one.name, choice.name): choice.text for one in form.questions for choice in one.choices
-    }
+    words: dict[tuple[str, str], str] = {}
+    for one in form.questions:
+        words |= {(one.name, choice.name): choice.text for choice in one.choices}
     named = []
     for name, value in as_form(answer).items():
         named.append((name.replace("_", " "), words.get((name, value), value)))
@@ -339,7 +330,8 @@ class _Desk:
     """What the server answers for one person."""
 
     def __init__(self, seat: Seat, purpose: Sequence[str]) -> None:
-        self.seat, self.templates, self._purpose = seat, environment(), purpose
+        self.seat, self._purpose = seat, purpose
+        self.templates = page_environment(TEMPLATES)
         # Whoever goes on though the interval is narrow enough is not asked again.
         self.going_on = False
         self._standing, self._fresh_until = standing_of(seat), 0.0
@@ -365,9 +357,8 @@ class _Desk:
         place = whole_number(given.get("place", "")) or 0
         rows = whole_number(given.get("rows", "")) or 0
         try:
-            step = self.seat.say(
-                given.get("item", ""), rows, given, showing=given.get("showing", "")
-            )
+            item, showing = given.get("item", ""), given.get("showing", "")
+            step = self.seat.say(item, rows, given, showing=showing)
         except UsageError as error:
             step = self.seat.at(place)
             return self._page(request, step, place, fault=str(error), given=given)
@@ -383,7 +374,7 @@ class _Desk:
     def _page(
         self,
         request: "Request",
-        step: object,
+        step: Step | None,
         place: int | None,
         *,
         fault: str = "",
@@ -394,7 +385,7 @@ class _Desk:
         text = render(
             self.templates,
             self.seat,
-            step,  # type: ignore[arg-type]
+            step,
             standing=self._current(),
             fault=fault,
             given=given,

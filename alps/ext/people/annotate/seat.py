@@ -150,9 +150,8 @@ class Seat:
         form = form_of(item, self.scales)
         if self.adjudicate:
             others = {one.item.item_id: one.answers for one in self._differing()}
-            ruling = self._rulings.get(item.item_id)
+            ruling, others_say = self._rulings.get(item.item_id), others.get(item.item_id, ())
             rows = int(ruling is not None)
-            others_say = others.get(item.item_id, ())
             return Step(item, form, "adjudicated", place, rows, ruling, others=others_say)
         said = self._own.get(item.item_id, [])
         seen = item.shown if said or not self.work.plan.blind else None
@@ -186,16 +185,13 @@ class Seat:
         if showing in self._showings:
             return self.next()
         answer = dict(read_answer(step.item, step.form, given))
-        started = self._since[1]
-        seconds = round(time.monotonic() - started, 1)
-        at = datetime.now(UTC).isoformat(timespec="seconds")
         said = GivenLabel(
             item_id=item_id,
             stage=step.stage,
             answer=answer,
             shown=step.shown is not None,
-            seconds=seconds,
-            at=at,
+            seconds=round(time.monotonic() - self._since[1], 1),
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
             showing=showing,
         )
         self._journal.append(said)
