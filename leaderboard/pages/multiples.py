@@ -113,27 +113,6 @@ class Multiple:
     rows: Sequence[Bar]
 
 
-@dataclass(frozen=True)
-class DifferentRecord:
-    """A record, the way to it, and what both systems scored on it."""
-
-    name: str
-    page: str
-    own: Markup
-    other: Markup
-
-
-@dataclass(frozen=True)
-class Neighbours:
-    """A system next to the strongest other one of a board; `page` compares it with any other."""
-
-    board: Board
-    title: str
-    other: SiteSystem
-    rows: Sequence[DifferentRecord]
-    page: str
-
-
 def multiples_of(content: Content, system: SiteSystem) -> Iterator[Multiple]:
     """Yield the panels of a system that have several rows."""
     places = list(_standings(content, system))
@@ -217,7 +196,7 @@ def _failures(system: SiteSystem) -> Iterator[Bar]:
             yield Bar(name, Markup(), figure(count, whole), figure(place["n"], whole))
 
 
-def beside_of(content: Content, system: SiteSystem) -> Iterator[Neighbours]:
+def beside_of(content: Content, system: SiteSystem) -> Iterator[dict[str, object]]:
     """Yield a system next to the strongest other one on each task where records are known."""
     smallest: set[str] = set()
     for board, row in _standings(content, system):
@@ -227,13 +206,13 @@ def beside_of(content: Content, system: SiteSystem) -> Iterator[Neighbours]:
         if board.task.data.pool_size is not None:
             smallest.add(board.task.name)
         shared = sorted(row.records.keys() & rival.records.keys())
-        yield Neighbours(
-            board=board,
-            title=board.task.heading,
-            other=rival.system,
-            rows=list(_different(board, row, rival, shared)),
-            page=place_on(board, system.slug),
-        )
+        yield {
+            "board": board,
+            "other": rival.system,
+            "rows": list(_different(board, row, rival, shared)),
+            # Where the system is compared with any other.
+            "page": place_on(board, system.slug),
+        }
 
 
 def _rival_of(board: Board, row: RankedSystem) -> RankedSystem | None:
@@ -248,7 +227,7 @@ def _rival_of(board: Board, row: RankedSystem) -> RankedSystem | None:
 
 def _different(
     board: Board, row: RankedSystem, rival: RankedSystem, shared: Sequence[str]
-) -> Iterator[DifferentRecord]:
+) -> Iterator[dict[str, str]]:
     """Yield the records on which two systems differ most, those that the first one lost before."""
 
     def order(name: str) -> tuple[float, float, str]:
@@ -261,4 +240,4 @@ def _different(
             answer = answer_id(board.key.track, row.system.slug)
             page = f"records/{folder}/{record_file(name)}#{answer}"
             own, other = (record_score(board, one, name) for one in (row, rival))
-            yield DifferentRecord(name, page, own, other)
+            yield {"name": name, "page": page, "own": own, "other": other}

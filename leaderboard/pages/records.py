@@ -348,15 +348,6 @@ _SHOWN = (
 )
 
 
-@dataclass(frozen=True)
-class RecordRow:
-    """A record, the way to its page, and the cell of each system, in the order of the columns."""
-
-    name: str
-    page: str
-    cells: Markup
-
-
 def compare_page(board: Board) -> str:
     """Return the page on which two systems of a board are compared; empty where it has none."""
     return _compare_page(board) if len(compared(board)) > 1 else ""
@@ -397,15 +388,16 @@ def write_compared(renderer: Renderer) -> None:
     renderer.put(f"{FOLDER}/columns.css", "".join(_SHOWN.format(n=n + 1) for n in range(most)))
 
 
-def _record_rows(board: Board, rows: list[RankedSystem]) -> Iterator[RecordRow]:
+def _record_rows(board: Board, rows: list[RankedSystem]) -> Iterator[dict[str, str]]:
+    """Yield the records, each with the way to its page and a cell for each system."""
     folder = records_folder(board.task)
     names = sorted({name for row in rows for name in row.records})
     for name in names:
         page = f"records/{folder}/{record_file(name)}"
-        cells = [
-            _score_cell(board, row, name, f"../{page}", n) for n, row in enumerate(rows, start=1)
-        ]
-        yield RecordRow(name, page, Markup("".join(cells)))
+        cells = []
+        for n, row in enumerate(rows, start=1):
+            cells.append(_score_cell(board, row, name, f"../{page}", n))
+        yield {"name": name, "page": page, "cells": Markup("".join(cells))}
 
 
 def _score_cell(board: Board, row: RankedSystem, name: str, page: str, n: int) -> str:

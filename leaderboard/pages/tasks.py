@@ -128,19 +128,6 @@ def _drawn_sections(panel: BoardView) -> Iterator[BoardSection]:
 
 
 @dataclass(frozen=True)
-class DataVersion:
-    """One version of the data of a track."""
-
-    track: str
-    title: str
-    name: str
-    sha256: str
-    public: bool
-    known: bool
-    systems: int
-
-
-@dataclass(frozen=True)
 class BoardChange:
     """What changed boards on a day: a submission, or a maintainer's review of one."""
 
@@ -170,7 +157,8 @@ def write_changes(renderer: Renderer) -> None:
     renderer.write("about.html", "about.html")
 
 
-def _versions(renderer: Renderer) -> Iterator[DataVersion]:
+def _versions(renderer: Renderer) -> Iterator[dict[str, object]]:
+    """Yield what the changelog says of each version of the data of each track."""
     runs: dict[tuple[str, str], list[SiteSystem]] = {}
     for system in renderer.content.systems:
         for track, place in system.tracks.items():
@@ -180,15 +168,15 @@ def _versions(renderer: Renderer) -> Iterator[DataVersion]:
             if own == track:
                 first = systems[0]
                 conditions = first.card.tracks[track].conditions
-                yield DataVersion(
-                    track=track,
-                    title=task.heading,
-                    name=data_name(task, first),
-                    sha256=sha256,
-                    public=bool(first.run(track)["data"]["public"].value),
-                    known=known_track(track, sha256, 0, conditions) is not None,
-                    systems=len(systems),
-                )
+                yield {
+                    "track": track,
+                    "title": task.heading,
+                    "name": data_name(task, first),
+                    "sha256": sha256,
+                    "public": bool(first.run(track)["data"]["public"].value),
+                    "known": known_track(track, sha256, 0, conditions) is not None,
+                    "systems": len(systems),
+                }
 
 
 METRIC = "recall_at_1"

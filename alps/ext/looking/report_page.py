@@ -57,19 +57,11 @@ class SharedAxis:
 
 
 @dataclass(frozen=True)
-class AbilityRow:
-    """One figure of one ability of one run."""
-
-    head: Head
-    row: MetricRow
-
-
-@dataclass(frozen=True)
 class AbilityTable:
-    """The abilities of runs that share judge and data; each scale has its own axis."""
+    """The abilities of runs that share judge and data, by run; each scale has its own axis."""
 
     heads: list[Head]
-    scales: list[tuple[Markup, list[AbilityRow]]]
+    scales: list[tuple[Markup, list[tuple[Head, MetricRow]]]]
 
 
 def share_axes(sections: Iterable[TrackSection]) -> list[SharedAxis]:
@@ -150,7 +142,7 @@ def ability_tables(heads: Sequence[Head]) -> list[AbilityTable]:
 
 
 def _abilities(heads: list[Head]) -> AbilityTable:
-    by_scale: dict[Axis, list[AbilityRow]] = {}
+    by_scale: dict[Axis, list[tuple[Head, MetricRow]]] = {}
     for sections in zip(*map(_rated_sections, heads), strict=True):
         lead = sections[0].headline.metric
         for metric in sections[0].task.metrics:
@@ -162,8 +154,8 @@ def _abilities(heads: list[Head]) -> AbilityTable:
                 score = section.found.scores.get(metric.name)
                 if score is not None and score.value is not None:
                     chart = charts.bar(score, name=name, axis=axis, style=colour_of(head.colour))
-                    row = AbilityRow(head, MetricRow(metric, score, chart))
-                    by_scale.setdefault(axis, []).append(row)
+                    row = MetricRow(metric, score, chart)
+                    by_scale.setdefault(axis, []).append((head, row))
     scales = [(axis_labels(axis), rows) for axis, rows in by_scale.items()]
     return AbilityTable(heads, scales)
 

@@ -38,14 +38,6 @@ class MetricRow:
 
 
 @dataclass(frozen=True)
-class ScoreAxis:
-    """The rows of a score table that share an axis."""
-
-    axis: Markup
-    rows: list[MetricRow]
-
-
-@dataclass(frozen=True)
 class FloorRow:
     """A trivial baseline compared with a run.
 
@@ -67,19 +59,11 @@ class FloorRow:
 
 
 @dataclass(frozen=True)
-class BreakdownGroup:
-    """A row of a breakdown on a page, with its interval drawn."""
-
-    row: GroupRow
-    chart: Markup
-
-
-@dataclass(frozen=True)
 class BreakdownPart:
-    """A breakdown on a page; a standardised one has a drawn curve."""
+    """A breakdown on a page, each group with its interval; a standardised one has a curve."""
 
     row: BreakdownRow
-    groups: list[BreakdownGroup]
+    groups: list[tuple[GroupRow, Markup]]
     curve: Markup
     notes: list[str]
 
@@ -88,8 +72,7 @@ def page_part(row: BreakdownRow, style: str) -> BreakdownPart:
     """Return a breakdown as a page draws it, in the colour of its run."""
     groups = []
     for group in row.groups:
-        drawn = charts.whisker(group.figure, name=group.group, style=style)
-        groups.append(BreakdownGroup(group, drawn))
+        groups.append((group, charts.whisker(group.figure, name=group.group, style=style)))
     curve = Markup()
     if row.standardised:
         bins = [Bin(one.group, one.figure, one.standardised) for one in row.groups]
@@ -138,7 +121,7 @@ class TrackSection(ChartedTrack):
     """One track of one run."""
 
     headline: MetricRow
-    scales: list[ScoreAxis]
+    scales: list[tuple[Markup, list[MetricRow]]]
     floors: list[FloorRow]
     account: list[AccountRow]
     bar: Markup
@@ -441,12 +424,12 @@ def _metric_row(metric: Metric, score: Score, position: int) -> MetricRow:
     return MetricRow(metric, score, chart)
 
 
-def _scales(rows: Sequence[MetricRow]) -> list[ScoreAxis]:
-    """Put the rows that share an axis together, in their order."""
+def _scales(rows: Sequence[MetricRow]) -> list[tuple[Markup, list[MetricRow]]]:
+    """Put the rows that share an axis together, in their order, with its labels."""
     scales = []
     # Neighbours alone: the order of the metrics is what a reader knows from the terminal.
     for axis, group in groupby(rows, key=lambda row: charts.axis_of(row.metric)):
-        scales.append(ScoreAxis(axis_labels(axis), list(group)))
+        scales.append((axis_labels(axis), list(group)))
     return scales
 
 

@@ -296,26 +296,23 @@ def differing(work: Work, people: Mapping[str, Sequence[GivenLabel]]) -> list[La
     labels = _of_each_item(people)
     found: list[LabelDifference] = []
     for item_id, item in work.items.items():
-        of_people = labels.get(item_id, {})
-        if item.rubric == "missing":
-            added = _added_to(item, of_people)
-            found += [LabelDifference(one.item, (one.answer,)) for one in added if not one.agreed]
-        elif item.rubric != "queries":  # these are written, not chosen: all of them are kept
-            found += _difference(work, item, of_people)
+        # Queries are written, not chosen: all of them are kept.
+        if item.rubric == "queries" or item_id not in labels:
+            continue
+        one = _decide(item, labels[item_id], {}, "first")
+        added = [memory for memory, _ in one.added if not memory.agreed]
+        found += [LabelDifference(memory.item, (memory.answer,)) for memory in added]
+        if one.answer is None:
+            found.append(LabelDifference(item, _in_hiding_order(work, item, one.by)))
     return found
 
 
-def _difference(
-    work: Work, item: LabelItem, of_people: Mapping[str, Sequence[GivenLabel]]
-) -> list[LabelDifference]:
+def _in_hiding_order(work: Work, item: LabelItem, by: Mapping[str, Answer]) -> tuple[Answer, ...]:
     apart: dict[str, Answer] = {}
-    for said in of_people.values():
-        if (one := before_shown(said)) is not None:
-            apart.setdefault(_compared(one.answer), one.answer)
-    if len(apart) < 2:
-        return []
+    for answer in by.values():
+        apart.setdefault(_compared(answer), answer)
     ordered = sorted(apart, key=lambda text: rank(work.plan.seed, item.item_id, text))
-    return [LabelDifference(item, tuple(apart[text] for text in ordered))]
+    return tuple(apart[text] for text in ordered)
 
 
 def _compared(answer: Answer) -> str:

@@ -29,7 +29,6 @@ from alps.stats.bootstrap import Estimate, clustered_mean
 from alps.text import whole_number
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
@@ -106,63 +105,21 @@ class DialogueLine(NamedTuple):
     text: str
 
 
-def render(
-    templates: "Environment",
-    seat: Seat,
-    step: Step | None,
-    *,
-    standing: WorkProgress,
-    fault: str = "",
-    given: Mapping[str, str] | None = None,
-    going_on: bool = False,
-    purpose: Sequence[str] = (),
-    root: str = "",
-) -> str:
-    """Return the page about `step`; the page of an end where there is none.
-
-    Args:
-        templates: Those of the page.
-        seat: Who labels.
-        step: What is shown.
-        standing: How far the work is.
-        fault: Why a label was not taken.
-        given: What was written into the form that was not taken.
-        going_on: Whether the person goes on though the interval is narrow enough.
-        purpose: What the labels are for, a line each.
-        root: What every address of the page begins with.
-    """
-    job = seat.work.plan.job
-    common: dict[str, Any] = {
-        "job": _WORDS[job],
-        "person": seat.person,
-        "done": seat.done,
-        "all": len(seat.order),
-        "standing": standing,
-        "fault": fault,
-        "adjudicating": seat.adjudicate,
-        "purpose": purpose,
-        "root": root,
+def _of_item(seat: Seat, step: Step, given: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return what the page shows of an item."""
+    return {
+        "step": step,
+        "stage": _STAGES[step.stage].format(_what_was_shown(step)),
+        "unfolded": not seat.has_labelled(step.item.rubric),
+        "parts": [*parts_of(step.item)],
+        "lines": lines_of(step.item),
+        "rubric": rubric_text(step.item, seat.folder),
+        "start": _start(step, given),
+        "shown": said_in_words(step.shown, step.form),
+        "elsewhere": said_in_words(step.in_another_tab, step.form),
+        "showing": token_hex(8),
+        "others": [*_others(step)],
     }
-    if step is None or (standing.reached and not going_on and not seat.adjudicate):
-        differing = 0 if seat.adjudicate else standing.differing
-        page = templates.get_template("end.html")
-        decide = adjudicating(seat.folder)
-        return page.render(**common, open=step is not None, differing=differing, decide=decide)
-    page = templates.get_template("item.html")
-    return page.render(
-        **common,
-        step=step,
-        stage=_STAGES[step.stage].format(_what_was_shown(step)),
-        unfolded=not seat.has_labelled(step.item.rubric),
-        parts=[*parts_of(step.item)],
-        lines=lines_of(step.item),
-        rubric=rubric_text(step.item, seat.folder),
-        start=_start(step, given),
-        shown=said_in_words(step.shown, step.form),
-        elsewhere=said_in_words(step.in_another_tab, step.form),
-        showing=token_hex(8),
-        others=[*_others(step)],
-    )
 
 
 def _what_was_shown(step: Step) -> str:
@@ -380,19 +337,31 @@ class _Desk:
         fault: str = "",
         given: Mapping[str, str] | None = None,
     ) -> "Response":
+        """Show a step, with what was given and why it was not taken; without one the end."""
         from starlette.responses import HTMLResponse
 
-        text = render(
-            self.templates,
-            self.seat,
-            step,
-            standing=self._current(),
-            fault=fault,
-            given=given,
-            going_on=self.going_on or place is not None,
-            purpose=self._purpose,
-            root=request.scope["root_path"],
-        )
+        seat, standing = self.seat, self._current()
+        values: dict[str, Any] = {
+            "job": _WORDS[seat.work.plan.job],
+            "person": seat.person,
+            "done": seat.done,
+            "all": len(seat.order),
+            "standing": standing,
+            "fault": fault,
+            "adjudicating": seat.adjudicate,
+            "purpose": self._purpose,
+            "root": request.scope["root_path"],
+        }
+        going_on = self.going_on or place is not None or seat.adjudicate
+        if step is None or (standing.reached and not going_on):
+            template = "end.html"
+            differing = 0 if seat.adjudicate else standing.differing
+            values |= {"open": step is not None, "differing": differing}
+            values["decide"] = adjudicating(seat.folder)
+        else:
+            template = "item.html"
+            values |= _of_item(seat, step, given)
+        text = self.templates.get_template(template).render(**values)
         return HTMLResponse(text.encode(errors="replace"))
 
     def _current(self) -> WorkProgress:
