@@ -69,10 +69,8 @@ DIGITS = 6
 class StrongestBaseline:
     """The strongest trivial baseline of a board.
 
-    Attributes:
-        name: What it is called, and `slug` its submission; empty where it only came with others.
-        score: The place of its score.
-        records: What it scored on each record; nothing where no file says so.
+    `slug` is its submission, empty where it only came with others; `records` is what it scored on
+    each record, nothing where no file says so.
     """
 
     name: str
@@ -107,12 +105,7 @@ def above(
 ) -> SystemLead:
     """Return how far a system is above a baseline, paired by record and clustered by session.
 
-    Args:
-        baseline: The baseline.
-        score: The place of the score of the system.
-        records: What the system scored on each record.
-        sessions: The session of each record; one that is not there is its own.
-        metric: What was measured.
+    `score` and `records` are the system's. A record without a session is its own.
     """
     difference = float(score["value"].value) - float(baseline.score["value"].value)
     shared = sorted(records.keys() & baseline.records.keys())

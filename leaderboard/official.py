@@ -42,12 +42,7 @@ def official() -> Official:
 
 
 def judged_by(judge: str, *, decides: bool) -> JudgedBy:
-    """Tell who decides a score of the judge of that name.
-
-    Args:
-        judge: The judge of the run.
-        decides: Whether it has a part in the score.
-    """
+    """Tell who decides a score of a run with a judge; `decides` is whether it has a part in it."""
     if not decides or judge == official().judge:
         return "official"
     return "embedded" if is_embedded_judge(judge) else "llm"

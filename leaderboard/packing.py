@@ -57,13 +57,9 @@ _PARTIAL = {"limit": "repeat the run without limit=", "shard": "join the shards 
 
 @dataclass(frozen=True)
 class Packed:
-    """A packed submission.
+    """A packed submission: where it lies, or would, its files with their bytes, and its findings.
 
-    Attributes:
-        folder: Where it lies, or would.
-        card: Its card.
-        files: Its files by their names, with their bytes.
-        verification: What verifying it found; nothing serious.
+    None of these is serious.
     """
 
     folder: Path
@@ -181,12 +177,8 @@ def make_card(
 ) -> Submission:
     """Make the card of finished runs.
 
-    Args:
-        slug: The name of its folder.
-        runs: The runs.
-        details: What the submitter says.
-        files: The cards of each track's files by their stage.
-        further: The cards that extensions have of runs, by their field.
+    `files` are the cards of each track's files by their stage; `further` those that extensions have
+    of runs, by their field.
 
     Raises:
         UsageError: If something in it can't be published as it is; names the field.

@@ -65,12 +65,7 @@ class Recomputed:
 
 
 class ReplayedJudge(EmbeddedJudge):
-    """Stand-in for the judge of a submission: its name, fingerprint and capabilities.
-
-    Args:
-        name: What it is called in the submission.
-        parts: Its fingerprint there, without the id.
-    """
+    """Stand-in for the judge of a submission, by its name and its fingerprint there without id."""
 
     def __init__(self, name: str, parts: Mapping[str, Any]) -> None:
         self.name = name

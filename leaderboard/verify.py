@@ -178,13 +178,9 @@ def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
 
 @dataclass(frozen=True)
 class CheckedTrack:
-    """A track that was checked.
+    """A track that was checked: whether every score was recomputed, and its rows.
 
-    Attributes:
-        recomputed: Whether every score was recomputed.
-        gold: Its records; None where they are not here, or its rows are not in order.
-        scores: The rows of its scores.
-        predictions: Those of its answers.
+    `gold` are its records; None where they are not here, or its rows are not in order.
     """
 
     recomputed: bool = False

@@ -121,14 +121,10 @@ def board_table(
     brief: bool = False,
     reported: bool = True,
 ) -> BoardTable:
-    """Return the table of a board.
+    """Return the table of a board, with at most so many systems.
 
-    Args:
-        board: What is shown.
-        root: The way from the page to the root of the site.
-        most: How many systems are shown; None for all.
-        brief: Whether only the score is shown, without the other metrics, coverage and cost.
-        reported: Whether reference rows stand below.
+    `root` is the way from the page to the root of the site. A `brief` one has the score, without
+    the other metrics, coverage and cost; `reported` says whether reference rows stand below.
     """
     beside, more = _other_metrics(board, brief)
     columns = [*_lead_columns(board), *map(_metric_column, beside)]

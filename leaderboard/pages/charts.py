@@ -110,11 +110,9 @@ _FORMS = (
 
 
 def named_lines(lines: Sequence[NamedLine], *, name: str) -> Markup:
-    """Draw scores over the size of the pool from zero on, wide and narrow.
+    """Draw scores over the size of the pool from zero on, wide and narrow; nothing of one size.
 
-    Args:
-        lines: What is drawn. Fewer than two sizes give no chart.
-        name: What is drawn, for who can't see it.
+    `name` says what is drawn for who can't see it.
     """
     sizes = sorted({size for line in lines for size, _ in line.points})
     if len(sizes) < 2:

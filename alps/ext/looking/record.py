@@ -112,12 +112,7 @@ def explain(state: str) -> str:
 
 
 def build_view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView:
-    """Build the view of the answer `key` from the journals and the data.
-
-    Args:
-        key: The answer.
-        task: The track that it is on.
-        record: What is at hand of it; here `prediction` may be a failed one.
+    """Build the view of an answer from what is at hand of it; `prediction` may be a failed one.
 
     Raises:
         RunFolderError: If a row of it has not the shape of one that a run wrote.

@@ -47,14 +47,7 @@ _LINE_BREAKS = re.compile(r"\n\s*")
 
 
 def show_record(run_folder: Path, word: str, console: Console, *, full: bool = False) -> None:
-    """Print one record of a run.
-
-    Args:
-        run_folder: The run.
-        word: What `pick` understands: an id, a beginning of it, or a number in the order of the
-            data.
-        console: Where to print.
-        full: Whether long turns and raw texts are shown whole.
+    """Print the record of a run that `pick` finds by a word; `full` shows long texts whole.
 
     Raises:
         UsageError: If there is no such run or record; names the closest id.

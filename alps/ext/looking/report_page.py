@@ -190,11 +190,7 @@ unfoldTarget();
 
 
 def write_report(run_folders: Sequence[Path], out: Path) -> Path:
-    """Write the report on some finished runs; the same runs give the same bytes.
-
-    Args:
-        run_folders: The runs, in the order in which they shall stand.
-        out: The HTML file.
+    """Write the report on some finished runs, in their order; the same runs give the same bytes.
 
     Raises:
         UsageError: If there is no run, one of them is not finished, or `out` is a folder or a file

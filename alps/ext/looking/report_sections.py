@@ -88,11 +88,7 @@ class AccountRow(charts.BarPart):
 
 
 def account(states: Counter[str]) -> list[AccountRow]:
-    """Count the outcomes of records by kind; every record is in exactly one row.
-
-    Args:
-        states: How many came to what `state_of` says.
-    """
+    """Count what `state_of` says of records by kind; every record is in exactly one row."""
     repaired = "repaired, then scored"
     rows = [
         AccountRow("OK", "ok", states["ok"], "answered, judged and scored"),

@@ -122,10 +122,7 @@ class Measured:
 def measure(words: Sequence[str], settings: AgreementSettings) -> Measured:
     """Measure how far people agree, and write it where `out` says.
 
-    Args:
-        words: A folder that holds the annotations of two people, or their two files, or a label
-            folder.
-        settings: How.
+    The words name a folder with the annotations of two people, their two files, or a label folder.
 
     Raises:
         AlpsError: If labels, draft, rule or file can't be used.

@@ -128,10 +128,7 @@ class _SessionRow(_Row):
 class AnnotatedSession:
     """Annotations of a session by one person or a draft, by part; only parts with any.
 
-    Attributes:
-        memories: Lists of memories.
-        chosen: The one memory that queries are about.
-        queries: Those queries.
+    `chosen` is the one memory that the queries of a part are about.
     """
 
     memories: dict[str, tuple[AnnotatedMemory, ...]] = field(default_factory=dict)

@@ -173,11 +173,7 @@ def rouge_l(first: Sequence[str], second: Sequence[str]) -> float:
 
 
 class JudgeRule:
-    """A judge, which is shown the memories of the first person as gold.
-
-    Args:
-        judge: Who is asked.
-    """
+    """A judge, which is shown the memories of the first person as gold."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -268,11 +264,7 @@ async def gold_agreement(
 ) -> GoldAgreement:
     """Measure how far two people agree on the sessions that both annotated.
 
-    Args:
-        people: Their annotations.
-        rule: Matches memories.
-        draft: What both started from.
-        done: Called after each two lists with whether the rule could be asked.
+    `rule` matches memories; `done` is called after each two lists with whether it could be asked.
 
     Raises:
         UsageError: If no session was annotated by both.

@@ -209,10 +209,7 @@ def decided(
 ) -> dict[str, Decided]:
     """Return the decision on each labelled item, in the order of the items.
 
-    Args:
-        work: The items.
-        people: What each person said.
-        which: The labels from before anything was shown, or the last ones.
+    `which` are the labels from before anything was shown, or the last ones.
     """
     labels = _of_each_item(people)
     rulings: dict[str, Ruling] = {}
@@ -249,12 +246,7 @@ def _decide(
 
 
 def _added_to(item: LabelItem, people: Mapping[str, Sequence[GivenLabel]]) -> list[Added]:
-    """Return what is added by people who are finished with a session.
-
-    Args:
-        item: What asks for the memories that are missing in it.
-        people: What each person said of that, in their order.
-    """
+    """Return what is added by people who are finished with a session."""
     finished: dict[str, list[Answer]] = {}
     for name, said in people.items():
         if said[-1].answer["verdict"] == NOTHING:
