@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
-from alps.leaderboard.official import ORDER, JudgedBy
 from alps.leaderboard.pages.board_table import (
     NOT_RECOMPUTED,
     REFUTED_MARK,
@@ -30,6 +29,7 @@ from alps.leaderboard.pages.common import BoardView, Renderer, page_of, view
 from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.references import ReferenceTable, Reported
+from alps.leaderboard.site_data import ORDER, JudgedBy
 from alps.show.charts import axis_of
 from alps.show.formatting import signed
 from alps.show.svg import axis_labels
@@ -57,15 +57,9 @@ class TaskColumn:
         return None if self.view is None else self.view.board
 
     @property
-    def metric(self) -> str:
-        """Title of the metric shown."""
-        found = self.task.headline if self.board is None else self.board.metric
-        return metric_title(found)
-
-    @property
-    def name(self) -> str:
-        """The name of the metric that is shown of it."""
-        return self.task.headline.name if self.board is None else self.board.metric.name
+    def metric(self) -> Metric:
+        """The metric that is shown of it."""
+        return self.task.headline if self.board is None else self.board.metric
 
     @property
     def page(self) -> str:
@@ -295,7 +289,7 @@ def _reported(renderer: Renderer, columns: Sequence[TaskColumn]) -> Iterator[Mat
     for at, column in enumerate(columns):
         for row in renderer.content.references.on(column.task.track):
             shown = row.table.kind == "reported" and row.table.group == "models"
-            if shown and column.name in row.scores:
+            if shown and column.metric.name in row.scores:
                 by_id[row.table.id] = row.table
                 rows = tables.setdefault(row.table.id, {})
                 rows.setdefault(row.name, [None] * len(columns))[at] = row
@@ -317,10 +311,7 @@ def _reference_row(cells: Sequence[Reported | None], columns: Sequence[TaskColum
     first = next(cell for cell in cells if cell is not None)
     written = []
     for cell, column in zip(cells, columns, strict=True):
-        if cell is None:
-            written.append(Markup())
-            continue
-        written.append(_score(cell.scores[column.name]))
+        written.append(Markup() if cell is None else _score(cell.scores[column.metric.name]))
     return MatrixRow(reference_name(first.row), written, {"search": first.name.lower()})
 
 

@@ -9,7 +9,6 @@ from markupsafe import Markup
 from pydantic_core import from_json
 
 from alps.judges.embedded import AGREEMENTS, is_embedded_judge
-from alps.leaderboard.official import CALIBRATIONS, calibrations_in
 from alps.leaderboard.pages.board_table import (
     corrected,
     delta_of,
@@ -24,7 +23,7 @@ from alps.leaderboard.pages.multiples import beside_of, multiples_of
 from alps.leaderboard.parts import parts_of
 from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
-from alps.leaderboard.site_data import SiteSystem
+from alps.leaderboard.site_data import CALIBRATIONS, SiteSystem, calibrations_in
 from alps.leaderboard.submission import histories
 from alps.show.charts import axis_of
 from alps.show.svg import Axis, axis_labels

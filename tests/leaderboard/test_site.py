@@ -29,12 +29,12 @@ from alps.leaderboard import site as site_module
 from alps.leaderboard.commands import build_command
 from alps.leaderboard.comparison import all_pairs, rank_classes
 from alps.leaderboard.gold_data import own_track
-from alps.leaderboard.official import OFFICIAL, judged_by, official
 from alps.leaderboard.pages import systems
 from alps.leaderboard.pages.board_table import BoardColumn, foreign
 from alps.leaderboard.parts import BoardPart
 from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build, check_site, serve
+from alps.leaderboard.site_data import OFFICIAL, judged_by, official
 from alps.parsing import parse_words
 from alps.settings import RunSettings
 from alps.show.formatting import number, visible

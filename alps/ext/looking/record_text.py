@@ -15,7 +15,7 @@ from rich.text import Text
 from alps.errors import RunFolderError
 from alps.ext.looking.dialogue import DialogueView, Piece, excerpt
 from alps.ext.looking.record import RecordView, ShownPart, build_view
-from alps.run.opened import AnswerKey, RunFolder, Samples, open_run, read_keys, read_wanted
+from alps.run.opened import AnswerKey, RunFolder, open_run, read_keys, read_wanted
 from alps.schema import FAILURES, UNHEARD
 from alps.show.caveats import judge_of
 from alps.show.formatting import folded_away, number, visible
@@ -64,7 +64,10 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
     rows = [run.rows(stage).get(key) for stage in ("predictions", "verdicts", "scores")]
     record = AnsweredRecord(samples.by_id.get(key.id), *rows)
     view = build_view(key, run.tasks[key.track], record)
-    parts = [*_head(run, view, keys), *_problem(samples)]
+    parts = [*_head(run, view, keys)]
+    # Data may have changed since the run: its figures stand, the texts of other records do not.
+    if samples.problem is not None:
+        parts += [Text(), Text(f"({visible(samples.problem)})", style="dim")]
     parts += [*_body(view, full=full), *_end(view, full=full)]
     console.print(Group(*parts), highlight=False)
 
@@ -93,13 +96,6 @@ def _head(run: RunFolder, view: RecordView, keys: Sequence[AnswerKey]) -> Iterat
     figures += (f"{name} {number(score)}" for name, score in scores.items())
     if figures:
         yield Text(" · ".join(figures))
-
-
-def _problem(samples: Samples) -> Iterator[RenderableType]:
-    # Data may have changed since the run: its figures stand, the texts of other records do not.
-    if samples.problem is not None:
-        yield Text()
-        yield Text(f"({visible(samples.problem)})", style="dim")
 
 
 def _body(view: RecordView, *, full: bool) -> Iterator[RenderableType]:

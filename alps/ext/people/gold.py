@@ -216,14 +216,10 @@ class Kind:
     rule: SameRule
 
 
-def _chosen(session: AnnotatedSession, part: str) -> Sequence[Item] | None:
-    return (session.chosen[part],) if part in session.chosen else None
-
-
 def _kinds(rule: SameRule) -> tuple[Kind, ...]:
     return (
         Kind("memories", lambda session, part: session.memories.get(part), rule),
-        Kind("memory", _chosen, SameTextRule()),
+        Kind("memory", lambda session, part: session.chosen.get(part), SameTextRule()),
         # Judges relate memories, and a query is none.
         Kind("queries", lambda session, part: session.queries.get(part), PublishersRule()),
     )

@@ -226,7 +226,7 @@ class LabelForm:
     """Form of an item: questions, text fields, and their initial values.
 
     Attributes:
-        texts: By field, the words above a field of text, and whether it has several lines.
+        texts: By field, the words above a field of text.
         values: What the fields of text start as.
     """
 

@@ -107,6 +107,9 @@ class DialogueLine(NamedTuple):
 
 def _of_item(seat: Seat, step: Step, given: Mapping[str, str] | None) -> dict[str, Any]:
     """Return what the page shows of an item."""
+    others = []
+    for key, answer in zip(ascii_lowercase, step.others, strict=False):
+        others.append((key, said_in_words(answer, step.form), as_form(answer)))
     return {
         "step": step,
         "stage": _STAGES[step.stage].format(_what_was_shown(step)),
@@ -118,7 +121,7 @@ def _of_item(seat: Seat, step: Step, given: Mapping[str, str] | None) -> dict[st
         "shown": said_in_words(step.shown, step.form),
         "elsewhere": said_in_words(step.in_another_tab, step.form),
         "showing": token_hex(8),
-        "others": [*_others(step)],
+        "others": others,
     }
 
 
@@ -167,19 +170,6 @@ def rubric_text(item: LabelItem, folder: Path) -> str:
     text = rubric_of(item.rubric).text.partition("## The reply")[0].strip()
     # A paragraph of the file is broken into lines; on the page it flows.
     return re.sub(r"(?<=\S)\n(?=[^\s\d#-])", " ", text)
-
-
-class Other(NamedTuple):
-    """A label to be decided about: the key that takes it over, its words, and its fields."""
-
-    key: str
-    words: list[tuple[str, str]]
-    fields: dict[str, str]
-
-
-def _others(step: Step) -> Iterator[Other]:
-    for key, answer in zip(ascii_lowercase, step.others, strict=False):
-        yield Other(key, said_in_words(answer, step.form), as_form(answer))
 
 
 def said_in_words(answer: Answer | None, form: LabelForm) -> list[tuple[str, str]]:
