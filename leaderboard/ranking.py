@@ -101,10 +101,6 @@ class RankedSystem:
         """Return the origin of one of its submitted scores."""
         return self.track["scores"][metric]
 
-    def audit(self, metric: str) -> FilePlace:
-        """Return the place of a score that audits correct."""
-        return self.track["audit"]["scores"][metric]
-
     def lead(self, metric: str) -> FilePlace:
         """Return the score that a board is about: a maintainer's where there is one."""
         return self.again if self.again is not None else self.score(metric)
@@ -213,8 +209,9 @@ class Board:
     @cached_property
     def has_corrected(self) -> bool:
         """Whether corrected scores are shown too: where a judge's marks are averaged."""
+        name = self.metric.name
         for row in (*self.standings, *self.floor_systems):
-            if row.score(self.metric.name)["corrected"] or row.audit(self.metric.name):
+            if row.score(name)["corrected"] or row.track["audit"]["scores"][name]:
                 return True
         return bool(self.metric.rubrics)
 

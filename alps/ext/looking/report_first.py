@@ -308,21 +308,6 @@ class DifferenceTable:
 
 
 @dataclass(frozen=True)
-class TrackDifference:
-    """Headline of a track in two runs: both scores, and the first minus the second."""
-
-    title: str
-    metric: Metric
-    scores: tuple[Estimate, Estimate]
-    difference: Estimate
-    p: float | None
-    shared: str
-    chart: Markup
-    score_charts: Sequence[Markup]
-    score_axis: Markup
-
-
-@dataclass(frozen=True)
 class DifferingRecord:
     """A record on which two runs differ: its scores, and the fragments of its cards."""
 
@@ -350,7 +335,7 @@ class Differences:
 
     answers: Sequence[str] = ()
     pair: tuple[Head, ...] = ()
-    tracks: Sequence[TrackDifference] = ()
+    tracks: Sequence[Mapping[str, object]] = ()
     tables: Sequence[DifferenceTable] = ()
     apart: Sequence[DifferingRecord] = ()
     refused: Sequence[str] = ()
@@ -438,24 +423,25 @@ def _second_is_better(lead: MetricComparison | None) -> bool:
 
 def _track_difference(
     track: TrackComparison, metric: Metric, contrast: Contrast, pair: Sequence[Head], axis: Axis
-) -> TrackDifference:
+) -> dict[str, object]:
+    """Return the headline of a track in two runs: both scores, and the first minus the second."""
     own, task, title = axis_of(metric), track.title, metric_title(metric)
     drawn = []
     for head, score in zip(pair, contrast.scores, strict=True):
         style = colour_of(head.colour)
         drawn.append(charts.whisker(score, name=head.run.model, axis=own, style=style))
     name, difference = f"difference on {task}", contrast.difference.estimate
-    return TrackDifference(
-        title=title if title.startswith(task) else f"{task}, {title}",
-        metric=metric,
-        scores=contrast.scores,
-        difference=difference,
-        p=contrast.p,
-        shared=_shared(track),
-        chart=charts.whisker(difference, name=name, axis=axis, tick=_NONE),
-        score_charts=drawn,
-        score_axis=axis_labels(own),
-    )
+    return {
+        "title": title if title.startswith(task) else f"{task}, {title}",
+        "metric": metric,
+        "scores": contrast.scores,
+        "difference": difference,
+        "p": contrast.p,
+        "shared": _shared(track),
+        "chart": charts.whisker(difference, name=name, axis=axis, tick=_NONE),
+        "score_charts": drawn,
+        "score_axis": axis_labels(own),
+    }
 
 
 def _shared(track: TrackComparison) -> str:

@@ -7,7 +7,6 @@ reading, or which of two runs is better. Everything else is folded; nothing is a
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from markupsafe import Markup
 from alps.errors import UsageError
 from alps.ext.looking.report_first import Differences, Overview, alike, differences_of, overview_of
 from alps.ext.looking.report_sections import (
-    FloorRow,
     Head,
     MetricRow,
     TrackSection,
@@ -46,33 +44,15 @@ from alps.show.parts import shown_parts
 from alps.show.svg import SHARES, Axis, axis_labels
 
 
-@dataclass(frozen=True)
-class SharedAxis:
-    """Sections that share track, judge and data, with their trivial baselines."""
-
-    sections: list[TrackSection]
-    floors: list[FloorRow]
-    axis: Markup
-    plane: Markup
-
-
-@dataclass(frozen=True)
-class AbilityTable:
-    """The abilities of runs that share judge and data, by run; each scale has its own axis."""
-
-    heads: list[Head]
-    scales: list[tuple[Markup, list[tuple[Head, MetricRow]]]]
-
-
-def share_axes(sections: Iterable[TrackSection]) -> list[SharedAxis]:
-    """Group the sections that can share one axis, in their order."""
+def share_axes(sections: Iterable[TrackSection]) -> list[dict[str, object]]:
+    """Group the sections that share track, judge and data, and so an axis, in their order."""
     together: dict[tuple[str, ...], list[TrackSection]] = {}
     for section in sections:
         together.setdefault(section.comparable_with, []).append(section)
     return list(map(_shared_axis, together.values()))
 
 
-def _shared_axis(sections: list[TrackSection]) -> SharedAxis:
+def _shared_axis(sections: list[TrackSection]) -> dict[str, object]:
     first = sections[0]
     lead = first.headline.metric
     points = []
@@ -81,7 +61,8 @@ def _shared_axis(sections: list[TrackSection]) -> SharedAxis:
     # The plane of an only section stands with it already.
     plane = draw_plane(points, first.found.floors, (), lead) if len(sections) > 1 else Markup()
     floors = [floor for floor in first.floors if floor.headline is not None]
-    return SharedAxis(sections, floors, axis_labels(axis_of(lead)), plane)
+    axis = axis_labels(axis_of(lead))
+    return {"sections": sections, "floors": floors, "axis": axis, "plane": plane}
 
 
 def recall_curves(heads: Sequence[Head]) -> list[Chart]:
@@ -136,12 +117,8 @@ def _points(sections: Sequence[TrackSection], floor: str | None = None) -> list[
     return sorted(points, key=lambda point: point[0])
 
 
-def ability_tables(heads: Sequence[Head]) -> list[AbilityTable]:
-    """Lay out the abilities of the runs that were rated, by judge and data."""
-    return list(map(_abilities, alike(heads, _rated_sections)))
-
-
-def _abilities(heads: list[Head]) -> AbilityTable:
+def _abilities(heads: list[Head]) -> dict[str, object]:
+    """Lay out the abilities of runs that share judge and data; each scale has its own axis."""
     by_scale: dict[Axis, list[tuple[Head, MetricRow]]] = {}
     for sections in zip(*map(_rated_sections, heads), strict=True):
         lead = sections[0].headline.metric
@@ -157,7 +134,7 @@ def _abilities(heads: list[Head]) -> AbilityTable:
                     row = MetricRow(metric, score, chart)
                     by_scale.setdefault(axis, []).append((head, row))
     scales = [(axis_labels(axis), rows) for axis, rows in by_scale.items()]
-    return AbilityTable(heads, scales)
+    return {"heads": heads, "scales": scales}
 
 
 SCRIPT = """\
@@ -227,7 +204,7 @@ def render(runs: Sequence[RunFolder]) -> str:
         "comparisons": share_axes(sections),
         "curves": recall_curves(heads),
         "more": charts_of(runs, sections),
-        "abilities": ability_tables(heads),
+        "abilities": list(map(_abilities, alike(heads, _rated_sections))),
     }
     return environment.get_template("report.html").render(
         title=_title(heads, overview, differences),
