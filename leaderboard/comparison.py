@@ -62,7 +62,7 @@ def _is_unscored(row: Mapping[str, Any]) -> bool:
 
 Records = Mapping[str, float]
 DIGITS = 6
-"""To how many digits pages give a difference that no file has."""
+"""To how many digits pages give a figure that no file has."""
 
 
 @dataclass(frozen=True)

@@ -11,19 +11,19 @@ from functools import lru_cache
 import numpy as np
 from markupsafe import Markup
 
+from alps.leaderboard.comparison import DIGITS
 from alps.leaderboard.gold_data import SampleTrack, known_track
 from alps.leaderboard.pages.charts import score_whisker
 from alps.leaderboard.pages.common import Content, answer_id, page_of, record_file, records_folder
-from alps.leaderboard.pages.records import DIGITS, place_on, record_score
+from alps.leaderboard.pages.records import place_on, record_score
 from alps.leaderboard.provenance import computed, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.site_data import SiteSystem
-from alps.rows import Interval
 from alps.show.charts import axis_of, whisker
 from alps.show.formatting import number
 from alps.stats.bootstrap import clustered_mean
 from alps.stats.lengths import LENGTHS, length_thirds
-from alps.tasks import Metric, board_tracks
+from alps.tasks import board_tracks
 from alps.text import script_of, texts_of
 
 # Of fewer records a mean says nothing.
@@ -32,15 +32,6 @@ SCRIPT, LENGTH, MEMORY = "script of the input", "length of the input", "gold mem
 
 # The ids of the records in each group, by trait.
 Groups = Mapping[str, Mapping[str, list[str]]]
-
-
-@dataclass(frozen=True)
-class GroupMean:
-    """The mean of a system on the records of one group."""
-
-    trait: str
-    group: str
-    score: Interval
 
 
 def groups_of(track: SampleTrack) -> Groups:
@@ -72,22 +63,6 @@ def _by_memory(track: SampleTrack) -> dict[str, list[str]]:
         for top in {remark.partition("/")[0] for _, _, remark in gold if "/" in remark}:
             groups.setdefault(top.replace("_", " "), []).append(name)
     return dict(sorted(groups.items()))
-
-
-def slices_of(
-    records: Mapping[str, float], groups: Groups, sessions: Mapping[str, str], metric: Metric
-) -> Iterator[GroupMean]:
-    """Yield the mean of a system on each group, with its interval by session."""
-    for trait, members in groups.items():
-        for group, names in members.items():
-            scored = [name for name in names if name in records]
-            if len(scored) < FEWEST:
-                continue
-            values = np.array([records[name] for name in scored])
-            clusters = [sessions.get(name, name) for name in scored]
-            mean = clustered_mean(values, clusters, bounds=(metric.lowest, metric.highest))
-            score = Interval(value=mean.value, low=mean.low, high=mean.high, n=len(scored))
-            yield GroupMean(trait, group, score)
 
 
 # How many records a comparison shows: those that differ most.
@@ -173,20 +148,29 @@ def _groups(track: str, sha256: str) -> Groups:
 
 
 def _slices(board: Board, row: RankedSystem) -> Iterator[Multiple]:
-    """Yield a panel for each trait of the records of a track."""
-    track, sha256 = board.key.track, str(row.track["data_sha256"].value)
-    by_trait: dict[str, list[Bar]] = {}
-    slug, axis = row.system.slug, axis_of(board.metric)
-    groups, sessions = _groups(track, sha256), row.system.sessions(track)
-    for one in slices_of(row.records, groups, sessions, board.metric):
-        args = (slug, track, one.trait.replace(" ", "_"), one.group.replace(" ", "_"))
-        value = round(one.score.value or 0.0, DIGITS)
-        written = computed(value, "slice", *args, written=number(value))
-        n = computed(one.score.n, "slice_n", *args)
-        bar = Bar(one.group, whisker(one.score, axis=axis, style="system"), written, n)
-        by_trait.setdefault(one.trait, []).append(bar)
-    for trait, bars in by_trait.items():
-        yield Multiple(f"{board.task.heading} by {trait}", page_of(board.task), bars)
+    """Yield a panel for each trait of the records of a track, with the mean on each group."""
+    groups = _groups(board.key.track, str(row.track["data_sha256"].value))
+    for trait, members in groups.items():
+        bars = []
+        for group, names in members.items():
+            scored = [name for name in names if name in row.records]
+            if len(scored) >= FEWEST:
+                bars.append(_slice(board, row, trait, group, scored))
+        if bars:
+            yield Multiple(f"{board.task.heading} by {trait}", page_of(board.task), bars)
+
+
+def _slice(board: Board, row: RankedSystem, trait: str, group: str, names: list[str]) -> Bar:
+    """Return the mean of a system on some records, with its interval by session."""
+    metric, sessions = board.metric, row.system.sessions(board.key.track)
+    values = np.array([row.records[name] for name in names])
+    clusters = [sessions.get(name, name) for name in names]
+    mean = clustered_mean(values, clusters, bounds=(metric.lowest, metric.highest))
+    args = (row.system.slug, board.key.track, trait.replace(" ", "_"), group.replace(" ", "_"))
+    value = round(mean.value or 0.0, DIGITS)
+    written = computed(value, "slice", *args, written=number(value))
+    drawn = whisker(mean, axis=axis_of(metric), style="system")
+    return Bar(group, drawn, written, computed(len(names), "slice_n", *args))
 
 
 def _failures(system: SiteSystem) -> Iterator[Bar]:

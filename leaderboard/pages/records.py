@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
+from alps.leaderboard.comparison import DIGITS
 from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.pages.board_table import foreign, metric_title
 from alps.leaderboard.pages.common import Content, Renderer, answer_id, record_file, records_folder
@@ -339,7 +340,6 @@ def _body_of(task: Task) -> Callable[[_Answer], str]:
     return _choice if task.public.choice is not None else _response
 
 
-DIGITS = 6
 FOLDER = "compare"
 # Shows a column: that of the address, or else of the first choice, and that of the second.
 _SHOWN = (

@@ -14,13 +14,7 @@ from markupsafe import Markup
 
 from alps.errors import UsageError
 from alps.ext.looking.report_first import Differences, Overview, alike, differences_of, overview_of
-from alps.ext.looking.report_sections import (
-    Head,
-    MetricRow,
-    TrackSection,
-    draw_plane,
-    heads_of,
-)
+from alps.ext.looking.report_sections import Head, MetricRow, TrackSection, draw_plane, heads_of
 from alps.ext.looking.whole_run import empty_line, known_agreement, method_lines
 from alps.judges.agreement import people_say
 from alps.rows import Score

@@ -138,7 +138,7 @@ def measure(words: Sequence[str], settings: AgreementSettings) -> Measured:
     else:
         measured = Measured(_on_labels(paths, settings))
     if settings.out is not None:
-        write_row(measured.row, Path(settings.out))
+        _write(measured.row, Path(settings.out))
     return measured
 
 
@@ -156,12 +156,7 @@ def _on_labels(paths: Sequence[Path], settings: AgreementSettings) -> LabelAgree
     return _label_agreement(read_labels(paths[0]), seed=settings.seed)
 
 
-def write_row(row: GoldAgreement | LabelAgreement, path: Path) -> None:
-    """Write an agreement file.
-
-    Raises:
-        UsageError: If it can't be written.
-    """
+def _write(row: GoldAgreement | LabelAgreement, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, row.as_json())
