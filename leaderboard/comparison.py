@@ -83,7 +83,6 @@ class StrongestBaseline:
 class SystemLead:
     """How far a system is above a baseline; without records of both there is no interval."""
 
-    baseline: StrongestBaseline
     value: float
     low: float | None = None
     high: float | None = None
@@ -111,7 +110,7 @@ def above(
     shared = sorted(records.keys() & baseline.records.keys())
     # On fewer records than either has the difference would not be that of the two scores.
     if len(shared) < max(len(records), len(baseline.records)) or len(shared) < 2:
-        return SystemLead(baseline, difference)
+        return SystemLead(difference)
     first, second = (
         np.array([own[name] for name in shared]) for own in (records, baseline.records)
     )
@@ -119,8 +118,8 @@ def above(
     bounds = (metric.lowest, metric.highest)
     estimate = clustered_difference(first, second, clusters, bounds=bounds)
     if estimate.value is None:
-        return SystemLead(baseline, difference)
-    return SystemLead(baseline, estimate.value, estimate.low, estimate.high)
+        return SystemLead(difference)
+    return SystemLead(estimate.value, estimate.low, estimate.high)
 
 
 SIGNIFICANCE = 0.05

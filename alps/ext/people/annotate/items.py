@@ -105,7 +105,6 @@ class LabelItem:
     cluster: str | None
     payload: Mapping[str, Any]
     system: str | None = None
-    language: str | None = None
     shown: Answer | None = None
     by: str | None = None
 
@@ -176,7 +175,7 @@ def _item(row: Row, shown: Row, path: Path) -> LabelItem:
         named: Row = {name: row[name] for name in ("item_id", "rubric", "payload")}
     except KeyError as error:
         raise DataError("missing field", path=path, field=str(error.args[0])) from error
-    about: Row = {name: row.get(name) for name in ("system", "cluster", "language")}
+    about: Row = {name: row.get(name) for name in ("system", "cluster")}
     return LabelItem(**named, **about, shown=shown.get("answer"), by=shown.get("by"))
 
 
