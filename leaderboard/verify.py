@@ -150,8 +150,8 @@ def _check_tracks(
     for name in fields_of(card):
         if part_of(name) is None:
             what = "the extension for this field is not installed, so alps can't check it"
-            mend = "verify the submission with an installation that has all extensions"
-            findings.serious("extension", name, what, mend)
+            fix = "verify the submission with an installation that has all extensions"
+            findings.serious("extension", name, what, fix)
     recomputed = []
     pools: Pools = {}
     notes = {part: part.check_card(folder, card, findings) for part in parts_of(card)}

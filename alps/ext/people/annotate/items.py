@@ -381,8 +381,8 @@ def _texts(item: LabelItem, answer: Answer, given: Mapping[str, str]) -> dict[st
     if not value:
         raise UsageError("Write the memory")
     if fold(quote) not in fold(turn):
-        mend = "copy it from there, or leave it empty"
-        raise UsageError(f"The quote is not in the selected turn: {mend}")
+        fix = "copy it from there, or leave it empty"
+        raise UsageError(f"The quote is not in the selected turn: {fix}")
     old = item.payload.get("memory", {}).get("value", "")
     if answer["verdict"] == EDIT and fold(value) == fold(old):
         raise UsageError("The memory is unchanged: edit it, or choose keep")

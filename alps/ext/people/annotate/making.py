@@ -161,8 +161,8 @@ def begin(folder: Path, settings: Settings) -> None:
     """
     if not (folder / PLAN).is_file():
         if settings.job is None or settings.source is None:
-            mend = f"create it with job= ({', '.join(JOBS)}) and from="
-            raise UsageError(f"{folder}: nothing to annotate; {mend}")
+            fix = f"create it with job= ({', '.join(JOBS)}) and from="
+            raise UsageError(f"{folder}: nothing to annotate; {fix}")
         plan = _plan(settings, settings.source, settings.job)
         _MAKERS[plan.job](folder, plan)
         # Last: a folder without a plan is not begun.
