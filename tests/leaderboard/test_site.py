@@ -266,6 +266,9 @@ def test_floors_and_what_the_paper_reports_stand_apart_and_have_no_rank(site):
     page = tree_of(site / "extraction.html")
     bodies = {held["class"] for held in page.all("tbody") if "class" in held}
     assert {"ranked", "floors", "reported"} <= bodies
+    text = (site / "extraction.html").read_text("utf-8").partition('<tbody class="floors">')[2]
+    floors = text.partition("</tbody>")[0]
+    assert ("whisker floor" in floors, "whisker reported" in floors) == (True, False)
     ranks = [held for held, _ in page.numbers if held.get("data-computed") == "rank"]
     ranked = {held["data-args"].split()[1] for held in ranks}
     assert "a-floor" not in ranked
