@@ -103,13 +103,14 @@ def run_card(run: RunFolder, details: SubmitterDetails) -> dict[str, Any]:
     settings |= {"model": public_name(run.model), "judge": public_name(run.judge)}
     if "memory" in settings:
         settings["memory"] = _memory_name(str(settings["memory"]))
+    seconds = [float(call.get("seconds") or 0) for call in calls_of(run)]
     card = {
         "settings": settings,
         "prompts": run.manifest.prompts,
         "data": data,
         "judge": run.manifest.judge,
         "calls": only(run.finished.calls.row(), PublishedCalls.model_fields),
-        "seconds": _seconds(run),
+        "seconds": round(sum(seconds), 3) if seconds else None,
     }
     if run.finished.judge_check is not None:
         checks = run.finished.judge_check.items()
@@ -138,11 +139,6 @@ def calls_of(run: RunFolder) -> Iterator[dict[str, Any]]:
         # A torn line is one call that a crash cut off, and nothing to refuse a run for.
         if row is not None:
             yield row
-
-
-def _seconds(run: RunFolder) -> float | None:
-    seconds = [float(call.get("seconds") or 0) for call in calls_of(run)]
-    return round(sum(seconds), 3) if seconds else None
 
 
 def _served_name(name: str | None) -> str | None:
@@ -210,8 +206,9 @@ def write_track(
     cards: dict[str, Any] = {}
     ids = set()
     for stage in STAGES[:3]:
-        published, own = _rows_of_stage(run, stage, name, calls)
-        ids |= own
+        own = {key: row for key, row in run.rows(stage).items() if key.track == name}
+        ids |= {key.id for key in own}
+        published = [_published(stage, row, calls) for row in own.values()]
         if stage != "verdicts" or (verdicts and published):
             check_publishable(published, f"{run.folder / stage}.jsonl", run)
             cards[stage] = write_rows(folder / f"{stage}.jsonl", published)
@@ -221,14 +218,6 @@ def write_track(
     if calls and (made := _calls_about(run, ids)):
         cards["calls"] = write_rows(folder / "calls.jsonl", made)
     return cards
-
-
-def _rows_of_stage(
-    run: RunFolder, stage: str, track: str, calls: bool
-) -> tuple[list[dict[str, Any]], set[str]]:
-    """Return what is published of a stage of a track, and the ids of its records."""
-    own = {key: row for key, row in run.rows(stage).items() if key.track == track}
-    return [_published(stage, row, calls) for row in own.values()], {key.id for key in own}
 
 
 def _rows_of_parts(

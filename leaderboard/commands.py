@@ -99,10 +99,8 @@ def submit_command(words: Sequence[str]) -> int:
     console.print(line, markup=False)
     if settings.request is not None:
         write_request(packed, Path(settings.request))
-        line = (
-            f"wrote {settings.request}: the text of the pull request; complete the unticked items"
-        )
-        console.print(line, markup=False)
+        told = "the text of the pull request; complete the unticked items"
+        console.print(f"wrote {settings.request}: {told}", markup=False)
     return 0
 
 
@@ -198,11 +196,9 @@ def rescore_command(words: Sequence[str]) -> int:
         raise BudgetError("the budget is spent; to resume, repeat the command with a larger budget")
     console = terminal()
     if done.too_many_unscored:
-        console.print(
-            "Too many answers have no verdict, so alps wrote no review; repeat the command to "
-            "judge them.",
-            markup=False,
-        )
+        line = "Too many answers have no verdict, so alps wrote no review; repeat the command to "
+        line += "judge them."
+        console.print(line, markup=False)
         return REFUSED
     for contradiction in done.refuted:
         console.print(f"refuted: {contradiction}", markup=False)

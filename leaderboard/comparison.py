@@ -62,17 +62,15 @@ def _is_unscored(row: Mapping[str, Any]) -> bool:
 
 Records = Mapping[str, float]
 DIGITS = 6
-"""To how many digits pages give a difference that no file has."""
+"""To how many digits pages give a figure that no file has."""
 
 
 @dataclass(frozen=True)
 class StrongestBaseline:
     """The strongest trivial baseline of a board.
 
-    Attributes:
-        name: What it is called, and `slug` its submission; empty where it only came with others.
-        score: The place of its score.
-        records: What it scored on each record; nothing where no file says so.
+    `slug` is its submission, empty where it only came with others; `records` is what it scored on
+    each record, nothing where no file says so.
     """
 
     name: str
@@ -85,7 +83,6 @@ class StrongestBaseline:
 class SystemLead:
     """How far a system is above a baseline; without records of both there is no interval."""
 
-    baseline: StrongestBaseline
     value: float
     low: float | None = None
     high: float | None = None
@@ -107,18 +104,13 @@ def above(
 ) -> SystemLead:
     """Return how far a system is above a baseline, paired by record and clustered by session.
 
-    Args:
-        baseline: The baseline.
-        score: The place of the score of the system.
-        records: What the system scored on each record.
-        sessions: The session of each record; one that is not there is its own.
-        metric: What was measured.
+    `score` and `records` are the system's. A record without a session is its own.
     """
     difference = float(score["value"].value) - float(baseline.score["value"].value)
     shared = sorted(records.keys() & baseline.records.keys())
     # On fewer records than either has the difference would not be that of the two scores.
     if len(shared) < max(len(records), len(baseline.records)) or len(shared) < 2:
-        return SystemLead(baseline, difference)
+        return SystemLead(difference)
     first, second = (
         np.array([own[name] for name in shared]) for own in (records, baseline.records)
     )
@@ -126,8 +118,8 @@ def above(
     bounds = (metric.lowest, metric.highest)
     estimate = clustered_difference(first, second, clusters, bounds=bounds)
     if estimate.value is None:
-        return SystemLead(baseline, difference)
-    return SystemLead(baseline, estimate.value, estimate.low, estimate.high)
+        return SystemLead(difference)
+    return SystemLead(estimate.value, estimate.low, estimate.high)
 
 
 SIGNIFICANCE = 0.05

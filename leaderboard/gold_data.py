@@ -47,10 +47,7 @@ class GoldTrack(SampleTrack):
 def own_track(name: str, seed: int = 0, options: TaskOptions = DEFAULTS) -> SampleTrack | None:
     """Return a track of the package's own data; None where there is none by this name.
 
-    Args:
-        name: The track.
-        seed: What pools are drawn by.
-        options: What chooses among the samples of a task with files of its own.
+    Pools are drawn by `seed`; `options` choose among the samples of a task with files of its own.
     """
     task, split = board_tracks().get(name), open_split(SAMPLES, None)
     assert isinstance(split, Split)

@@ -31,7 +31,6 @@ from alps.leaderboard.submission import (
     CARD,
     REVIEW,
     SAMPLES,
-    PublishedSystem,
     PublishedTrack,
     Submission,
     checksum_of,
@@ -40,11 +39,7 @@ from alps.leaderboard.submission import (
     without,
     write_card,
 )
-from alps.leaderboard.untrusted import (
-    faults_of,
-    read_model,
-    shown,
-)
+from alps.leaderboard.untrusted import faults_of, read_model, shown
 from alps.leaderboard.verify import Options, verify
 from alps.llm.options import SAMPLING
 from alps.run.opened import RunFolder, open_run
@@ -62,13 +57,9 @@ _PARTIAL = {"limit": "repeat the run without limit=", "shard": "join the shards 
 
 @dataclass(frozen=True)
 class Packed:
-    """A packed submission.
+    """A packed submission: where it lies, or would, its files with their bytes, and its findings.
 
-    Attributes:
-        folder: Where it lies, or would.
-        card: Its card.
-        files: Its files by their names, with their bytes.
-        verification: What verifying it found; nothing serious.
+    None of these is serious.
     """
 
     folder: Path
@@ -186,12 +177,8 @@ def make_card(
 ) -> Submission:
     """Make the card of finished runs.
 
-    Args:
-        slug: The name of its folder.
-        runs: The runs.
-        details: What the submitter says.
-        files: The cards of each track's files by their stage.
-        further: The cards that extensions have of runs, by their field.
+    `files` are the cards of each track's files by their stage; `further` those that extensions have
+    of runs, by their field.
 
     Raises:
         UsageError: If something in it can't be published as it is; names the field.
@@ -224,16 +211,13 @@ def make_card(
 
 def _opened(path: Path) -> tuple[RunFolder, bool]:
     """Open a run to pack; tell whether an extension stopped it, so that it has no scores."""
-    run = open_run(path)
-    parts = parts_of_run(run).values() if run.summary is None else ()
-    stopped = next(filter(None, (part.stopped(run) for part in parts)), None)
-    return _finished(path, stopped or run), stopped is not None
-
-
-def _finished(folder: Path, run: RunFolder) -> RunFolder:
+    opened = open_run(path)
+    parts = parts_of_run(opened).values() if opened.summary is None else ()
+    stopped = next(filter(None, (part.stopped(opened) for part in parts)), None)
+    run = stopped or opened
     if fault := _why_not_packed(run):
-        raise UsageError(f"{folder}: {fault}")
-    return run
+        raise UsageError(f"{path}: {fault}")
+    return run, stopped is not None
 
 
 def _why_not_packed(run: RunFolder) -> str:
@@ -275,10 +259,9 @@ def _check_together(runs: Sequence[RunFolder]) -> None:
     for run in runs:
         for part, value in system_of(run).items():
             if value != first[part]:
-                fault = (
-                    f"different systems, because the runs differ in {part}; submit them separately"
-                )
-                raise UsageError(f"{runs[0].folder} and {run.folder}: {fault}")
+                fault = f"different systems, because the runs differ in {part}"
+                both = f"{runs[0].folder} and {run.folder}"
+                raise UsageError(f"{both}: {fault}; submit them separately")
         for name in run.tracks:
             if name in seen:
                 both = f"{seen[name].folder} and {run.folder}"
@@ -403,21 +386,16 @@ def missing(card: Submission, verification: Verification) -> Iterator[str]:
     for finding in verification.findings:
         if finding.severity == "warning":
             yield f"notes=: explain “{finding.what}”"
-    if card.system.kind in _MODELS:
-        yield from _missing_of_model(card.system)
+    if card.system.kind in _MODELS and card.system.snapshot is None:
+        yield f"snapshot=: the dated version of {card.system.model}"
+    if card.system.kind in _MODELS and card.system.open_weights is None:
+        yield "open_weights=yes or no: whether the weights are public"
     if card.notes is None:
         yield "notes=: how the answers were generated and how to repeat the run"
     if card.org is None:
         yield "org=: your organisation"
     if card.url is None:
         yield "url=: a page about the system"
-
-
-def _missing_of_model(system: PublishedSystem) -> Iterator[str]:
-    if system.snapshot is None:
-        yield f"snapshot=: the dated version of {system.model}"
-    if system.open_weights is None:
-        yield "open_weights=yes or no: whether the weights are public"
 
 
 def request_text(packed: Packed) -> str:
@@ -429,12 +407,8 @@ def request_text(packed: Packed) -> str:
         lines.append(f"- [{tick}] {item.replace('NAME', card.slug)}")
     lines += ["", "| task | metric | score | 95 % interval | n |", "|---|---|---:|---|---:|"]
     lines += [_request_row(name, track) for name, track in card.tracks.items()]
-    lines += [
-        "",
-        "How the answers were generated, and why the warnings are acceptable:",
-        "",
-    ]
-    lines += [card.notes or "…"]
+    why = "How the answers were generated, and why the warnings are acceptable:"
+    lines += ["", why, "", card.notes or "…"]
     for finding in packed.verification.findings:
         if finding.severity == "warning":
             lines.append(f"- {finding.what}: …")
@@ -463,6 +437,5 @@ def write_request(packed: Packed, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(request_text(packed), encoding="utf-8")
     except OSError as error:
-        raise UsageError(
-            f"request={path}: {error.strerror or error}; choose another path"
-        ) from error
+        fault = f"{error.strerror or error}; choose another path"
+        raise UsageError(f"request={path}: {fault}") from error

@@ -26,11 +26,10 @@ from alps.leaderboard.comparison import (
     strongest,
 )
 from alps.leaderboard.gold_data import needs_reader, task_under
-from alps.leaderboard.official import ORDER, JudgedBy, judged_by
 from alps.leaderboard.parts import BoardDifference, BoardPart, fields_of, part_of, parts_of
 from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.references import ReferenceFile, Reported
-from alps.leaderboard.site_data import SiteSystem
+from alps.leaderboard.site_data import ORDER, JudgedBy, SiteSystem, judged_by
 from alps.leaderboard.submission import without
 from alps.tasks import Metric, Task, board_tracks
 
@@ -101,10 +100,6 @@ class RankedSystem:
     def score(self, metric: str) -> FilePlace:
         """Return the origin of one of its submitted scores."""
         return self.track["scores"][metric]
-
-    def audit(self, metric: str) -> FilePlace:
-        """Return the place of a score that audits correct."""
-        return self.track["audit"]["scores"][metric]
 
     def lead(self, metric: str) -> FilePlace:
         """Return the score that a board is about: a maintainer's where there is one."""
@@ -214,8 +209,9 @@ class Board:
     @cached_property
     def has_corrected(self) -> bool:
         """Whether corrected scores are shown too: where a judge's marks are averaged."""
+        name = self.metric.name
         for row in (*self.standings, *self.floor_systems):
-            if row.score(self.metric.name)["corrected"] or row.audit(self.metric.name):
+            if row.score(name)["corrected"] or row.track["audit"]["scores"][name]:
                 return True
         return bool(self.metric.rubrics)
 
@@ -278,7 +274,9 @@ class _Files:
     def scores(self, system: SiteSystem) -> Scores:
         """Return what a system scored on each record."""
         if system.slug not in self._scores:
-            self._scores[system.slug] = _scores_of(system, board_tracks()[self.track])
+            metrics = board_tracks()[self.track].metrics
+            leading = [metric for metric in metrics if _leads_a_board(metric)]
+            self._scores[system.slug] = record_scores(system.rows(self.track, "scores"), leading)
         return self._scores[system.slug]
 
     def answers(self, system: SiteSystem) -> AnswerHashes:
@@ -507,14 +505,12 @@ def _with_ranks(rows: list[RankedSystem], files: _Files) -> list[RankedSystem]:
 def _originals(rows: Sequence[RankedSystem], files: _Files) -> dict[str, str]:
     """Return by its name the system that each has the answers of: itself where it is no copy."""
     # Who of several with the same answers is called a copy: the reviewed and the earliest not.
-    order = sorted(rows, key=_seniority)
+    order = sorted(
+        rows, key=lambda row: (row.again is None, row.system.card.submitted, row.system.slug)
+    )
     firsts = originals([files.answers(row.system) for row in order])
     slugs = [row.system.slug for row in order]
     return {slug: slugs[first] for slug, first in zip(slugs, firsts, strict=True)}
-
-
-def _seniority(row: RankedSystem) -> tuple[Any, ...]:
-    return row.again is None, row.system.card.submitted, row.system.slug
 
 
 def _records(row: RankedSystem, metric: Metric, files: _Files) -> dict[str, float]:
@@ -543,12 +539,6 @@ def _floors(rows: Sequence[RankedSystem], key: BoardKey) -> Iterator[RankedFloor
             if name not in seen and floor["scores"][key.metric]["value"]:
                 seen.add(name)
                 yield RankedFloor(name, floor["scores"], str(floor["judge"].value))
-
-
-def _scores_of(system: SiteSystem, task: Task) -> Scores:
-    """Read what a system scored on each record of a track, by metric."""
-    leading = [metric for metric in task.metrics if _leads_a_board(metric)]
-    return record_scores(system.rows(task.track, "scores"), leading)
 
 
 def _ranks(

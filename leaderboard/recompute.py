@@ -65,12 +65,7 @@ class Recomputed:
 
 
 class ReplayedJudge(EmbeddedJudge):
-    """Stand-in for the judge of a submission: its name, fingerprint and capabilities.
-
-    Args:
-        name: What it is called in the submission.
-        parts: Its fingerprint there, without the id.
-    """
+    """Stand-in for the judge of a submission, by its name and its fingerprint there without id."""
 
     def __init__(self, name: str, parts: Mapping[str, Any]) -> None:
         self.name = name
@@ -185,7 +180,7 @@ def undecided(predictions: Rows, scores: Rows) -> dict[Key, Mapping[str, Any]]:
     for key in predictions:
         score = scores.get(key, {})
         outcome = score["outcome"] if score.get("stage") == "judge" else "ok"
-        verdicts[key] = {"outcome": outcome, "judge": "", "error": None}
+        verdicts[key] = {**_NO_VERDICT, "outcome": outcome}
     return verdicts
 
 

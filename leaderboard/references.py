@@ -184,7 +184,6 @@ class Reported:
     """A row on the boards of one track: the origins of its metrics."""
 
     row: ReferenceRow
-    place: FilePlace
     table: ReferenceTable
     scores: dict[str, FilePlace]
 
@@ -223,7 +222,7 @@ class ReferenceFile:
                     if column.track == track and row.figures[at] is not None:
                         scores[column.metric] = place["rows"][n]["figures"][at]
                 if scores:
-                    yield Reported(row, place["rows"][n], table, scores)
+                    yield Reported(row, table, scores)
 
 
 def read_references(path: Path = REFERENCES) -> ReferenceFile:

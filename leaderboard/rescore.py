@@ -108,9 +108,8 @@ def rescore(
     """
     _check_in_order(folder)
     if settings.model_fields_set & {"audit_judge", "audit", "audit_labels"}:
-        raise UsageError(
-            "audit_judge=: rescore judges every record; to audit a run, use alps score"
-        )
+        hint = "rescore judges every record; to audit a run, use alps score"
+        raise UsageError(f"audit_judge=: {hint}")
     entry = read_entry(folder)
     work = Path(settings.out) if settings.out else Path("runs") / f"rescore-{entry.card.slug}"
     if settings.dry_run or not is_embedded_judge(settings.judge):
@@ -284,9 +283,8 @@ def _as_run(entry: SubmissionEntry, index: int, settings: RescoreSettings, folde
     run = entry.card.runs[index]
     data = data_for(run, settings.data)
     if data is None:
-        raise UsageError(
-            f"data=: alps cannot find {run.data.name}; name the folder of the data with gold"
-        )
+        hint = "name the folder of the data with gold"
+        raise UsageError(f"data=: alps cannot find {run.data.name}; {hint}")
     values = only(run.settings, _CHOICES)
     values |= {"model": run.settings.get("model") or "rules", "data": data}
     values["split"] = settings.split or (run.data.split if data != SAMPLES else None)
@@ -303,7 +301,7 @@ def _as_run(entry: SubmissionEntry, index: int, settings: RescoreSettings, folde
             lines += map(dump, rows)
     folder.mkdir(parents=True, exist_ok=True)
     description = {"data": opened.description, "settings": experiment.recorded()}
-    write_json(folder / "manifest.json", description)
+    write_json(folder / MANIFEST, description)
     (folder / "predictions.jsonl").write_bytes(b"".join(lines))
     return folder
 

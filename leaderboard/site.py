@@ -72,13 +72,7 @@ def build(
     """Write the site of all submissions below `submissions`; the same files give the same bytes.
 
     A site that lies in `out` already is replaced, once the new one is whole; files that no build
-    wrote stay.
-
-    Args:
-        submissions: The folder that holds a folder for each submission.
-        out: The folder to write.
-        references: Tables of reference rows, as a file in the form of `references.json`.
-        people: The file of `alps annotate agreement out=`; None for no row of people.
+    wrote stay. `people` is the file of `alps annotate agreement out=`; None for no row of people.
 
     Raises:
         UsageError: If there are no submissions to read, something else than a site lies in `out`,
@@ -135,12 +129,8 @@ def _check_out(out: Path) -> dict[str, str]:
 def _put(site: Path, out: Path, before: Mapping[str, str]) -> tuple[str, ...]:
     """Move a whole site to `out`; return stale files that are left there, as they have changed.
 
-    The folder stays: it may be the working folder, a link, or a mounted disk.
-
-    Args:
-        site: The new site, in a folder of its own.
-        out: Where it goes.
-        before: What an earlier build wrote there.
+    The folder stays: it may be the working folder, a link, or a mounted disk. `before` is what an
+    earlier build wrote there.
 
     Raises:
         UsageError: If a file that no build wrote is in the way.
@@ -264,9 +254,7 @@ def check_site(site: Path) -> None:
 def serve(site: Path, *, port: int = 0) -> ThreadingHTTPServer:
     """Return a server of `site` on loopback that is bound and waits for `serve_forever`.
 
-    Args:
-        site: The folder of a site, or of one that is built before the server runs.
-        port: port; 0: any free port.
+    The site may be built before it runs; 0 is any free port.
 
     Raises:
         UsageError: If the port is taken.

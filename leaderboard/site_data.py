@@ -1,17 +1,25 @@
-"""Data of the site: submissions and reviews as they lie in their files, and where these differ."""
+"""Data of the site: submissions and reviews as they lie in their files, and where these differ.
+
+And the official data set and judge of all boards, as `official.toml` names them, which is a
+`config=` of `alps run`. Systems under its judge, and scores that need no judge, come first on every
+page; those under other LLM judges follow, and embedded judges, which are for debugging, come last.
+"""
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic_core import from_json
 
 from alps.errors import DataError, UsageError
-from alps.judges.embedded import LexicalJudge
+from alps.judges.calibration_file import read_calibration
+from alps.judges.embedded import LexicalJudge, is_embedded_judge
 from alps.leaderboard.gold_data import SampleTrack, known_track
 from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.recompute import judge_of
@@ -178,6 +186,10 @@ class SiteSystem:
         own = self._own(track)
         return own.sessions if own is not None else {}
 
+    def on_pages(self, track: str) -> SampleTrack | None:
+        """Return the records of a track where pages may show them: gold of others is not ours."""
+        return known_track(track, self.card.tracks[track].data_sha256)
+
     def _own(self, track: str) -> SampleTrack | None:
         card = self.card.tracks[track]
         seed = self.card.runs[card.run].settings.get("seed", 0)
@@ -225,3 +237,51 @@ def _root(folder: Path, name: str) -> FilePlace:
     path = folder / name
     value = from_json(path.read_bytes()) if path.is_file() else None
     return FilePlace(f"{folder.name}/{name}", "", value)
+
+
+OFFICIAL = Path(__file__).with_name("official.toml")
+CALIBRATIONS = Path(str(files("alps.judges"))) / "calibrations"
+
+JudgedBy = Literal["official", "llm", "embedded"]
+"""Who decides a score: the official judge or none, another LLM, or an embedded judge."""
+ORDER: tuple[JudgedBy, ...] = ("official", "llm", "embedded")
+
+
+@dataclass(frozen=True)
+class Official:
+    """The settings that all boards share, and whether a calibration of the judge passes."""
+
+    data: str
+    split: str
+    judge: str
+    calibrated: bool
+
+
+@cache
+def official() -> Official:
+    """Return what `official.toml` names."""
+    rows = tomllib.loads(OFFICIAL.read_text(encoding="utf-8"))
+    judge = str(rows["judge"])
+    return Official(str(rows["data"]), str(rows["split"]), judge, _passes(judge))
+
+
+def judged_by(judge: str, *, decides: bool) -> JudgedBy:
+    """Tell who decides a score of a run with a judge; `decides` is whether it has a part in it."""
+    if not decides or judge == official().judge:
+        return "official"
+    return "embedded" if is_embedded_judge(judge) else "llm"
+
+
+def _passes(judge: str) -> bool:
+    """Tell whether any calibration of the package shows a judge to be fit for a rubric."""
+    for path in calibrations_in(CALIBRATIONS):
+        calibration = read_calibration(path)
+        verdicts = {rubric.verdict for rubric in calibration.rubrics.values()}
+        if calibration.judge == judge and verdicts - {"fail", "?"}:
+            return True
+    return False
+
+
+def calibrations_in(folder: Path) -> list[Path]:
+    """Return the files of the calibrations in a folder."""
+    return sorted({*folder.glob("*.json"), *folder.glob("*/calibration.json")})

@@ -499,10 +499,8 @@ def read_entry(folder: Path) -> SubmissionEntry:
 def histories(links: Mapping[str, str | None]) -> dict[str, frozenset[str]]:
     """Return the submissions of the same history by the slug of each.
 
-    A name and an organisation are free for all to take, and so is a folder; a review is not.
-
-    Args:
-        links: By slug, the earlier submission that its review says it continues.
+    A name and an organisation are free for all to take, and so is a folder; a review is not. The
+    `links` hold, by slug, the earlier submission that its review says it continues.
     """
     joined = {slug: frozenset({slug}) for slug in links}
     for slug, earlier in links.items():

@@ -178,12 +178,7 @@ def is_number(value: object) -> bool:
 
 
 def fault_of(text: str, *, lines: bool = False) -> str | None:
-    """Return why `text` must not be shown; None if it may.
-
-    Args:
-        text: What somebody wants to have shown.
-        lines: Whether it may have several lines.
-    """
+    """Return why `text`, which may have several `lines`, must not be shown; None if it may."""
     if hidden := _UNDISPLAYABLE.search(text.replace("\n", "") if lines else text):
         return f"contains the invisible character U+{ord(hidden[0]):04X}"
     if text != unicodedata.normalize("NFC", text):
@@ -245,9 +240,7 @@ def _name_keys(text: str) -> frozenset[str]:
 def leak_in(text: str, *, hosts: bool = True) -> str | None:
     """Say what a card or a message must not hold and `text` does; never repeats a secret.
 
-    Args:
-        text: What is to be published.
-        hosts: Whether addresses of hosts are a leak; in what people write for readers they are not.
+    Addresses of `hosts` are a leak but in what people write for readers.
     """
     if redact(text) != text:
         return "a key, or text that looks like a key"
@@ -267,9 +260,7 @@ def leak_in(text: str, *, hosts: bool = True) -> str | None:
 def leak_in_answer(text: str, *, secret: Collection[str] = ()) -> str | None:
     """Say what an answer must not hold: less than a card, as dialogues may name paths and hosts.
 
-    Args:
-        text: What is to be published.
-        secret: Variables of the environment whose values are secret, whatever their names say.
+    `secret` are variables of the environment whose values are secret, whatever their names say.
     """
     if redact(text) != text:
         for word in re.split(r"[\s\"',;:(){}\[\]<>]+", text):

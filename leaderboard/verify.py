@@ -10,7 +10,6 @@ from alps.errors import AlpsError
 from alps.judges.embedded import LexicalJudge
 from alps.leaderboard.checks import card as cards
 from alps.leaderboard.checks import scores as compare
-from alps.leaderboard.checks.card import check_judge_check
 from alps.leaderboard.checks.copies import check_copies
 from alps.leaderboard.checks.files import check_changes, check_files, check_folder
 from alps.leaderboard.checks.rows import (
@@ -151,12 +150,8 @@ def _check_tracks(
     for name in fields_of(card):
         if part_of(name) is None:
             what = "the extension for this field is not installed, so alps can't check it"
-            findings.serious(
-                "extension",
-                name,
-                what,
-                "verify the submission with an installation that has all extensions",
-            )
+            fix = "verify the submission with an installation that has all extensions"
+            findings.serious("extension", name, what, fix)
     recomputed = []
     pools: Pools = {}
     notes = {part: part.check_card(folder, card, findings) for part in parts_of(card)}
@@ -183,13 +178,9 @@ def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
 
 @dataclass(frozen=True)
 class CheckedTrack:
-    """A track that was checked.
+    """A track that was checked: whether every score was recomputed, and its rows.
 
-    Attributes:
-        recomputed: Whether every score was recomputed.
-        gold: Its records; None where they are not here, or its rows are not in order.
-        scores: The rows of its scores.
-        predictions: Those of its answers.
+    `gold` are its records; None where they are not here, or its rows are not in order.
     """
 
     recomputed: bool = False
@@ -246,7 +237,7 @@ class TrackCheck:
             self.findings.serious("identity", f"{where}.conditions", what, "pack the runs again")
             return CheckedTrack()
         cards.check_identity(self.name, self.track, self.run, task, self.findings)
-        check_judge_check(self.name, self.track, self.run, task, self.findings)
+        cards.check_judge_check(self.name, self.track, self.run, task, self.findings)
         cards.check_prompt(self.name, self.run, task, self.findings)
         compare.check_silence(self.name, self.track, self.findings)
         if self.card.withheld(self.name) is not None:

@@ -92,12 +92,8 @@ def read_card(folder: Path, findings: Findings) -> Submission | None:
 def _check_about(folder: Path, card: Submission, findings: Findings) -> None:
     own = folder.resolve().name
     if own != card.slug:
-        findings.serious(
-            "slug",
-            "slug",
-            f"{card.slug}, but the folder is named {shown(own)}",
-            "rename the folder",
-        )
+        what = f"{card.slug}, but the folder is named {shown(own)}"
+        findings.serious("slug", "slug", what, "rename the folder")
     if card.submitted > date.today().isoformat():
         findings.warn("date", "submitted", f"{card.submitted} is in the future")
     if card.alps != __version__:
@@ -274,21 +270,16 @@ def check_review(
     review = _read_review(path, findings)
     if review is None:
         return None
-    if card is not None:
-        _check_reviewed_tracks(review, card, findings)
+    named = dict.fromkeys((*review.tracks, *review.recomputed))
+    if card is not None and (unknown := [name for name in named if name not in card.tracks]):
+        what = f"reviews tasks that are missing from the card: {some_of(unknown)}"
+        findings.serious("review", REVIEW, what, _RESCORE)
     if reviewed:
         return review
     # A review that lies in a clone is anybody's word: only who asks as a maintainer applies it.
     what = f"alps applies this review ({review.status}, {review.date}) only with reviewed=yes"
     findings.note("review", REVIEW, what)
     return None
-
-
-def _check_reviewed_tracks(review: Review, card: Submission, findings: Findings) -> None:
-    named = dict.fromkeys((*review.tracks, *review.recomputed))
-    if unknown := [name for name in named if name not in card.tracks]:
-        what = f"reviews tasks that are missing from the card: {some_of(unknown)}"
-        findings.serious("review", REVIEW, what, _RESCORE)
 
 
 def _read_review(path: Path, findings: Findings) -> Review | None:
@@ -321,15 +312,12 @@ def check_judges(card: Submission, findings: Findings) -> None:
         parts = run.fingerprint
         printed, actual = run.judge.get("id"), fingerprint_id(parts)
         if printed != actual:
-            what = (
-                f"the card has {shown(str(printed), 20)}, but the judge's settings hash to {actual}"
-            )
+            what = f"the card has {shown(str(printed), 20)}, "
+            what += f"but the judge's settings hash to {actual}"
             findings.serious("fingerprint", f"runs.{n}.judge.id", what, PACK_AGAIN)
         if not isinstance(parts.get("rubrics", {}), dict):
-            where = f"runs.{n}.judge.rubrics"
-            findings.serious(
-                "fingerprint", where, "must be an object with a hash for each rubric", PACK_AGAIN
-            )
+            where, what = f"runs.{n}.judge.rubrics", "must be an object with a hash for each rubric"
+            findings.serious("fingerprint", where, what, PACK_AGAIN)
 
 
 def check_identity(
@@ -338,9 +326,8 @@ def check_identity(
     """Compare a track's conditions and judge with the rest of the card."""
     judge = judge_of(track, run)
     if isinstance(judge, LexicalJudge) and run.fingerprint != judge.fingerprint:
-        what = (
-            f"named {judge.name}, but its fingerprint is not that of {judge.name} in this version"
-        )
+        what = f"named {judge.name}, but its fingerprint is not that of {judge.name} in this "
+        what += "version"
         mend = "judge the run again with this version, or give the judge another name"
         findings.serious("identity", f"runs.{track.run}.judge", what, mend)
     # These decide the board that the track stands on.

@@ -340,12 +340,10 @@ def _copied(unit: str, compared: Sequence[Overlap]) -> str:
     near = sum(strength >= NEAR for strength in strengths)
     if total < FEWEST_VALUES:
         return ""
-    if same > COPIED * total:
-        odds = _odds(_chance(same, total, REAL_NEAR))
-        return f"{same:,} of {total:,} {unit} match the gold verbatim {odds}"
-    if near > NEARLY_COPIED * total:
-        odds = _odds(_chance(near, total, REAL_NEAR))
-        return f"{near:,} of {total:,} {unit} match the gold nearly verbatim {odds}"
+    for count, most, how in ((same, COPIED, "verbatim"), (near, NEARLY_COPIED, "nearly verbatim")):
+        if count > most * total:
+            odds = _odds(_chance(count, total, REAL_NEAR))
+            return f"{count:,} of {total:,} {unit} match the gold {how} {odds}"
     return ""
 
 

@@ -128,11 +128,8 @@ def _gist(task: Task, answer: Mapping[str, Any]) -> str:
     # Where a system chooses, how it words its choice is beside the point.
     if task.public.choice is not None:
         return task.public.choice(answer)[0]
-    return "; ".join(sorted(_without_digits(text) for text in task.public.texts(answer)))
-
-
-def _without_digits(text: str) -> str:
-    return re.sub(r"\d+", "0", fold(text))
+    texts = map(fold, task.public.texts(answer))
+    return "; ".join(sorted(re.sub(r"\d+", "0", text) for text in texts))
 
 
 def _check_texts(where: str, task: Task, texts: Mapping[str, str], findings: Findings) -> None:
@@ -148,10 +145,8 @@ def _check_texts(where: str, task: Task, texts: Mapping[str, str], findings: Fin
     ):
         if hits := _hits(pattern, texts):
             words = shown(next(iter(hits.values())))
-            what = (
-                f"{counted(len(hits), 'answer')} with {fault}: {some_of(hits)}; the first contains "
-            )
-            what += f"“{words}”"
+            what = f"{counted(len(hits), 'answer')} with {fault}: {some_of(hits)}; the first "
+            what += f"contains “{words}”"
             findings.warn(code, where, what)
     if markup := _hits(_MARKUP, texts):
         what = f"{counted(len(markup), 'answer')} with markup, which boards show as text: "
@@ -196,8 +191,8 @@ def check_baseline(
     if other:
         add = findings.serious if is_baseline(card) else findings.warn
         answers = counted(len(other), "answer")
-        what = f"{answers} unlike those of {shown(model)} in this version of alps: "
-        what += f"{some_of(other)}"
+        those = f"those of {shown(model)} in this version of alps"
+        what = f"{answers} unlike {those}: {some_of(other)}"
         add("baseline", f"{name}/predictions.jsonl", what, RENAME)
 
 
@@ -224,8 +219,6 @@ def differing(system: System, gold: GoldTrack, rows: Rows) -> Iterator[Key]:
         if keys := by_record.get(record):
             own = run_loop(system.answer(gold.task, sample))
             for key in keys:
-                if (rows[key]["outcome"], rows[key].get("prediction")) != (
-                    own.outcome,
-                    own.prediction,
-                ):
+                given = rows[key]["outcome"], rows[key].get("prediction")
+                if given != (own.outcome, own.prediction):
                     yield key

@@ -121,14 +121,10 @@ def board_table(
     brief: bool = False,
     reported: bool = True,
 ) -> BoardTable:
-    """Return the table of a board.
+    """Return the table of a board, with at most so many systems.
 
-    Args:
-        board: What is shown.
-        root: The way from the page to the root of the site.
-        most: How many systems are shown; None for all.
-        brief: Whether only the score is shown, without the other metrics, coverage and cost.
-        reported: Whether reference rows stand below.
+    `root` is the way from the page to the root of the site. A `brief` one has the score, without
+    the other metrics, coverage and cost; `reported` says whether reference rows stand below.
     """
     beside, more = _other_metrics(board, brief)
     columns = [*_lead_columns(board), *map(_metric_column, beside)]
@@ -435,10 +431,7 @@ def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Ite
     for floor in board.floors:
         judged = Markup(by).format(foreign(floor.judge))
         name = Markup("{}<small>{}</small>").format(foreign(floor.name), judged)
-        cells = [Markup(), name, *([NOTHING] if board.by_difference else [])]
-        cells += score_cells(board, floor.scores[board.metric.name], "floor")
-        cells += [NOTHING] if board.has_corrected else []
-        cells += [pair(floor.scores[metric.name]) for metric in shown]
+        cells = _unranked_cells(board, name, dict(floor.scores.items()), shown, "floor")
         rows.append(filled(cells, {"search": visible(floor.name).lower()}, width))
     if rows:
         yield BoardSection("floors", "Trivial baselines", "not ranked", rows)
@@ -455,7 +448,7 @@ def _reported(
         rows = []
         for row in board.reported:
             if row.table.id == table.id:
-                cells = _reported_cells(board, reference_name(row.row), row.scores, shown)
+                cells = _unranked_cells(board, reference_name(row.row), row.scores, shown)
                 rows.append(filled(cells, {"search": row.name.lower()}, width))
         title = f"{_how(table)}: {table.title}"
         yield BoardSection("reported", title, reference_note(table, root), rows)
@@ -485,9 +478,8 @@ def reference_name(row: ReferenceRow) -> Markup:
     if row.role == "baseline":
         return name + Markup("<small>trivial baseline</small>")
     if row.role == "people":
-        anchored = (
-            "" if row.anchored is None else Markup(' <span class="badge poor">anchored</span>')
-        )
+        badge = Markup(' <span class="badge poor">anchored</span>')
+        anchored = "" if row.anchored is None else badge
         return name + Markup("<small>agreement between people{}</small>").format(anchored)
     return name
 
@@ -497,28 +489,31 @@ def _people(board: Board, row: PeopleRow, shown: Sequence[Metric], width: int) -
     one, other = map(foreign, row.names)
     name = Markup("{} and {}<small>{} sessions").format(one, other, figure(row.sessions, whole))
     if row.verbatim is not None:
-        anchored = (
-            '; <span class="badge poor">anchored</span> shares of items from a draft: {} and {}'
-        )
-        name += Markup(anchored).format(*map(figure, row.verbatim))
+        badge = Markup('; <span class="badge poor">anchored</span>')
+        shares = Markup(" shares of items from a draft: {} and {}")
+        name += badge + shares.format(*map(figure, row.verbatim))
         if row.without is not None:
             name += Markup("; agreement on the other items {}").format(figure(row.without))
     name += Markup("</small>")
-    cells = _reported_cells(board, name, row.scores, shown)
+    cells = _unranked_cells(board, name, row.scores, shown)
     note = "one annotator's labels scored with another's as gold, on other data; never ranked"
     note += f". Matched by: {visible(row.rule)}" if row.rule else ""
     facts = {"search": visible(" ".join(row.names)).lower()}
     return BoardSection("reported", "People", note, [filled(cells, facts, width)])
 
 
-def _reported_cells(
-    board: Board, name: Markup, scores: Mapping[str, FilePlace], shown: Sequence[Metric]
+def _unranked_cells(
+    board: Board,
+    name: Markup,
+    scores: Mapping[str, FilePlace],
+    shown: Sequence[Metric],
+    style: str = "reported",
 ) -> list[Markup]:
     """Return the cells of a row that is no submission, some of whose scores may be unknown."""
     lead = scores.get(board.metric.name)
     cells = [Markup(), name, *([NOTHING] if board.by_difference else [])]
     nothing = [NOTHING, NOTHING, Markup()]
-    cells += nothing if lead is None else score_cells(board, lead, "reported")
+    cells += nothing if lead is None else score_cells(board, lead, style)
     cells += [NOTHING] if board.has_corrected else []
     for metric in shown:
         score = scores.get(metric.name)

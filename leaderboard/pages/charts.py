@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from alps.leaderboard.provenance import FilePlace, computed, figure, money, seconds, whole
 from alps.leaderboard.ranking import Board, RankedSystem
-from alps.leaderboard.site_data import SiteSystem
 from alps.rows import Figure, Interval
 from alps.show.charts import COLOURS, axis_of, colour_of, occurring_actions, whisker
 from alps.show.formatting import interval, letter_of, number
@@ -111,11 +110,9 @@ _FORMS = (
 
 
 def named_lines(lines: Sequence[NamedLine], *, name: str) -> Markup:
-    """Draw scores over the size of the pool from zero on, wide and narrow.
+    """Draw scores over the size of the pool from zero on, wide and narrow; nothing of one size.
 
-    Args:
-        lines: What is drawn. Fewer than two sizes give no chart.
-        name: What is drawn, for who can't see it.
+    `name` says what is drawn for who can't see it.
     """
     sizes = sorted({size for line in lines for size, _ in line.points})
     if len(sizes) < 2:
@@ -186,27 +183,17 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class CostChart:
-    """A chart of one board, and the systems on its front, each with its mark and its figures."""
-
-    board: Board
-    across: str
-    drawn: Markup
-    front: Sequence[tuple[str, SiteSystem, Markup, Markup]]
-    others: bool
-
-
-@dataclass(frozen=True)
 class _Point:
     row: RankedSystem
     cost: float
     score: float
 
 
-def cost_chart(board: Board) -> CostChart | None:
+def cost_chart(board: Board) -> dict[str, object] | None:
     """Return the chart of a board over dollars, tokens or time, the first on which systems differ.
 
-    None where fewer than two systems are known to differ by any of them.
+    It comes with the systems on its front, each with its mark and its figures. None where fewer
+    than two systems are known to differ by any of them.
     """
     for measure in _MEASURES:
         points = list(_points(board, measure))
@@ -268,7 +255,7 @@ _MEASURES = (
 )
 
 
-def _cost_chart(board: Board, measure: Measure, points: Sequence[_Point]) -> CostChart:
+def _cost_chart(board: Board, measure: Measure, points: Sequence[_Point]) -> dict[str, object]:
     up, across = axis_of(board.metric), _Across([point.cost for point in points])
     front = front_of([Spot(point.cost, point.score) for point in points])[:COLOURS]
     marks = {place: letter_of(n) for n, place in enumerate(front)}
@@ -289,7 +276,9 @@ def _cost_chart(board: Board, measure: Measure, points: Sequence[_Point]) -> Cos
     heading = board.task.heading
     label = f"{heading}: score against {measure.name} for {len(points)} systems"
     drawn = drawing(parts, style="plane cost", label=label, width=_WIDTH, height=_HEIGHT)
-    return CostChart(board, measure.name, drawn, named, len(points) > len(named))
+    others = len(points) > len(named)
+    about = {"board": board, "across": measure.name, "drawn": drawn}
+    return {**about, "front": named, "others": others}
 
 
 class _Across:

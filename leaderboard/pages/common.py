@@ -10,13 +10,12 @@ from typing import Any
 from markupsafe import Markup
 
 from alps.leaderboard.comparison import SIGNIFICANCE
-from alps.leaderboard.official import official
 from alps.leaderboard.pages.board_table import KINDS, BoardTable, board_table, foreign, metric_title
 from alps.leaderboard.parts import part_of
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.references import ReferenceFile
-from alps.leaderboard.site_data import SiteSystem
+from alps.leaderboard.site_data import SiteSystem, official
 from alps.show.formatting import MEANINGS, letter_of
 from alps.show.html import page_environment
 from alps.tasks import TASKS, Task, board_tasks, board_tracks, load_task
@@ -81,15 +80,11 @@ class BoardView:
         return metric_title(self.board.metric)
 
     @property
-    def count(self) -> Markup:
-        """Number of systems on the board."""
-        return computed(len(self.board.standings), "systems", self.board.id)
-
-    @property
     def systems(self) -> Markup:
         """Number of systems on the board, in words."""
-        noun = "system" if len(self.board.standings) == 1 else "systems"
-        return Markup("{} {}").format(self.count, noun)
+        count = len(self.board.standings)
+        written = computed(count, "systems", self.board.id)
+        return Markup("{} {}").format(written, "system" if count == 1 else "systems")
 
     @property
     def hidden(self) -> bool:

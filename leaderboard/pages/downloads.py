@@ -9,11 +9,11 @@ from alps.leaderboard.pages.common import Renderer, page_of
 from alps.leaderboard.parts import part_of
 from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.ranking import Board, PeopleRow, RankedSystem
-from alps.leaderboard.references import ReferenceTable
 from alps.show.spreadsheets import csv_of
 
 INDEX = "data/boards.json"
 _FIGURES = ("value", "low", "high", "n")
+_OF_REFERENCES = {"id", "title", "kind", "benchmark", "ran_by", "data", "judge", "source"}
 
 
 def write_downloads(renderer: Renderer) -> None:
@@ -25,7 +25,10 @@ def write_downloads(renderer: Renderer) -> None:
         renderer.put(f"data/{board.id}.json", as_json({**_about(board), "rows": rows}))
     index = {
         "boards": list(map(_about, content.boards)),
-        "references": list(map(_about_reference, content.references.tables)),
+        "references": [
+            table.model_dump(mode="json", include=_OF_REFERENCES)
+            for table in content.references.tables
+        ],
         "submissions": len(content.systems),
     }
     renderer.put(INDEX, as_json(index))
@@ -85,12 +88,6 @@ def _row(board: Board, scores: FilePlace | Mapping[str, FilePlace], **about: Any
     """Return a row that is of no submission: what it is, and its scores."""
     values = {metric: place.value for metric, place in scores.items()}
     return {**about, **_figures(board, values)}
-
-
-def _about_reference(table: ReferenceTable) -> dict[str, Any]:
-    """Return what a table of reference rows is about."""
-    about = ("id", "title", "kind", "benchmark", "ran_by", "data", "judge", "source")
-    return table.model_dump(mode="json", include=set(about))
 
 
 def _draft(people: PeopleRow) -> dict[str, Any]:

@@ -11,25 +11,19 @@ from functools import lru_cache
 import numpy as np
 from markupsafe import Markup
 
+from alps.leaderboard.comparison import DIGITS
 from alps.leaderboard.gold_data import SampleTrack, known_track
 from alps.leaderboard.pages.charts import score_whisker
-from alps.leaderboard.pages.common import (
-    Content,
-    answer_id,
-    page_of,
-    record_file,
-    records_folder,
-)
-from alps.leaderboard.pages.records import DIGITS, place_on, record_score
+from alps.leaderboard.pages.common import Content, answer_id, page_of, record_file, records_folder
+from alps.leaderboard.pages.records import place_on, record_score
 from alps.leaderboard.provenance import computed, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.site_data import SiteSystem
-from alps.rows import Interval
 from alps.show.charts import axis_of, whisker
 from alps.show.formatting import number
 from alps.stats.bootstrap import clustered_mean
 from alps.stats.lengths import LENGTHS, length_thirds
-from alps.tasks import Metric, board_tracks
+from alps.tasks import board_tracks
 from alps.text import script_of, texts_of
 
 # Of fewer records a mean says nothing.
@@ -38,15 +32,6 @@ SCRIPT, LENGTH, MEMORY = "script of the input", "length of the input", "gold mem
 
 # The ids of the records in each group, by trait.
 Groups = Mapping[str, Mapping[str, list[str]]]
-
-
-@dataclass(frozen=True)
-class GroupMean:
-    """The mean of a system on the records of one group."""
-
-    trait: str
-    group: str
-    score: Interval
 
 
 def groups_of(track: SampleTrack) -> Groups:
@@ -80,22 +65,6 @@ def _by_memory(track: SampleTrack) -> dict[str, list[str]]:
     return dict(sorted(groups.items()))
 
 
-def slices_of(
-    records: Mapping[str, float], groups: Groups, sessions: Mapping[str, str], metric: Metric
-) -> Iterator[GroupMean]:
-    """Yield the mean of a system on each group, with its interval by session."""
-    for trait, members in groups.items():
-        for group, names in members.items():
-            scored = [name for name in names if name in records]
-            if len(scored) < FEWEST:
-                continue
-            values = np.array([records[name] for name in scored])
-            clusters = [sessions.get(name, name) for name in scored]
-            mean = clustered_mean(values, clusters, bounds=(metric.lowest, metric.highest))
-            score = Interval(value=mean.value, low=mean.low, high=mean.high, n=len(scored))
-            yield GroupMean(trait, group, score)
-
-
 # How many records a comparison shows: those that differ most.
 MOST_DIFFERENT = 8
 
@@ -117,27 +86,6 @@ class Multiple:
     title: str
     page: str
     rows: Sequence[Bar]
-
-
-@dataclass(frozen=True)
-class DifferentRecord:
-    """A record, the way to it, and what both systems scored on it."""
-
-    name: str
-    page: str
-    own: Markup
-    other: Markup
-
-
-@dataclass(frozen=True)
-class Neighbours:
-    """A system next to the strongest other one of a board; `page` compares it with any other."""
-
-    board: Board
-    title: str
-    other: SiteSystem
-    rows: Sequence[DifferentRecord]
-    page: str
 
 
 def multiples_of(content: Content, system: SiteSystem) -> Iterator[Multiple]:
@@ -192,10 +140,6 @@ def _panel(
         yield Multiple(title, page, bars)
 
 
-def _known(board: Board, row: RankedSystem) -> SampleTrack | None:
-    return known_track(board.key.track, str(row.track["data_sha256"].value))
-
-
 @lru_cache(maxsize=32)
 def _groups(track: str, sha256: str) -> Groups:
     # Once for all systems: every text of the track is looked through.
@@ -204,20 +148,29 @@ def _groups(track: str, sha256: str) -> Groups:
 
 
 def _slices(board: Board, row: RankedSystem) -> Iterator[Multiple]:
-    """Yield a panel for each trait of the records of a track."""
-    track, sha256 = board.key.track, str(row.track["data_sha256"].value)
-    by_trait: dict[str, list[Bar]] = {}
-    slug, axis = row.system.slug, axis_of(board.metric)
-    groups, sessions = _groups(track, sha256), row.system.sessions(track)
-    for one in slices_of(row.records, groups, sessions, board.metric):
-        args = (slug, track, one.trait.replace(" ", "_"), one.group.replace(" ", "_"))
-        value = round(one.score.value or 0.0, DIGITS)
-        written = computed(value, "slice", *args, written=number(value))
-        n = computed(one.score.n, "slice_n", *args)
-        bar = Bar(one.group, whisker(one.score, axis=axis, style="system"), written, n)
-        by_trait.setdefault(one.trait, []).append(bar)
-    for trait, bars in by_trait.items():
-        yield Multiple(f"{board.task.heading} by {trait}", page_of(board.task), bars)
+    """Yield a panel for each trait of the records of a track, with the mean on each group."""
+    groups = _groups(board.key.track, str(row.track["data_sha256"].value))
+    for trait, members in groups.items():
+        bars = []
+        for group, names in members.items():
+            scored = [name for name in names if name in row.records]
+            if len(scored) >= FEWEST:
+                bars.append(_slice(board, row, trait, group, scored))
+        if bars:
+            yield Multiple(f"{board.task.heading} by {trait}", page_of(board.task), bars)
+
+
+def _slice(board: Board, row: RankedSystem, trait: str, group: str, names: list[str]) -> Bar:
+    """Return the mean of a system on some records, with its interval by session."""
+    metric, sessions = board.metric, row.system.sessions(board.key.track)
+    values = np.array([row.records[name] for name in names])
+    clusters = [sessions.get(name, name) for name in names]
+    mean = clustered_mean(values, clusters, bounds=(metric.lowest, metric.highest))
+    args = (row.system.slug, board.key.track, trait.replace(" ", "_"), group.replace(" ", "_"))
+    value = round(mean.value or 0.0, DIGITS)
+    written = computed(value, "slice", *args, written=number(value))
+    drawn = whisker(mean, axis=axis_of(metric), style="system")
+    return Bar(group, drawn, written, computed(len(names), "slice_n", *args))
 
 
 def _failures(system: SiteSystem) -> Iterator[Bar]:
@@ -227,23 +180,23 @@ def _failures(system: SiteSystem) -> Iterator[Bar]:
             yield Bar(name, Markup(), figure(count, whole), figure(place["n"], whole))
 
 
-def beside_of(content: Content, system: SiteSystem) -> Iterator[Neighbours]:
+def beside_of(content: Content, system: SiteSystem) -> Iterator[dict[str, object]]:
     """Yield a system next to the strongest other one on each task where records are known."""
     smallest: set[str] = set()
     for board, row in _standings(content, system):
-        known, rival = _known(board, row), _rival_of(board, row)
+        known, rival = system.on_pages(board.key.track), _rival_of(board, row)
         if known is None or rival is None or board.task.name in smallest:
             continue
         if board.task.data.pool_size is not None:
             smallest.add(board.task.name)
         shared = sorted(row.records.keys() & rival.records.keys())
-        yield Neighbours(
-            board=board,
-            title=board.task.heading,
-            other=rival.system,
-            rows=list(_different(board, row, rival, shared)),
-            page=place_on(board, system.slug),
-        )
+        yield {
+            "board": board,
+            "other": rival.system,
+            "rows": list(_different(board, row, rival, shared)),
+            # Where the system is compared with any other.
+            "page": place_on(board, system.slug),
+        }
 
 
 def _rival_of(board: Board, row: RankedSystem) -> RankedSystem | None:
@@ -258,7 +211,7 @@ def _rival_of(board: Board, row: RankedSystem) -> RankedSystem | None:
 
 def _different(
     board: Board, row: RankedSystem, rival: RankedSystem, shared: Sequence[str]
-) -> Iterator[DifferentRecord]:
+) -> Iterator[dict[str, str]]:
     """Yield the records on which two systems differ most, those that the first one lost before."""
 
     def order(name: str) -> tuple[float, float, str]:
@@ -271,4 +224,4 @@ def _different(
             answer = answer_id(board.key.track, row.system.slug)
             page = f"records/{folder}/{record_file(name)}#{answer}"
             own, other = (record_score(board, one, name) for one in (row, rival))
-            yield DifferentRecord(name, page, own, other)
+            yield {"name": name, "page": page, "own": own, "other": other}

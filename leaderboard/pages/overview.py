@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
-from alps.leaderboard.official import ORDER, JudgedBy
 from alps.leaderboard.pages.board_table import (
     NOT_RECOMPUTED,
     REFUTED_MARK,
@@ -25,11 +24,12 @@ from alps.leaderboard.pages.board_table import (
     signed_delta,
     system_name,
 )
-from alps.leaderboard.pages.charts import CostChart, cost_chart, score_whisker
+from alps.leaderboard.pages.charts import cost_chart, score_whisker
 from alps.leaderboard.pages.common import BoardView, Renderer, page_of, view
 from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.references import ReferenceTable, Reported
+from alps.leaderboard.site_data import ORDER, JudgedBy
 from alps.show.charts import axis_of
 from alps.show.formatting import signed
 from alps.show.svg import axis_labels
@@ -57,15 +57,9 @@ class TaskColumn:
         return None if self.view is None else self.view.board
 
     @property
-    def metric(self) -> str:
-        """Title of the metric shown."""
-        found = self.task.headline if self.board is None else self.board.metric
-        return metric_title(found)
-
-    @property
-    def name(self) -> str:
-        """The name of the metric that is shown of it."""
-        return self.task.headline.name if self.board is None else self.board.metric.name
+    def metric(self) -> Metric:
+        """The metric that is shown of it."""
+        return self.task.headline if self.board is None else self.board.metric
 
     @property
     def page(self) -> str:
@@ -143,7 +137,7 @@ def write_overview(renderer: Renderer) -> None:
         renderer.write("matrix.html", "matrix.html", rows=rows, sections=others, **matrix)
 
 
-def _charts(columns: Sequence[TaskColumn]) -> Iterator[CostChart]:
+def _charts(columns: Sequence[TaskColumn]) -> Iterator[dict[str, object]]:
     for column in columns:
         if column.board is not None and (chart := cost_chart(column.board)) is not None:
             yield chart
@@ -295,7 +289,7 @@ def _reported(renderer: Renderer, columns: Sequence[TaskColumn]) -> Iterator[Mat
     for at, column in enumerate(columns):
         for row in renderer.content.references.on(column.task.track):
             shown = row.table.kind == "reported" and row.table.group == "models"
-            if shown and column.name in row.scores:
+            if shown and column.metric.name in row.scores:
                 by_id[row.table.id] = row.table
                 rows = tables.setdefault(row.table.id, {})
                 rows.setdefault(row.name, [None] * len(columns))[at] = row
@@ -317,45 +311,30 @@ def _reference_row(cells: Sequence[Reported | None], columns: Sequence[TaskColum
     first = next(cell for cell in cells if cell is not None)
     written = []
     for cell, column in zip(cells, columns, strict=True):
-        if cell is None:
-            written.append(Markup())
-            continue
-        written.append(_score(cell.scores[column.name]))
+        written.append(Markup() if cell is None else _score(cell.scores[column.metric.name]))
     return MatrixRow(reference_name(first.row), written, {"search": first.name.lower()})
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A recomputed table: its rows by the leading metric, people and the strongest baseline too."""
-
-    table: ReferenceTable
-    title: str
-    metric: str
-    count: Markup
-    labels: Markup
-    rows: Sequence[tuple[str, Markup, Markup, Markup]]
-
-
-def _panels(renderer: Renderer) -> Iterator[Panel]:
-    """Yield the tables that were recomputed."""
+def _panels(renderer: Renderer) -> Iterator[dict[str, object]]:
+    """Yield the tables that were recomputed, each with its rows by the leading metric."""
     for table, place in renderer.content.references.placed():
         if table.recomputed:
             task = board_tracks()[table.columns[0].track]
             metric = _metric(task, table.columns[0].metric)
-            yield Panel(
-                table=table,
-                title=f"{table.title}: {task.heading}",
-                metric=metric_title(metric),
-                count=figure(place["data"]["n"], whole),
-                labels=axis_labels(axis_of(metric)),
-                rows=list(_panel_rows(table, place, metric)),
-            )
+            yield {
+                "table": table,
+                "title": f"{table.title}: {task.heading}",
+                "metric": metric_title(metric),
+                "count": figure(place["data"]["n"], whole),
+                "labels": axis_labels(axis_of(metric)),
+                "rows": list(_panel_rows(table, place, metric)),
+            }
 
 
 def _panel_rows(
     table: ReferenceTable, place: FilePlace, metric: Metric
 ) -> Iterator[tuple[str, Markup, Markup, Markup]]:
-    """Yield the style, the name, the drawing and the figures of each row."""
+    """Yield style, name, drawing and figures of systems, people and the strongest baseline."""
     strongest = {row.above.baseline for row in table.rows if row.above is not None}
     for n, row in enumerate(table.rows):
         here = place["rows"][n]
@@ -370,37 +349,16 @@ def _panel_rows(
         yield style, name, score_whisker(score, axis_of(metric), style), pair(score)
 
 
-@dataclass(frozen=True)
-class ReferenceView:
-    """A table as the page shows it.
-
-    Attributes:
-        tracks: The tracks that its columns are of, each with the link to its page, if it has one.
-        settings: The settings of the run that makes one row anew, in words; empty of what is
-            reported.
-        lead: The title of the leading column, and the labels of its axis.
-    """
-
-    table: ReferenceTable
-    place: FilePlace
-    tracks: Sequence[tuple[str, str]]
-    settings: str
-    lead: tuple[str, Markup]
-    others: Sequence[str]
-    rows: Sequence[Sequence[Markup]]
-    above: bool
-
-
 def write_references(renderer: Renderer) -> None:
     """Write the page of all tables."""
-    views = [
-        _reference_view(renderer, table, place)
-        for table, place in renderer.content.references.placed()
-    ]
+    placed = renderer.content.references.placed()
+    views = [_reference_view(renderer, *one) for one in placed]
     renderer.write("references.html", "references.html", views=views)
 
 
-def _reference_view(renderer: Renderer, table: ReferenceTable, place: FilePlace) -> ReferenceView:
+def _reference_view(
+    renderer: Renderer, table: ReferenceTable, place: FilePlace
+) -> dict[str, object]:
     tracks = board_tracks()
     metrics = []
     links: dict[str, str] = {}
@@ -410,16 +368,17 @@ def _reference_view(renderer: Renderer, table: ReferenceTable, place: FilePlace)
         links[task.heading] = page_of(task) if task.track in renderer.content.by_track else ""
     named = [_title(table, n, metric) for n, metric in enumerate(metrics)]
     has_above = any(row.above is not None for row in table.rows)
-    return ReferenceView(
-        table=table,
-        place=place,
-        tracks=list(links.items()),
-        settings="" if table.recipe is None else " ".join(table.recipe.settings),
-        lead=(named[0], axis_labels(axis_of(metrics[0]))),
-        others=named[1:],
-        rows=list(_reference_rows(table, place, metrics[0], above=has_above)),
-        above=has_above,
-    )
+    return {
+        "table": table,
+        "place": place,
+        "tracks": list(links.items()),
+        # Of the run that makes one row anew; what is reported has none.
+        "settings": "" if table.recipe is None else " ".join(table.recipe.settings),
+        "lead": (named[0], axis_labels(axis_of(metrics[0]))),
+        "others": named[1:],
+        "rows": list(_reference_rows(table, place, metrics[0], above=has_above)),
+        "above": has_above,
+    }
 
 
 def _metric(task: Task, name: str) -> Metric:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
-from alps.leaderboard.gold_data import known_track, own_track
+from alps.leaderboard.comparison import DIGITS
+from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.pages.board_table import foreign, metric_title
 from alps.leaderboard.pages.common import Content, Renderer, answer_id, record_file, records_folder
 from alps.leaderboard.parts import parts_of
@@ -21,7 +22,6 @@ from alps.leaderboard.site_data import SiteSystem
 from alps.leaderboard.untrusted import is_number
 from alps.show.formatting import number, visible
 from alps.tasks import MicroRatio, Task, board_tracks
-from alps.tasks.base import Row
 from alps.tasks.record_parts import AnsweredRecord, Passage
 
 # Up to so many answers stand unfolded; characters of an excerpt, and of a text that a page shows:
@@ -44,6 +44,14 @@ class PageRecord:
 
     sample: Any
     values: Mapping[str, str]
+
+
+class _Answer(NamedTuple):
+    system: SiteSystem
+    task: Task
+    record: PageRecord
+    row: Mapping[str, Any]
+    verdict: FileRow | None
 
 
 def write_records(renderer: Renderer) -> None:
@@ -131,7 +139,7 @@ def _systems(content: Content, task: Task) -> Sequence[SiteSystem]:
             ordered.setdefault(system.slug, system)
     known = []
     for system in ordered.values():
-        if known_track(task.track, str(system.tracks[task.track]["data_sha256"].value)):
+        if system.on_pages(task.track) is not None:
             known.append(system)
     return known
 
@@ -186,7 +194,7 @@ def _answers_of(
         repeat = key[1]
         head = _head_of(name_of, repeat, str((score or prediction).row.get("outcome")))
         summary = f"<summary>{head}{_figures(where, shown, score)}</summary>"
-        inside = body(system, task, record, prediction.row, verdicts.get(key))
+        inside = body(_Answer(system, task, record, prediction.row, verdicts.get(key)))
         found = "".join(under(key[0]) for under in below)
         # A link to what is inside unfolds it; of answers that were asked for again, to the first.
         mark = "" if repeat else f' id="{answer_id(task.track, system.slug)}"'
@@ -219,31 +227,24 @@ def _figures(file: str, shown: Sequence[tuple[str, str]], score: FileRow | None)
     return "".join(marks)
 
 
-def _memories(
-    system: SiteSystem,
-    task: Task,
-    record: PageRecord,
-    row: Mapping[str, Any],
-    verdict: FileRow | None,
-) -> str:
+def _memories(answer: _Answer) -> str:
     """List predicted memories, each with the gold related to it, and the gold nothing matches."""
     related_to: dict[str, list[str]] = {}
-    pairs = _pairs(verdict)
+    pairs = _pairs(answer.verdict)
     for pair in pairs:
         relation, style = pair["relation"], _STYLES.get(pair["relation"], "muted")
         words = f"{shown_text(relation)} <code>{shown_text(pair['gold'])}</code>"
-        related_to.setdefault(pair["predicted"], []).append(
-            f'<small class="{style}">{words}</small>'
-        )
+        said = f'<small class="{style}">{words}</small>'
+        related_to.setdefault(pair["predicted"], []).append(said)
     lines = []
-    for n, item in enumerate(_items(row), start=1):
+    for n, item in enumerate(_items(answer.row), start=1):
         related = related_to.get(f"p{n}", ())
         action = f"<small>{shown_text(item['action'])}</small> " if item.get("action") else ""
         matched = " ".join(related) or '<small class="muted">matches no gold memory</small>'
         lines.append(f"<li>{action}{shown_text(item.get('value'))} {matched}</li>")
-    missed = _missed(record, pairs)
+    missed = _missed(answer.record, pairs)
     body = f"<ul>{''.join(lines)}</ul>" if lines else '<p class="empty">no memories</p>'
-    if missed and verdict:
+    if missed and answer.verdict:
         body += f'<p class="note">Unmatched gold: {" ".join(missed)}</p>'
     return body
 
@@ -272,21 +273,15 @@ def _pairs(verdict: FileRow | None) -> list[Mapping[str, str]]:
     return valid
 
 
-def _choice(
-    system: SiteSystem,
-    task: Task,
-    record: PageRecord,
-    row: Mapping[str, Any],
-    verdict: FileRow | None,
-) -> str:
+def _choice(answer: _Answer) -> str:
     """Show the memory that was chosen, and the answer where there is one."""
-    prediction = row.get("prediction")
+    prediction, record = answer.row.get("prediction"), answer.record
     if not isinstance(prediction, dict):
         return '<p class="empty">no choice</p>'
-    assert task.public.choice is not None
+    assert answer.task.public.choice is not None
     chosen = ""
     with suppress(LookupError, TypeError):  # a row of anybody
-        chosen = str(task.public.choice(prediction)[0])
+        chosen = str(answer.task.public.choice(prediction)[0])
     text = record.values.get(chosen, "not in the pool") if record.values else chosen
     right = '<small class="muted">not the gold</small>'
     if chosen == record.sample.gold:
@@ -297,25 +292,20 @@ def _choice(
     return body
 
 
-def _response(
-    system: SiteSystem,
-    task: Task,
-    record: PageRecord,
-    row: Mapping[str, Any],
-    verdict: FileRow | None,
-) -> str:
+def _response(answer: _Answer) -> str:
     """Show the response, and the marks that the judge gave it."""
-    prediction = row.get("prediction")
-    answer = ""
+    prediction, verdict = answer.row.get("prediction"), answer.verdict
+    said = ""
     with suppress(LookupError, TypeError):  # a row of anybody
-        answer = "\n".join(task.public.texts(prediction)) if prediction else ""
-    body = _paragraph(answer) if answer else '<p class="empty">no response</p>'
+        said = "\n".join(answer.task.public.texts(prediction)) if prediction else ""
+    body = _paragraph(said) if said else '<p class="empty">no response</p>'
     if verdict is None:
         return body
     marks = verdict.row.get("marks")
     if not isinstance(marks, dict):
         return f'{body}<p class="note">Not rated: the judge gave no marks for this answer.</p>'
-    root = FilePlace(f"{system.slug}/{task.track}/verdicts.jsonl", f"/{verdict.line}", verdict.row)
+    file = f"{answer.system.slug}/{answer.task.track}/verdicts.jsonl"
+    root = FilePlace(file, f"/{verdict.line}", verdict.row)
     for name in marks:
         mark = root["marks"][name]
         written = figure(mark, str) if is_number(mark.value) else shown_text(mark.value)
@@ -343,29 +333,19 @@ def _cut(value: object) -> str:
     return words if len(words) <= LONGEST else f"{words[:LONGEST]} …"
 
 
-def _body_of(task: Task) -> Callable[[SiteSystem, Task, PageRecord, Row, FileRow | None], str]:
+def _body_of(task: Task) -> Callable[[_Answer], str]:
     """Return how an answer is written: as memories next to gold, as a choice, or as a text."""
     if task.public.paired is not None:
         return _memories
     return _choice if task.public.choice is not None else _response
 
 
-DIGITS = 6
 FOLDER = "compare"
 # Shows a column: that of the address, or else of the first choice, and that of the second.
 _SHOWN = (
     "main:is(:has(#of{n}:target,.other option:nth-child({n}):checked),"
     ":not(:has(:target)):has(.one option:nth-child({n}):checked)) .c{n}{{display:table-cell}}\n"
 )
-
-
-@dataclass(frozen=True)
-class RecordRow:
-    """A record, the way to its page, and the cell of each system, in the order of the columns."""
-
-    name: str
-    page: str
-    cells: Markup
 
 
 def compare_page(board: Board) -> str:
@@ -389,8 +369,7 @@ def _compare_page(board: Board) -> str:
 
 def compared(board: Board) -> list[RankedSystem]:
     """Return the systems of a board whose records may be shown: those of the package's data."""
-    sha256 = str(board.any.track["data_sha256"].value)
-    if known_track(board.key.track, sha256) is None:
+    if board.any.system.on_pages(board.key.track) is None:
         return []
     return [row for row in (*board.standings, *board.floor_systems) if row.records]
 
@@ -404,21 +383,21 @@ def write_compared(renderer: Renderer) -> None:
             most = max(most, len(rows))
             records = list(_record_rows(board, rows))
             title = metric_title(board.metric)
-            renderer.write(
-                page, "compare.html", board=board, metric=title, systems=rows, records=records
-            )
+            about = {"board": board, "metric": title, "systems": rows, "records": records}
+            renderer.write(page, "compare.html", **about)
     renderer.put(f"{FOLDER}/columns.css", "".join(_SHOWN.format(n=n + 1) for n in range(most)))
 
 
-def _record_rows(board: Board, rows: list[RankedSystem]) -> Iterator[RecordRow]:
+def _record_rows(board: Board, rows: list[RankedSystem]) -> Iterator[dict[str, str]]:
+    """Yield the records, each with the way to its page and a cell for each system."""
     folder = records_folder(board.task)
     names = sorted({name for row in rows for name in row.records})
     for name in names:
         page = f"records/{folder}/{record_file(name)}"
-        cells = [
-            _score_cell(board, row, name, f"../{page}", n) for n, row in enumerate(rows, start=1)
-        ]
-        yield RecordRow(name, page, Markup("".join(cells)))
+        cells = []
+        for n, row in enumerate(rows, start=1):
+            cells.append(_score_cell(board, row, name, f"../{page}", n))
+        yield {"name": name, "page": page, "cells": Markup("".join(cells))}
 
 
 def _score_cell(board: Board, row: RankedSystem, name: str, page: str, n: int) -> str:

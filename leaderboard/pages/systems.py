@@ -9,8 +9,6 @@ from markupsafe import Markup
 from pydantic_core import from_json
 
 from alps.judges.embedded import AGREEMENTS, is_embedded_judge
-from alps.leaderboard.gold_data import known_track
-from alps.leaderboard.official import CALIBRATIONS, calibrations_in
 from alps.leaderboard.pages.board_table import (
     corrected,
     delta_of,
@@ -19,20 +17,13 @@ from alps.leaderboard.pages.board_table import (
     metric_title,
     rank_of,
 )
-from alps.leaderboard.pages.charts import Matrix, matrix_of, score_whisker
-from alps.leaderboard.pages.common import (
-    Content,
-    Renderer,
-    judge_id,
-    page_of,
-    records_folder,
-    view,
-)
+from alps.leaderboard.pages.charts import matrix_of, score_whisker
+from alps.leaderboard.pages.common import Content, Renderer, judge_id, page_of, records_folder, view
 from alps.leaderboard.pages.multiples import beside_of, multiples_of
 from alps.leaderboard.parts import parts_of
 from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
-from alps.leaderboard.site_data import SiteSystem
+from alps.leaderboard.site_data import CALIBRATIONS, SiteSystem, calibrations_in
 from alps.leaderboard.submission import histories
 from alps.show.charts import axis_of
 from alps.show.svg import Axis, axis_labels
@@ -49,43 +40,8 @@ FIGURES = {
 }
 
 
-@dataclass(frozen=True)
-class PageMetric:
-    """One metric of a track."""
-
-    title: str
-    lead: bool
-    lower: bool
-    value: Markup
-    bounds: Markup
-    drawn: Markup
-    corrected: Markup
-    again: Markup
-    rank: Markup
-    n: FilePlace
-    unscored: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class TrackView:
-    """One track of a system."""
-
-    task: Task
-    title: str
-    place: FilePlace
-    run: FilePlace
-    judge: str
-    scales: list[tuple[Markup, list[PageMetric]]]
-    floors: list[tuple[str, str, Markup]]
-    failures: list[tuple[str, FilePlace]]
-    matrix: Matrix | None
-    boards: list[Board]
-    records: str
-    has_corrected: bool
-    has_again: bool
-    recomputed: bool
-    known: Markup
+# What a template shows of one thing, by the names that it has there.
+Shown = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -164,6 +120,9 @@ def _write_system(renderer: Renderer, system: SiteSystem, versions: list[SiteSys
     for name, value in sorted(system.card.system.settings.items()):
         if value is not None:
             settings.append((name, text_of(value)))
+    further: list[Markup] = []
+    for part in parts_of(system.card):
+        further += part.on_page(renderer, system)
     renderer.write(
         f"systems/{system.slug}.html",
         "system.html",
@@ -172,7 +131,7 @@ def _write_system(renderer: Renderer, system: SiteSystem, versions: list[SiteSys
         boarded={page_of(board.task) for board in renderer.content.boards},
         runs=[system.root["runs"][n] for n in range(len(system.card.runs))],
         settings=settings,
-        further=list(_of_parts(renderer, system)),
+        further=further,
         tracks=[_track(renderer.content, system, n) for n in board_tracks() if n in system.tracks],
         versions=versions,
         tiles=list(_tiles(renderer.content, system)),
@@ -181,23 +140,8 @@ def _write_system(renderer: Renderer, system: SiteSystem, versions: list[SiteSys
     )
 
 
-@dataclass(frozen=True)
-class Tile:
-    """The leading score of a system on one track, with its rank and difference."""
-
-    title: str
-    page: str
-    metric: str
-    value: Markup
-    bounds: Markup
-    delta: Markup
-    rank: Markup
-    n: Markup
-    judged: Markup
-
-
-def _tiles(content: Content, system: SiteSystem) -> Iterator[Tile]:
-    """Yield a tile for the leading board of every track."""
+def _tiles(content: Content, system: SiteSystem) -> Iterator[Shown]:
+    """Yield a tile for the leading board of every track: the score, its rank and difference."""
     seen = set()
     for board, row in content.by_system.get(system.slug, ()):
         score = row.lead(board.metric.name)
@@ -210,27 +154,18 @@ def _tiles(content: Content, system: SiteSystem) -> Iterator[Tile]:
         judge = Markup("no judge needed")
         if board.key.judge is not None:
             judge = Markup("judged by {}").format(foreign(str(row.track["judge"].value)))
-        yield Tile(
-            title=board.task.heading,
-            page=page_of(board.task),
-            metric=metric_title(board.metric),
-            value=figure(score["value"]),
-            bounds=bounds(score),
-            delta=_delta(row, board),
-            rank=rank,
-            n=figure(score["n"], whole),
-            judged=judge,
-        )
-
-
-def _delta(row: RankedSystem, board: Board) -> Markup:
-    delta = delta_of(row, board)
-    return Markup("{} · ").format(delta) if delta else delta
-
-
-def _of_parts(renderer: Renderer, system: SiteSystem) -> Iterator[Markup]:
-    for part in parts_of(system.card):
-        yield from part.on_page(renderer, system)
+        delta = delta_of(row, board)
+        yield {
+            "title": board.task.heading,
+            "page": page_of(board.task),
+            "metric": metric_title(board.metric),
+            "value": figure(score["value"]),
+            "bounds": bounds(score),
+            "delta": Markup("{} · ").format(delta) if delta else delta,
+            "rank": rank,
+            "n": figure(score["n"], whole),
+            "judged": judge,
+        }
 
 
 def text_of(value: object) -> str:
@@ -246,15 +181,14 @@ def _failures(place: FilePlace) -> list[tuple[str, FilePlace]]:
     return failures
 
 
-def _track(content: Content, system: SiteSystem, name: str) -> TrackView:
+def _track(content: Content, system: SiteSystem, name: str) -> Shown:
     task, place = board_tracks()[name], system.tracks[name]
     standings = []
     for board, row in content.by_system.get(system.slug, ()):
         if board.key.track == name:
             standings.append((board, row))
     again = system.review["tracks"][name]["scores"]
-    # Only the package's own data may stand on a page: gold of other data is not ours to show.
-    known = known_track(name, str(place["data_sha256"].value))
+    known = system.on_pages(name)
     matrix = matrix_of(place["counts"])
     scores, withheld = dict(place["scores"].items()), system.card.withheld(name)
     unproven = has_corrected = False
@@ -262,23 +196,23 @@ def _track(content: Content, system: SiteSystem, name: str) -> TrackView:
     for metric, score in scores.items():
         has_corrected |= bool(score["corrected"] or place["audit"]["scores"][metric])
         unproven |= bool(score["value"]) and not system.recomputed(name, metric)
-    return TrackView(
-        task=task,
-        title=task.heading,
-        place=place,
-        run=system.run(name),
-        judge=judge_id(system, name),
-        scales=[] if withheld else list(_scales(task, place, standings, again, drawn)),
-        floors=list(_floors(place)),
-        failures=_failures(place),
-        matrix=matrix if matrix.rows else None,
-        boards=[board for board, _ in standings],
-        records=f"records/{records_folder(task)}/" if known is not None else "",
-        has_corrected=has_corrected,
-        has_again=bool(again),
-        recomputed=not unproven,
-        known=known_items(system, task),
-    )
+    return {
+        "task": task,
+        "title": task.heading,
+        "place": place,
+        "run": system.run(name),
+        "judge": judge_id(system, name),
+        "scales": [] if withheld else list(_scales(task, place, standings, again, drawn)),
+        "floors": list(_floors(place)),
+        "failures": _failures(place),
+        "matrix": matrix if matrix.rows else None,
+        "boards": [board for board, _ in standings],
+        "records": f"records/{records_folder(task)}/" if known is not None else "",
+        "has_corrected": has_corrected,
+        "has_again": bool(again),
+        "recomputed": not unproven,
+        "known": known_items(system, task),
+    }
 
 
 def _scales(
@@ -287,14 +221,14 @@ def _scales(
     standings: list[tuple[Board, RankedSystem]],
     again: FilePlace,
     drawn: bool,
-) -> Iterator[tuple[Markup, list[PageMetric]]]:
+) -> Iterator[tuple[Markup, list[Shown]]]:
     """Yield the metrics by the axis that they are drawn on."""
     scores = dict(place["scores"].items())
     metrics = {metric.name: metric for metric in task.metrics if metric.name in scores}
     # A card may hold figures that this version no longer measures: they stand last.
     for name in scores:
         metrics.setdefault(name, Metric(name, name))
-    by_axis: dict[Axis, list[PageMetric]] = {}
+    by_axis: dict[Axis, list[Shown]] = {}
     for name, metric in metrics.items():
         shown = NOTHING
         if metric.judged:
@@ -311,23 +245,23 @@ def _row(
     standings: list[tuple[Board, RankedSystem]],
     again: FilePlace,
     shown: Markup,
-) -> PageMetric:
+) -> Shown:
     own = [one for one in standings if one[0].metric.name == metric.name]
     ranks = [rank_of(board, standing) for board, standing in own[:1]]
-    return PageMetric(
-        title=metric_title(metric),
-        lead=metric.headline,
-        lower=metric.lower_is_better,
-        value=figure(score["value"]),
-        bounds=bounds(score),
-        drawn=score_whisker(score, axis_of(metric)),
-        corrected=shown,
-        again=pair(again),
-        rank=next(filter(None, ranks), NOTHING),
-        n=score["n"],
-        unscored=str(score["unscored"].value or ""),
-        reason=str(score["reason"].value or ""),
-    )
+    return {
+        "title": metric_title(metric),
+        "lead": metric.headline,
+        "lower": metric.lower_is_better,
+        "value": figure(score["value"]),
+        "bounds": bounds(score),
+        "drawn": score_whisker(score, axis_of(metric)),
+        "corrected": shown,
+        "again": pair(again),
+        "rank": next(filter(None, ranks), NOTHING),
+        "n": score["n"],
+        "unscored": str(score["unscored"].value or ""),
+        "reason": str(score["reason"].value or ""),
+    }
 
 
 def _floors(place: FilePlace) -> Iterator[tuple[str, str, Markup]]:

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from markupsafe import Markup
-
 from alps.leaderboard.gold_data import known_track
 from alps.leaderboard.pages.board_table import (
     BoardSection,
@@ -23,13 +21,7 @@ from alps.leaderboard.pages.charts import (
     score_of,
     style_of,
 )
-from alps.leaderboard.pages.common import (
-    BoardView,
-    Renderer,
-    data_name,
-    page_of,
-    view,
-)
+from alps.leaderboard.pages.common import BoardView, Renderer, data_name, page_of, view
 from alps.leaderboard.pages.records import compare_page
 from alps.leaderboard.provenance import NOTHING, FilePlace, pair
 from alps.leaderboard.ranking import Board, RankedSystem
@@ -129,24 +121,10 @@ def _matrices(board: Board) -> Iterator[tuple[RankedSystem, Matrix]]:
 
 def _drawn_sections(panel: BoardView) -> Iterator[BoardSection]:
     """Yield the sections of a panel without the rows that have no value on its axis."""
-    index = [column.key for column in panel.table.columns].index("score")
     for section in panel.table.sections:
-        rows = [row for row in section.rows if row.cells[index] != NOTHING]
+        rows = [row for row in section.rows if row.cells[panel.table.score] != NOTHING]
         if rows:
             yield replace(section, rows=rows)
-
-
-@dataclass(frozen=True)
-class DataVersion:
-    """One version of the data of a track."""
-
-    track: str
-    title: str
-    name: str
-    sha256: str
-    public: bool
-    known: bool
-    systems: int
 
 
 @dataclass(frozen=True)
@@ -179,7 +157,8 @@ def write_changes(renderer: Renderer) -> None:
     renderer.write("about.html", "about.html")
 
 
-def _versions(renderer: Renderer) -> Iterator[DataVersion]:
+def _versions(renderer: Renderer) -> Iterator[dict[str, object]]:
+    """Yield what the changelog says of each version of the data of each track."""
     runs: dict[tuple[str, str], list[SiteSystem]] = {}
     for system in renderer.content.systems:
         for track, place in system.tracks.items():
@@ -189,15 +168,15 @@ def _versions(renderer: Renderer) -> Iterator[DataVersion]:
             if own == track:
                 first = systems[0]
                 conditions = first.card.tracks[track].conditions
-                yield DataVersion(
-                    track=track,
-                    title=task.heading,
-                    name=data_name(task, first),
-                    sha256=sha256,
-                    public=bool(first.run(track)["data"]["public"].value),
-                    known=known_track(track, sha256, 0, conditions) is not None,
-                    systems=len(systems),
-                )
+                yield {
+                    "track": track,
+                    "title": task.heading,
+                    "name": data_name(task, first),
+                    "sha256": sha256,
+                    "public": bool(first.run(track)["data"]["public"].value),
+                    "known": known_track(track, sha256, 0, conditions) is not None,
+                    "systems": len(systems),
+                }
 
 
 METRIC = "recall_at_1"
@@ -215,8 +194,12 @@ def write_pools(renderer: Renderer, task: str) -> None:
     systems, others = _systems(boards), _others(boards)
     rows: dict[str, list[TableRow]] = {"floor": [], "reported": []}
     for (style, name), by_size in others.items():
-        rows[style].append(_other_row(name, style, by_size, sizes))
-    lines = [*_system_lines(systems), *_other_lines(others)]
+        cells = [pair(by_size[size]) if size in by_size else NOTHING for size in sizes]
+        rows[style].append(TableRow([foreign(name), *cells], {"search": name.lower()}))
+    lines = _system_lines(systems)
+    for (style, name), scores in others.items():
+        if len(scores) > 1:
+            lines.append(NamedLine(name, style, _points(scores)))
     unproven = any(not row.recomputed for rows in systems.values() for row in rows.values())
     renderer.write(
         f"{task}.html",
@@ -241,15 +224,6 @@ def _system_lines(systems: Mapping[str, Standings]) -> list[NamedLine]:
         if len(scores) > 1 and len(lines) < COLOURS:
             name = next(iter(standings.values())).system.card.name
             lines.append(NamedLine(name, colour_of(len(lines)), _points(scores)))
-    return lines
-
-
-def _other_lines(others: Mapping[tuple[str, str], BySize]) -> list[NamedLine]:
-    """Return the lines of trivial baselines and of reference rows."""
-    lines = []
-    for (style, name), scores in others.items():
-        if len(scores) > 1:
-            lines.append(NamedLine(name, style, _points(scores)))
     return lines
 
 
@@ -303,13 +277,3 @@ def _others(boards: Sequence[Board]) -> dict[tuple[str, str], BySize]:
                 continue
             others.setdefault(("reported", reported.name), {})[size] = score
     return dict(sorted(others.items(), key=lambda item: item[0]))
-
-
-def _other_row(name: str, style: str, scores: BySize, sizes: Sequence[int]) -> TableRow:
-    cells: list[Markup] = []
-    for size in sizes:
-        if (score := scores.get(size)) is None:
-            cells.append(NOTHING)
-        else:
-            cells.append(pair(score))
-    return TableRow([foreign(name), *cells], {"search": name.lower()})

@@ -5,6 +5,7 @@ The tables hold what is changed, the code of the finding, and words of it. All h
 fit what was changed, as those of somebody who means it do.
 """
 
+import json
 import os
 import pickle
 import socket
@@ -294,6 +295,8 @@ def passwd(path: Path) -> None:
 
 NOT_OURS = "the name begins with a dot, or"
 CODE = "import os\nos.mkdir('exploded')\n"
+OF_ANOTHER = {"status": "re-scored", "date": "2026-01-31", "tracks": {}, "note": None}
+OF_ANOTHER |= {"recomputed": ["task2"]}
 FOLDERS = [
     (instead(PREDICTIONS, passwd), "kind", f"{PREDICTIONS}: a symbolic link, not a plain file"),
     (instead(CARD, passwd), "kind", f"{CARD}: a symbolic link"),
@@ -323,6 +326,7 @@ FOLDERS = [
     (sparse(PREDICTIONS), "size", "2,147,483,648 bytes; the limit is 209,715,200"),
     (sparse(CARD), "size", f"{CARD}: 2,147,483,648 bytes"),
     (written("review.json", '{"status": "reproduced"}'), "review", "review.json: date: field req"),
+    (written("review.json", json.dumps(OF_ANOTHER)), "review", "missing from the card: task2"),
 ]
 
 

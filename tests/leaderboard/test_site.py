@@ -29,12 +29,12 @@ from alps.leaderboard import site as site_module
 from alps.leaderboard.commands import build_command
 from alps.leaderboard.comparison import all_pairs, rank_classes
 from alps.leaderboard.gold_data import own_track
-from alps.leaderboard.official import OFFICIAL, judged_by, official
 from alps.leaderboard.pages import systems
 from alps.leaderboard.pages.board_table import BoardColumn, foreign
 from alps.leaderboard.parts import BoardPart
 from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build, check_site, serve
+from alps.leaderboard.site_data import OFFICIAL, judged_by, official
 from alps.parsing import parse_words
 from alps.settings import RunSettings
 from alps.show.formatting import number, visible
@@ -266,6 +266,9 @@ def test_floors_and_what_the_paper_reports_stand_apart_and_have_no_rank(site):
     page = tree_of(site / "extraction.html")
     bodies = {held["class"] for held in page.all("tbody") if "class" in held}
     assert {"ranked", "floors", "reported"} <= bodies
+    text = (site / "extraction.html").read_text("utf-8").partition('<tbody class="floors">')[2]
+    floors = text.partition("</tbody>")[0]
+    assert ("whisker floor" in floors, "whisker reported" in floors) == (True, False)
     ranks = [held for held, _ in page.numbers if held.get("data-computed") == "rank"]
     ranked = {held["data-args"].split()[1] for held in ranks}
     assert "a-floor" not in ranked

@@ -1,7 +1,6 @@
 """Formats that `alps export` knows, its settings, and the export of runs in one of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -28,22 +27,16 @@ class ExportSettings(FrozenSettings):
 Writer = Callable[["Sequence[RunFolder]", Path], list[Path]]
 
 
-@dataclass(frozen=True)
-class _Format:
-    """Where its writer is, and the extra that brings its library; empty where alps has it."""
-
-    writer: str
-    extra: str = ""
-
-
-_FORMATS: dict[Target, _Format] = {
-    "csv": _Format("alps.ext.export.rows:write_csv"),
-    "parquet": _Format("alps.ext.export.rows:write_parquet"),
-    "hf": _Format("alps.ext.export.rows:write_hf"),
-    "inspect": _Format("alps.ext.export.inspect_logs:write_inspect", "inspect"),
-    "mlflow": _Format("alps.ext.export.trackers:write_mlflow", "mlflow"),
-    "wandb": _Format("alps.ext.export.trackers:write_wandb", "wandb"),
+_FORMATS: dict[Target, str] = {
+    "csv": "alps.ext.export.rows:write_csv",
+    "parquet": "alps.ext.export.rows:write_parquet",
+    "hf": "alps.ext.export.rows:write_hf",
+    "inspect": "alps.ext.export.inspect_logs:write_inspect",
+    "mlflow": "alps.ext.export.rows:write_mlflow",
+    "wandb": "alps.ext.export.rows:write_wandb",
 }
+_EXTRAS = ("inspect", "mlflow", "wandb")
+"""The formats whose library an extra of the same name brings."""
 
 
 def export_runs(folders: Sequence[Path], settings: ExportSettings) -> list[Path]:
@@ -56,7 +49,7 @@ def export_runs(folders: Sequence[Path], settings: ExportSettings) -> list[Path]
     """
     from alps.run.opened import open_run, refuse_same_names
 
-    out, form = Path(settings.out), _FORMATS[settings.format]
+    out = Path(settings.out)
     # The name of its folder is a run's in every table.
     refuse_same_names(folders)
     runs = [open_run(folder) for folder in folders]
@@ -65,19 +58,18 @@ def export_runs(folders: Sequence[Path], settings: ExportSettings) -> list[Path]
     refuse_full(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        return _written(form, settings.format, runs, out)
+        return _written(settings.format, runs, out)
     except OSError as error:
         raise RunFolderError(f"{out}: {error.strerror or error}; choose another out=") from error
 
 
-def _written(form: _Format, name: str, runs: "Sequence[RunFolder]", out: Path) -> list[Path]:
+def _written(name: Target, runs: "Sequence[RunFolder]", out: Path) -> list[Path]:
     try:
         # Some writers import the library of their extra only when they are called.
-        writer: Writer = load(form.writer)
+        writer: Writer = load(_FORMATS[name])
         return writer(runs, out)
     except ModuleNotFoundError as error:
-        if not form.extra:
+        if name not in _EXTRAS:
             raise
-        raise UsageError(
-            f"format={name} needs {error.name}: pip install 'alps-eval[{form.extra}]'"
-        ) from error
+        extra = f"pip install 'alps-eval[{name}]'"
+        raise UsageError(f"format={name} needs {error.name}: {extra}") from error

@@ -1,15 +1,20 @@
 """Rows of an export: one for each answer of a run, and one for each of its scores.
 
-Their two tables are written as CSV, as Parquet by pyarrow, or in folders by `datasets`.
+Their two tables are written as CSV, as Parquet by pyarrow, or in folders by `datasets`; with the
+figures also into the stores of experiment trackers: MLflow's files, and Weights & Biases offline.
 """
 
 import dataclasses
 import json
 import math
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from alps.ext.audits.slices import SCRIPT
@@ -372,3 +377,108 @@ def _names(parts: Iterable[Any]) -> list[str]:
     for part in parts:
         names |= dict.fromkeys(part)
     return list(names)
+
+
+# What MLflow takes in no name of a metric.
+_NO_METRIC = re.compile(r"[^\w./ -]")
+_SMALL_FILES = (MANIFEST, SUMMARY, "config.toml")
+
+
+def write_mlflow(runs: Sequence[RunFolder], out: Path) -> list[Path]:
+    """Write a file store of MLflow: a run with metrics, settings and tables for each of ours."""
+    with _variables({"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_DISABLE_TELEMETRY": "true"}):
+        from mlflow import MlflowClient
+        from mlflow.entities import Param
+
+        client = MlflowClient(tracking_uri=out.resolve().as_uri())
+        experiment = client.create_experiment("alps")
+        for run in runs:
+            began, ended = (int(moment.timestamp() * 1000) for moment in times_of(run))
+            made = client.create_run(experiment, start_time=began, run_name=run.name)
+            number = made.info.run_id
+            params = [Param(name, str(value)) for name, value in _settings(run).items()]
+            client.log_batch(number, params=params)
+            for name, value in _metrics(run).items():
+                known = _NO_METRIC.sub("_", name)
+                client.log_metric(number, known, value, timestamp=ended)
+            with TemporaryDirectory() as folder:
+                for path in _artifacts(run, Path(folder)):
+                    client.log_artifact(number, str(path))
+            client.set_terminated(number, end_time=ended)
+    return [out]
+
+
+def write_wandb(runs: Sequence[RunFolder], out: Path) -> list[Path]:
+    """Write offline runs of Weights & Biases: nothing is sent, until the user does `wandb sync`."""
+    import wandb
+
+    # Its logs and settings are left in the user's folders otherwise.
+    with (
+        TemporaryDirectory() as own,
+        _variables({"WANDB_SILENT": "true", "WANDB_CACHE_DIR": own, "WANDB_CONFIG_DIR": own}),
+    ):
+        for run in runs:
+            session = wandb.init(
+                project="alps",
+                name=run.name,
+                dir=str(out),
+                config=_settings(run),
+                mode="offline",
+                settings=wandb.Settings(
+                    silent=True, console="off", disable_git=True, x_disable_stats=True
+                ),
+            )
+            session.summary.update(_metrics(run))
+            session.finish()
+        # Its service flushes a run's file as it ends: one export in ten found only the head of it.
+        wandb.teardown()
+    return sorted((out / "wandb").glob("offline-run-*"))
+
+
+def _settings(run: RunFolder) -> dict[str, Any]:
+    """Return the settings of a run that were given, or took effect."""
+    given = run.manifest.settings.items()
+    settings = {name: value for name, value in given if value is not None}
+    hashes = ",".join(str(track.sha256) for track in run.tracks.values())
+    return {**settings, "alps": run.manifest.alps, "data_sha256": hashes}
+
+
+def _metrics(run: RunFolder) -> dict[str, float]:
+    """Return every figure of a run as TRACK/METRIC, with the ends of its interval and its n."""
+    metrics: dict[str, float] = {}
+    for row in score_rows(run):
+        if row.slice or row.value is None:
+            continue
+        name = f"{row.track}/{row.metric}"
+        if row.baseline:
+            name = f"{row.track}/{row.system.replace('/', '_')}/{row.metric}"
+        ends = {"ci_low": row.low, "ci_high": row.high, "n": float(row.n)}
+        metrics[name] = row.value
+        for end, value in ends.items():
+            if value is not None:
+                metrics[f"{name}_{end}"] = value
+    for name in ("prompt_tokens", "completion_tokens", "cost"):
+        if (taken := getattr(run.finished.calls, name)) is not None:
+            metrics[f"calls/{name}"] = float(taken)
+    return metrics
+
+
+def _artifacts(run: RunFolder, folder: Path) -> list[Path]:
+    """Return the small files of a run, and its two tables, written into `folder`."""
+    own = [run.folder / name for name in _SMALL_FILES]
+    return [path for path in own if path.is_file()] + write_parquet([run], folder)
+
+
+@contextmanager
+def _variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of the environment for a while."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -73,13 +73,9 @@ def locate(gold: Mapping[str, Memory], dialogue: Sequence[Turn]) -> GoldPlaces:
 
 
 def excerpt(text: str, spans: Sequence[Span], *, limit: int, context: int = 120) -> list[Piece]:
-    """Cut `text` to about `limit` characters without losing a quoted place.
+    """Cut the text of a turn to about `limit` characters without losing a quoted place.
 
-    Args:
-        text: Of one turn.
-        spans: The quoted places, in order and apart from each other.
-        limit: Texts up to this length are kept whole.
-        context: Characters kept on either side of a quoted place.
+    The places are in order and apart; `context` characters are kept on either side of each.
     """
     if len(text) <= limit + _SMALLEST_GAP:
         return _pieces(text, spans, 0, len(text))

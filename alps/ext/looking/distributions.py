@@ -29,11 +29,7 @@ _FEWEST_VALUES = 3
 def histogram(values: Sequence[float], *, axis: Axis, name: str, style: str) -> Markup:
     """Draw how many records have which score; nothing where scores are 0 or 1 alone.
 
-    Args:
-        values: The score of each record.
-        axis: From the lowest to the highest score; it is cut into ten bins of one width.
-        name: What is scored.
-        style: The colour in the style sheet.
+    The axis is cut into ten bins of one width; `style` is the colour in the style sheet.
     """
     # Of scores that are 0 or 1 the mean says all.
     if len(set(values)) < _FEWEST_VALUES:
@@ -83,12 +79,8 @@ def curve_of_bins(bins: Sequence[Bin], *, name: str, style: str) -> Markup:
     """Draw a figure over bins in their order; nothing for fewer than two.
 
     The standardised figure is filled and joined by a line, the raw one hollow and dashed: shape and
-    line tell them apart without colour.
-
-    Args:
-        bins: In their order; distances between them mean nothing.
-        name: What is drawn, for who can't see it.
-        style: The colour in the style sheet.
+    line tell them apart without colour. Distances between bins mean nothing; `name` is for who
+    can't see the drawing.
     """
     if len(bins) < 2:
         return Markup()

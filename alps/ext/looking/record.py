@@ -90,9 +90,8 @@ class RecordView:
             return ""
         outdated = counted(self.count("kept"), "outdated memory", "outdated memories")
         kept = f", {outdated} kept" if self.count("kept") else ""
-        return (
-            f"{self.count('matched')} of {self.gold_count} found, {self.count('extra')} extra{kept}"
-        )
+        found = f"{self.count('matched')} of {self.gold_count} found"
+        return f"{found}, {self.count('extra')} extra{kept}"
 
 
 def explain(state: str) -> str:
@@ -113,12 +112,7 @@ def explain(state: str) -> str:
 
 
 def build_view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView:
-    """Build the view of the answer `key` from the journals and the data.
-
-    Args:
-        key: The answer.
-        task: The track that it is on.
-        record: What is at hand of it; here `prediction` may be a failed one.
+    """Build the view of an answer from what is at hand of it; `prediction` may be a failed one.
 
     Raises:
         RunFolderError: If a row of it has not the shape of one that a run wrote.
@@ -129,10 +123,8 @@ def build_view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView
         return _view(key, task, record)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         journals = "predictions.jsonl, verdicts.jsonl or scores.jsonl"
-        raise RunFolderError(
-            f"{track_title(key.track)}/{key.id}: the row in {journals} can't be read; "
-            "repeat the run with another out="
-        ) from error
+        fault = f"the row in {journals} can't be read; repeat the run with another out="
+        raise RunFolderError(f"{track_title(key.track)}/{key.id}: {fault}") from error
 
 
 def _view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView:

@@ -15,7 +15,7 @@ from rich.text import Text
 from alps.errors import RunFolderError
 from alps.ext.looking.dialogue import DialogueView, Piece, excerpt
 from alps.ext.looking.record import RecordView, ShownPart, build_view
-from alps.run.opened import AnswerKey, RunFolder, Samples, open_run, read_keys, read_wanted
+from alps.run.opened import AnswerKey, RunFolder, open_run, read_keys, read_wanted
 from alps.schema import FAILURES, UNHEARD
 from alps.show.caveats import judge_of
 from alps.show.formatting import folded_away, number, visible
@@ -47,14 +47,7 @@ _LINE_BREAKS = re.compile(r"\n\s*")
 
 
 def show_record(run_folder: Path, word: str, console: Console, *, full: bool = False) -> None:
-    """Print one record of a run.
-
-    Args:
-        run_folder: The run.
-        word: What `pick` understands: an id, a beginning of it, or a number in the order of the
-            data.
-        console: Where to print.
-        full: Whether long turns and raw texts are shown whole.
+    """Print the record of a run that `pick` finds by a word; `full` shows long texts whole.
 
     Raises:
         UsageError: If there is no such run or record; names the closest id.
@@ -65,20 +58,17 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
     key = pick(word, keys, repeats=run.repeats, where=str(run_folder))
     if key.track not in run.tasks:
         title = visible(track_title(key.track))
-        raise RunFolderError(
-            f"{run_folder}: manifest.json lists no data for {title}; repeat the run with another "
-            "out="
-        )
+        fault = f"manifest.json lists no data for {title}; repeat the run with another out="
+        raise RunFolderError(f"{run_folder}: {fault}")
     samples = read_wanted(run, key.track, {key.id})
     rows = [run.rows(stage).get(key) for stage in ("predictions", "verdicts", "scores")]
     record = AnsweredRecord(samples.by_id.get(key.id), *rows)
     view = build_view(key, run.tasks[key.track], record)
-    parts = [
-        *_head(run, view, keys),
-        *_problem(samples),
-        *_body(view, full=full),
-        *_end(view, full=full),
-    ]
+    parts = [*_head(run, view, keys)]
+    # Data may have changed since the run: its figures stand, the texts of other records do not.
+    if samples.problem is not None:
+        parts += [Text(), Text(f"({visible(samples.problem)})", style="dim")]
+    parts += [*_body(view, full=full), *_end(view, full=full)]
     console.print(Group(*parts), highlight=False)
 
 
@@ -106,13 +96,6 @@ def _head(run: RunFolder, view: RecordView, keys: Sequence[AnswerKey]) -> Iterat
     figures += (f"{name} {number(score)}" for name, score in scores.items())
     if figures:
         yield Text(" · ".join(figures))
-
-
-def _problem(samples: Samples) -> Iterator[RenderableType]:
-    # Data may have changed since the run: its figures stand, the texts of other records do not.
-    if samples.problem is not None:
-        yield Text()
-        yield Text(f"({visible(samples.problem)})", style="dim")
 
 
 def _body(view: RecordView, *, full: bool) -> Iterator[RenderableType]:
@@ -172,9 +155,8 @@ def _dialogue(part: DialogueView, *, full: bool) -> Iterator[RenderableType]:
             title.append(f"  ◂ {label}", style="green")
         limit = len(turn.text) if full else FOLDED_TURN
         yield title
-        yield _indented(
-            _excerpt(excerpt(turn.text, part.evidence.spans.get(place, ()), limit=limit))
-        )
+        spans = part.evidence.spans.get(place, ())
+        yield _indented(_excerpt(excerpt(turn.text, spans, limit=limit)))
     if before < len(part.turns):
         rest = f"{len(part.turns):,} turns"
         if before:

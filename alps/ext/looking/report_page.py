@@ -7,23 +7,14 @@ reading, or which of two runs is better. Everything else is folded; nothing is a
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from alps.errors import UsageError
-from alps.ext.looking.report_differences import Differences, alike, differences_of
-from alps.ext.looking.report_overview import Overview, overview_of
-from alps.ext.looking.report_sections import (
-    FloorRow,
-    Head,
-    MetricRow,
-    TrackSection,
-    draw_plane,
-    heads_of,
-)
+from alps.ext.looking.report_first import Differences, Overview, alike, differences_of, overview_of
+from alps.ext.looking.report_sections import Head, MetricRow, TrackSection, draw_plane, heads_of
 from alps.ext.looking.whole_run import empty_line, known_agreement, method_lines
 from alps.judges.agreement import people_say
 from alps.rows import Score
@@ -47,41 +38,15 @@ from alps.show.parts import shown_parts
 from alps.show.svg import SHARES, Axis, axis_labels
 
 
-@dataclass(frozen=True)
-class SharedAxis:
-    """Sections that share track, judge and data, with their trivial baselines."""
-
-    sections: list[TrackSection]
-    floors: list[FloorRow]
-    axis: Markup
-    plane: Markup
-
-
-@dataclass(frozen=True)
-class AbilityRow:
-    """One figure of one ability of one run."""
-
-    head: Head
-    row: MetricRow
-
-
-@dataclass(frozen=True)
-class AbilityTable:
-    """The abilities of runs that share judge and data; each scale has its own axis."""
-
-    heads: list[Head]
-    scales: list[tuple[Markup, list[AbilityRow]]]
-
-
-def share_axes(sections: Iterable[TrackSection]) -> list[SharedAxis]:
-    """Group the sections that can share one axis, in their order."""
+def share_axes(sections: Iterable[TrackSection]) -> list[dict[str, object]]:
+    """Group the sections that share track, judge and data, and so an axis, in their order."""
     together: dict[tuple[str, ...], list[TrackSection]] = {}
     for section in sections:
         together.setdefault(section.comparable_with, []).append(section)
     return list(map(_shared_axis, together.values()))
 
 
-def _shared_axis(sections: list[TrackSection]) -> SharedAxis:
+def _shared_axis(sections: list[TrackSection]) -> dict[str, object]:
     first = sections[0]
     lead = first.headline.metric
     points = []
@@ -90,7 +55,8 @@ def _shared_axis(sections: list[TrackSection]) -> SharedAxis:
     # The plane of an only section stands with it already.
     plane = draw_plane(points, first.found.floors, (), lead) if len(sections) > 1 else Markup()
     floors = [floor for floor in first.floors if floor.headline is not None]
-    return SharedAxis(sections, floors, axis_labels(axis_of(lead)), plane)
+    axis = axis_labels(axis_of(lead))
+    return {"sections": sections, "floors": floors, "axis": axis, "plane": plane}
 
 
 def recall_curves(heads: Sequence[Head]) -> list[Chart]:
@@ -126,10 +92,8 @@ def _curve(heads: list[Head]) -> Chart:
         lines.append(ChartLine(floor.name, "", "floor-line", _points(first, floor.name), dashes))
         legend.append(LegendKey(line_sign(dashes), floor.name))
     metric = first[0].headline.metric.title
-    about = (
-        f"The lines show {metric} by the number of distractors. Bands show "
-        "95 % intervals; the y-axis starts at 0."
-    )
+    about = f"The lines show {metric} by the number of distractors. "
+    about += "Bands show 95 % intervals; the y-axis starts at 0."
     drawing = recall_curve(lines, name=f"{metric} by the number of distractors")
     title = "Recall and the size of the pool"
     return Chart("curves", "Size of the pool", title, about, drawing, legend)
@@ -147,13 +111,9 @@ def _points(sections: Sequence[TrackSection], floor: str | None = None) -> list[
     return sorted(points, key=lambda point: point[0])
 
 
-def ability_tables(heads: Sequence[Head]) -> list[AbilityTable]:
-    """Lay out the abilities of the runs that were rated, by judge and data."""
-    return list(map(_abilities, alike(heads, _rated_sections)))
-
-
-def _abilities(heads: list[Head]) -> AbilityTable:
-    by_scale: dict[Axis, list[AbilityRow]] = {}
+def _abilities(heads: list[Head]) -> dict[str, object]:
+    """Lay out the abilities of runs that share judge and data; each scale has its own axis."""
+    by_scale: dict[Axis, list[tuple[Head, MetricRow]]] = {}
     for sections in zip(*map(_rated_sections, heads), strict=True):
         lead = sections[0].headline.metric
         for metric in sections[0].task.metrics:
@@ -165,10 +125,10 @@ def _abilities(heads: list[Head]) -> AbilityTable:
                 score = section.found.scores.get(metric.name)
                 if score is not None and score.value is not None:
                     chart = charts.bar(score, name=name, axis=axis, style=colour_of(head.colour))
-                    row = AbilityRow(head, MetricRow(metric, score, chart))
-                    by_scale.setdefault(axis, []).append(row)
+                    row = MetricRow(metric, score, chart)
+                    by_scale.setdefault(axis, []).append((head, row))
     scales = [(axis_labels(axis), rows) for axis, rows in by_scale.items()]
-    return AbilityTable(heads, scales)
+    return {"heads": heads, "scales": scales}
 
 
 SCRIPT = """\
@@ -201,11 +161,7 @@ unfoldTarget();
 
 
 def write_report(run_folders: Sequence[Path], out: Path) -> Path:
-    """Write the report on some finished runs; the same runs give the same bytes.
-
-    Args:
-        run_folders: The runs, in the order in which they shall stand.
-        out: The HTML file.
+    """Write the report on some finished runs, in their order; the same runs give the same bytes.
 
     Raises:
         UsageError: If there is no run, one of them is not finished, or `out` is a folder or a file
@@ -242,7 +198,7 @@ def render(runs: Sequence[RunFolder]) -> str:
         "comparisons": share_axes(sections),
         "curves": recall_curves(heads),
         "more": charts_of(runs, sections),
-        "abilities": ability_tables(heads),
+        "abilities": list(map(_abilities, alike(heads, _rated_sections))),
     }
     return environment.get_template("report.html").render(
         title=_title(heads, overview, differences),

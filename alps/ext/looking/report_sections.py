@@ -38,14 +38,6 @@ class MetricRow:
 
 
 @dataclass(frozen=True)
-class ScoreAxis:
-    """The rows of a score table that share an axis."""
-
-    axis: Markup
-    rows: list[MetricRow]
-
-
-@dataclass(frozen=True)
 class FloorRow:
     """A trivial baseline compared with a run.
 
@@ -67,19 +59,11 @@ class FloorRow:
 
 
 @dataclass(frozen=True)
-class BreakdownGroup:
-    """A row of a breakdown on a page, with its interval drawn."""
-
-    row: GroupRow
-    chart: Markup
-
-
-@dataclass(frozen=True)
 class BreakdownPart:
-    """A breakdown on a page; a standardised one has a drawn curve."""
+    """A breakdown on a page, each group with its interval; a standardised one has a curve."""
 
     row: BreakdownRow
-    groups: list[BreakdownGroup]
+    groups: list[tuple[GroupRow, Markup]]
     curve: Markup
     notes: list[str]
 
@@ -88,8 +72,7 @@ def page_part(row: BreakdownRow, style: str) -> BreakdownPart:
     """Return a breakdown as a page draws it, in the colour of its run."""
     groups = []
     for group in row.groups:
-        drawn = charts.whisker(group.figure, name=group.group, style=style)
-        groups.append(BreakdownGroup(group, drawn))
+        groups.append((group, charts.whisker(group.figure, name=group.group, style=style)))
     curve = Markup()
     if row.standardised:
         bins = [Bin(one.group, one.figure, one.standardised) for one in row.groups]
@@ -105,11 +88,7 @@ class AccountRow(charts.BarPart):
 
 
 def account(states: Counter[str]) -> list[AccountRow]:
-    """Count the outcomes of records by kind; every record is in exactly one row.
-
-    Args:
-        states: How many came to what `state_of` says.
-    """
+    """Count what `state_of` says of records by kind; every record is in exactly one row."""
     repaired = "repaired, then scored"
     rows = [
         AccountRow("OK", "ok", states["ok"], "answered, judged and scored"),
@@ -138,7 +117,7 @@ class TrackSection(ChartedTrack):
     """One track of one run."""
 
     headline: MetricRow
-    scales: list[ScoreAxis]
+    scales: list[tuple[Markup, list[MetricRow]]]
     floors: list[FloorRow]
     account: list[AccountRow]
     bar: Markup
@@ -371,24 +350,16 @@ def _shown_one(
 
 def draw_actions(counts: Mapping[str, float]) -> Markup:
     """Draw gold actions against predicted ones, or nothing for a task that counts none."""
-    matrix = _action_matrix(counts)
-    if matrix is None:
-        return Markup()
-    return charts.heat_map(matrix, label="Gold and predicted actions.")
-
-
-def _action_matrix(counts: Mapping[str, float]) -> charts.HeatMap | None:
-    """Return gold actions against predicted ones, or None where there are none."""
     golds, columns = charts.occurring_actions(counts)
     if not golds:
-        return None
+        return Markup()
     rows, right = [], set()
     for n, gold in enumerate(golds):
         rows.append([int(counts.get(f"cell_{gold}_{name}", 0)) for name in columns])
         # To do nothing where nothing is asked is no hit: of those there is no end.
         if gold != "none":
             right.add((n, columns.index(gold)))
-    return charts.HeatMap(
+    matrix = charts.HeatMap(
         rows=["not in gold" if gold == "none" else f"gold {gold}" for gold in golds],
         columns=["not found" if name == "none" else name for name in columns],
         counts=rows,
@@ -397,6 +368,7 @@ def _action_matrix(counts: Mapping[str, float]) -> charts.HeatMap | None:
         across="predicted",
         shares=False,
     )
+    return charts.heat_map(matrix, label="Gold and predicted actions.")
 
 
 def plane_figures(lead: Metric) -> tuple[str, str]:
@@ -448,12 +420,12 @@ def _metric_row(metric: Metric, score: Score, position: int) -> MetricRow:
     return MetricRow(metric, score, chart)
 
 
-def _scales(rows: Sequence[MetricRow]) -> list[ScoreAxis]:
-    """Put the rows that share an axis together, in their order."""
+def _scales(rows: Sequence[MetricRow]) -> list[tuple[Markup, list[MetricRow]]]:
+    """Put the rows that share an axis together, in their order, with its labels."""
     scales = []
     # Neighbours alone: the order of the metrics is what a reader knows from the terminal.
     for axis, group in groupby(rows, key=lambda row: charts.axis_of(row.metric)):
-        scales.append(ScoreAxis(axis_labels(axis), list(group)))
+        scales.append((axis_labels(axis), list(group)))
     return scales
 
 
@@ -545,9 +517,8 @@ def heads_of(runs: Sequence[RunFolder]) -> list[Head]:
             sections = _sections(run, position)
         # Rows of journals are not read by a model: a damaged one fails wherever it is used.
         except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
-            raise RunFolderError(
-                f"{run.folder}: not a run of this alps version ({error!r})"
-            ) from error
+            fault = f"not a run of this alps version ({error!r})"
+            raise RunFolderError(f"{run.folder}: {fault}") from error
         if not sections:
             raise RunFolderError(f"{run.folder}: its summary has no task")
         heads.append(Head(letter_of(position), position, run, summary, sections))

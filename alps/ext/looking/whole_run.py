@@ -27,10 +27,7 @@ from alps.show.formatting import (
     task_title,
 )
 from alps.show.parts import ShownPart, shown_parts
-from alps.show.short_form import (
-    needs_rating_judge,
-    scores_of,
-)
+from alps.show.short_form import needs_rating_judge, scores_of
 from alps.show.table import (
     BLANK,
     Cell,
@@ -264,9 +261,8 @@ def _failure_lines(track: TrackSummary) -> Iterator[str]:
         if failed:
             outcomes = ", ".join(f"{count} {kind}" for kind, count in failed.items())
             yield f"Failed {stage}: {outcomes}."
-    kinds = [
-        f"{kind} ({track.counts[name]})" for name, kind in _INVALID.items() if name in track.counts
-    ]
+    counts = track.counts
+    kinds = [f"{kind} ({counts[name]})" for name, kind in _INVALID.items() if name in counts]
     if kinds:
         yield f"Invalid responses by kind: {', '.join(kinds)}."
     # A provider's message, or a user's exception, may hold anything that steers a terminal.

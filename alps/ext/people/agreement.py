@@ -122,10 +122,7 @@ class Measured:
 def measure(words: Sequence[str], settings: AgreementSettings) -> Measured:
     """Measure how far people agree, and write it where `out` says.
 
-    Args:
-        words: A folder that holds the annotations of two people, or their two files, or a label
-            folder.
-        settings: How.
+    The words name a folder with the annotations of two people, their two files, or a label folder.
 
     Raises:
         AlpsError: If labels, draft, rule or file can't be used.
@@ -141,7 +138,7 @@ def measure(words: Sequence[str], settings: AgreementSettings) -> Measured:
     else:
         measured = Measured(_on_labels(paths, settings))
     if settings.out is not None:
-        write_row(measured.row, Path(settings.out))
+        _write(measured.row, Path(settings.out))
     return measured
 
 
@@ -159,12 +156,7 @@ def _on_labels(paths: Sequence[Path], settings: AgreementSettings) -> LabelAgree
     return _label_agreement(read_labels(paths[0]), seed=settings.seed)
 
 
-def write_row(row: GoldAgreement | LabelAgreement, path: Path) -> None:
-    """Write an agreement file.
-
-    Raises:
-        UsageError: If it can't be written.
-    """
+def _write(row: GoldAgreement | LabelAgreement, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, row.as_json())
@@ -265,15 +257,11 @@ def _of_rubric(matrix: LabelMatrix, *, seed: int) -> LabelledRow | None:
     return LabelledRow(
         kind=scale.kind,
         items=len(matrix.items),
-        twice=_twice(matrix.people),
+        twice=sum(len(row) - row.count(None) >= 2 for row in matrix.people),
         people=list(columns),
         figures=figures,
         pairs=rows,
     )
-
-
-def _twice(people: Sequence[Sequence[object]]) -> int:
-    return sum(len(row) - row.count(None) >= 2 for row in people)
 
 
 def print_agreement(measured: Measured, console: Console) -> None:
@@ -309,9 +297,8 @@ def _part(part: PartRow, people: tuple[str, str]) -> Iterator[Part]:
     for kind, counts in part.counts.items():
         if kind != "memory":
             first, second = counts.items
-            yield Line(
-                f"{_KINDS[kind]}: {first:,} and {second:,}, {counted(counts.pairs, 'matched pair')}"
-            )
+            pairs = counted(counts.pairs, "matched pair")
+            yield Line(f"{_KINDS[kind]}: {first:,} and {second:,}, {pairs}")
     measured = [name for name in _TITLES if name in part.figures]
     rows = [_row(_TITLES[name], part.figures[name]) for name in measured]
     for kind, draft in part.drafts.items():

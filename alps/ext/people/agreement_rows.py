@@ -59,11 +59,7 @@ class DraftRow(_Part):
 class PartRow(_Part):
     """What two people agree on in one part of a session.
 
-    Attributes:
-        title: What it is called.
-        counts: Items by their kind.
-        figures: Figures by name.
-        drafts: By kind, where a draft is known.
+    Counts are by kind of items, and so are drafts, where one is known; figures by their names.
     """
 
     title: str

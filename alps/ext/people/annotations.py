@@ -128,14 +128,11 @@ class _SessionRow(_Row):
 class AnnotatedSession:
     """Annotations of a session by one person or a draft, by part; only parts with any.
 
-    Attributes:
-        memories: Lists of memories.
-        chosen: The one memory that queries are about.
-        queries: Those queries.
+    `chosen` is the one memory that the queries of a part are about.
     """
 
     memories: dict[str, tuple[AnnotatedMemory, ...]] = field(default_factory=dict)
-    chosen: dict[str, AnnotatedMemory] = field(default_factory=dict)
+    chosen: dict[str, tuple[AnnotatedMemory]] = field(default_factory=dict)
     queries: dict[str, tuple[AnnotatedQuery, ...]] = field(default_factory=dict)
 
 
@@ -218,7 +215,7 @@ def _session(row: _SessionRow) -> AnnotatedSession:
             session.memories[part] = said.memories
         elif isinstance(said, _Choice | _Queries):
             if said.memory is not None:
-                session.chosen[part] = said.memory
+                session.chosen[part] = (said.memory,)
             session.queries[part] = _queries(said)
     return session
 
@@ -281,6 +278,6 @@ def _add_gold(session: AnnotatedSession, part: str, given: Row, gold: Row) -> No
         values = [AnnotatedMemory(value=memory.value) for memory in read_gold(gold, "gold")]
         session.memories[part] = (*session.memories.get(part, ()), *values)
         return
-    session.chosen[part] = AnnotatedMemory(value=gold["selected_memory"]["value"])
+    session.chosen[part] = (AnnotatedMemory(value=gold["selected_memory"]["value"]),)
     query = AnnotatedQuery(queryText=given["input"]["query"])
     session.queries[part] = (*session.queries.get(part, ()), query)

@@ -47,7 +47,7 @@ from alps.judges.base import Judge, fingerprint_id
 from alps.judges.matching import assign
 from alps.judges.relate import RUBRICS, match_memories
 from alps.run.collector import stopping_together
-from alps.schema import Memory, Outcome
+from alps.schema import Outcome
 from alps.stats.bootstrap import (
     Estimate,
     Floats,
@@ -173,11 +173,7 @@ def rouge_l(first: Sequence[str], second: Sequence[str]) -> float:
 
 
 class JudgeRule:
-    """A judge, which is shown the memories of the first person as gold.
-
-    Args:
-        judge: Who is asked.
-    """
+    """A judge, which is shown the memories of the first person as gold."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -189,16 +185,12 @@ class JudgeRule:
         self, first: Sequence[AnnotatedMemory], second: Sequence[AnnotatedMemory], *, about: str
     ) -> Matched:
         """Match two lists."""
-        gold, predicted = _memories(first), _memories(second)
+        gold, predicted = ([item.as_memory() for item in side] for side in (first, second))
         judged = await match_memories(gold, predicted, judge=self._judge, about=about)
         if judged.outcome != "ok":
             return Matched([], judged.outcome)
         matches = assign(judged.pairs, "lenient")
         return Matched([(match.gold, match.predicted) for match in matches])
-
-
-def _memories(items: Sequence[AnnotatedMemory]) -> list[Memory]:
-    return [item.as_memory() for item in items]
 
 
 @dataclass(frozen=True)
@@ -224,14 +216,10 @@ class Kind:
     rule: SameRule
 
 
-def _chosen(session: AnnotatedSession, part: str) -> Sequence[Item] | None:
-    return (session.chosen[part],) if part in session.chosen else None
-
-
 def _kinds(rule: SameRule) -> tuple[Kind, ...]:
     return (
         Kind("memories", lambda session, part: session.memories.get(part), rule),
-        Kind("memory", _chosen, SameTextRule()),
+        Kind("memory", lambda session, part: session.chosen.get(part), SameTextRule()),
         # Judges relate memories, and a query is none.
         Kind("queries", lambda session, part: session.queries.get(part), PublishersRule()),
     )
@@ -272,11 +260,7 @@ async def gold_agreement(
 ) -> GoldAgreement:
     """Measure how far two people agree on the sessions that both annotated.
 
-    Args:
-        people: Their annotations.
-        rule: Matches memories.
-        draft: What both started from.
-        done: Called after each two lists with whether the rule could be asked.
+    `rule` matches memories; `done` is called after each two lists with whether it could be asked.
 
     Raises:
         UsageError: If no session was annotated by both.
@@ -328,7 +312,7 @@ async def _lists(
             left.append(PairedLists(name, first, second, [], drafted))
 
     async def match(one: PairedLists) -> Matched:
-        first, second = map(_shown, one.sides)
+        first, second = ([_as_memory(item) for item in side] for side in one.sides)
         matched = await kind.rule.match(first, second, about=one.session)
         done(matched.outcome == "ok")
         return matched
@@ -351,12 +335,8 @@ def text_of(item: Item) -> str:
     return item.value if isinstance(item, AnnotatedMemory) else item.queryText
 
 
-def _shown(items: Sequence[Item]) -> list[AnnotatedMemory]:
-    """Return items as rules take them."""
-    return [_as_memory(item) for item in items]
-
-
 def _as_memory(item: Item) -> AnnotatedMemory:
+    """Return an item as rules take it."""
     return item if isinstance(item, AnnotatedMemory) else AnnotatedMemory(value=text_of(item))
 
 
@@ -367,7 +347,10 @@ def _measure(row: PartRow, kind: Kind, lists: Sequence[PairedLists]) -> None:
         items=(sum(len(one.first) for one in lists), sum(len(one.second) for one in lists)),
         pairs=sum(len(one.pairs) for one in lists),
     )
-    row.figures.update(_set_figures(kind.name, lists))
+    # The F1 of both sets of items: the mean over sessions, and of all items.
+    row.figures[AGREED[kind.name]] = _f1(lists)
+    if kind.name != "memory":  # of lists of one both are the same
+        row.figures[f"{AGREED[kind.name]}_micro"] = _f1_micro(lists)
     if kind.name == "memories":
         row.figures["identical"] = _f1(_identical(lists))
         row.figures.update(_label_figures(lists, FIELDS))
@@ -378,14 +361,6 @@ def _measure(row: PartRow, kind: Kind, lists: Sequence[PairedLists]) -> None:
     if drafted:
         shares = (_verbatim(drafted, 0), _verbatim(drafted, 1))
         row.drafts[kind.name] = DraftRow(verbatim=shares, without=_without(kind.name, drafted))
-
-
-def _set_figures(kind: str, lists: Sequence[PairedLists]) -> Figures:
-    """Return the F1 of the items of two people: the mean over sessions, and of all items."""
-    figures = {AGREED[kind]: _f1(lists)}
-    if kind != "memory":  # of lists of one both are the same
-        figures[f"{AGREED[kind]}_micro"] = _f1_micro(lists)
-    return figures
 
 
 def _f1(lists: Sequence[PairedLists]) -> AgreementFigure:

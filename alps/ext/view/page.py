@@ -80,13 +80,6 @@ class RecordLine:
         ]
 
 
-@dataclass(frozen=True)
-class _Journals:
-    predictions: Mapping[AnswerKey, Row]
-    verdicts: Mapping[AnswerKey, Row]
-    scores: Mapping[AnswerKey, Row]
-
-
 class RecordLines:
     """The records of some runs, the same record of all of them in one line.
 
@@ -100,7 +93,9 @@ class RecordLines:
     ) -> None:
         self.runs = tuple(runs)
         self.openings = dict(openings or {})
-        self._journals = [_Journals(*map(run.rows, _JOURNALS)) for run in self.runs]
+        self._journals: list[dict[str, Mapping[AnswerKey, Row]]] = []
+        for run in self.runs:
+            self._journals.append({stage: run.rows(stage) for stage in _JOURNALS})
         self.lines = list(self._read())
         self._block = lru_cache(maxsize=2 * len(self.runs))(self._read_block)
         self._template: Template = page_environment().from_string(_RECORD)
@@ -129,7 +124,7 @@ class RecordLines:
     def _read(self) -> Iterator[RecordLine]:
         keys: dict[AnswerKey, None] = {}
         for journals in self._journals:
-            keys |= dict.fromkeys(journals.scores) | dict.fromkeys(journals.predictions)
+            keys |= dict.fromkeys([*journals["scores"], *journals["predictions"]])
         places: dict[str, int] = {}
         for run in self.runs:
             for track in run.tracks:
@@ -157,7 +152,7 @@ class RecordLines:
         scores: list[float | None] = []
         answers: list[str] = []
         for run, journals in zip(self.runs, self._journals, strict=True):
-            score, prediction = journals.scores.get(key), journals.predictions.get(key)
+            score, prediction = (journals[stage].get(key) for stage in ("scores", "predictions"))
             known = score is not None or prediction is not None
             outcomes.append(state_of(score, prediction) if known else "")
             lead = run.lead(key.track).name if key.track in run.tracks else ""
@@ -171,12 +166,8 @@ class RecordLines:
             return ""
         samples = self._block(run, key.track, place // _BLOCK)
         journals, task = self._journals[run], self.runs[run].tasks[key.track]
-        record = AnsweredRecord(
-            samples.by_id.get(key.id),
-            journals.predictions.get(key),
-            journals.verdicts.get(key),
-            journals.scores.get(key),
-        )
+        rows = [journals[stage].get(key) for stage in _JOURNALS]
+        record = AnsweredRecord(samples.by_id.get(key.id), *rows)
         card = record_card(build_view(key, task, record))
         return self._template.render(card=card, lead=self.runs[run].lead(key.track))
 

@@ -140,6 +140,9 @@ def test_mlflow_reads_its_file_store(folder, monkeypatch):
     assert model.data.metrics["task1/f1"] == f1["value"]
     assert model.data.metrics["task1/f1_ci_low"] == f1["low"]
     assert "task1/floor_empty/f1" in runs["rules"].data.metrics
+    taken = summary(folder / "model")["calls"]
+    for name in ("prompt_tokens", "completion_tokens", "cost"):
+        assert model.data.metrics.get(f"calls/{name}") == taken[name]
     assert model.data.params["judge"] == "openai/scripted-judge"
     files = [folder / "model" / name for name in ("manifest.json", "summary.json")]
     times = [int(file.stat().st_mtime * 1000) for file in files]

@@ -447,3 +447,19 @@ def test_two_runs_begin_with_their_difference(place, monkeypatch, tmp_path):
     assert said.index("oracle +.931 F1 over rules") < said.index("Largest differences")
     tags = [tag for tag, _ in page.elements]
     assert tags.index("section") > tags.index("table")
+
+
+def test_of_three_runs_each_is_shown_less_the_best(place, monkeypatch, tmp_path):
+    monkeypatch.chdir(place)
+    for model, out in (("oracle", "oracle-run"), ("floor/empty", "empty-run")):
+        words = ("task=extraction", f"model={model}", "data=samples", f"out={out}")
+        finished = run(tmp_path, "run", *words)
+        assert finished.returncode == 0, finished.stderr
+    folders = [place / "samples-run", tmp_path / "oracle-run", tmp_path / "empty-run"]
+    page = read(write_report(folders, tmp_path / "three.html"))
+    contrasts = compare_runs(folders).tracks[0].metrics[0].contrasts
+    less_the_best = {one.first: one.difference.estimate.value for one in contrasts[:1]}
+    less_the_best |= {one.second: -one.difference.estimate.value for one in contrasts[2:]}
+    assert sorted(less_the_best) == ["A", "C"]
+    assert all(value < 0 for value in less_the_best.values())
+    assert set(map(str, less_the_best.values())) <= set(page.values)

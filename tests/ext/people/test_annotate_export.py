@@ -263,6 +263,15 @@ def test_a_memory_that_one_of_two_adds_is_decided_like_any_other_difference(tmp_
     assert gold_in(tmp_path / "out")["gold"]["memory_items"][-1]["value"] == "Likes rye bread"
 
 
+def test_a_memory_that_both_add_in_the_same_words_is_one_and_needs_no_decision(tmp_path):
+    folder = verified(tmp_path / "work", 1)
+    label_all(folder, "ben", verify)
+    assert label_all(folder, "cleo", verify, adjudicate=True) == 0
+    export(folder, tmp_path / "out")
+    (added,) = [row for row in rows(tmp_path / "out/changes.jsonl") if row["what"] == "added"]
+    assert (added["value"], added["by"]) == ("Likes rye bread", ["anna", "ben"])
+
+
 def test_two_who_verify_memories_differently_are_decided_between(tmp_path):
     folder, reject = verified(tmp_path / "work", 1), {"verdict": "reject"}
     label_all(folder, "ben", lambda step: NO if "/+" in step.item.item_id else reject)

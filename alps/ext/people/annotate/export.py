@@ -136,21 +136,18 @@ def export(folder: Path, out: Path, which: Which = "first") -> Exported:
     else:
         counts = _queries(work, labels, out)
     differing = sum(one.open for one in labels.values())
+    next_step = ""
+    if work.plan.job in ("rate", "match"):
+        next_step = after_export(work.plan.source, out, audit=work.plan.audit is not None)
     return Exported(
         folder=out,
         counts=counts,
         people=len({name for one in labels.values() for name in one.by}),
         differing=differing if work.plan.job != "queries" else 0,
         anchoring=_anchoring(work.items, people, scales),
-        next=_next(work, out),
+        next=next_step,
         work=folder,
     )
-
-
-def _next(work: Work, out: Path) -> str:
-    if work.plan.job not in ("rate", "match"):
-        return ""
-    return after_export(work.plan.source, out, audit=work.plan.audit is not None)
 
 
 def _label_folder(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[str, int]:
@@ -380,14 +377,8 @@ def print_export(done: Exported, console: Any) -> None:
     parts = [f"{count:,} {name}" for name, count in done.counts.items()]
     console.print(f"{done.folder}: {', '.join(parts)}", soft_wrap=True)
     if done.anchoring:
-        titles = (
-            "changed after the judge or draft was shown",
-            "towards it",
-            "interval",
-            "of",
-            "away",
-            "of",
-        )
+        first = "changed after the judge or draft was shown"
+        titles = (first, "towards it", "interval", "of", "away", "of")
         rows = []
         for name, moved in done.anchoring.items():
             towards, away = moved.towards, moved.away

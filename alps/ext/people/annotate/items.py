@@ -29,7 +29,7 @@ from alps.ext.calibration.labels import ITEMS
 from alps.ext.people.settings import Job
 from alps.jsonl import Row, dump, parse_json, scan
 from alps.judges.rubric import labelled_as
-from alps.run.folder import write_json, write_whole
+from alps.run.folder import write_whole
 from alps.schema import CANONICAL_LABELS, UNMAPPED, FrozenRow
 from alps.slips import read_toml, refuse_form_of
 from alps.text import fold
@@ -105,7 +105,6 @@ class LabelItem:
     cluster: str | None
     payload: Mapping[str, Any]
     system: str | None = None
-    language: str | None = None
     shown: Answer | None = None
     by: str | None = None
 
@@ -176,13 +175,8 @@ def _item(row: Row, shown: Row, path: Path) -> LabelItem:
         named: Row = {name: row[name] for name in ("item_id", "rubric", "payload")}
     except KeyError as error:
         raise DataError("missing field", path=path, field=str(error.args[0])) from error
-    about: Row = {name: row.get(name) for name in ("system", "cluster", "language")}
+    about: Row = {name: row.get(name) for name in ("system", "cluster")}
     return LabelItem(**named, **about, shown=shown.get("answer"), by=shown.get("by"))
-
-
-def write_plan(folder: Path, plan: LabelPlan) -> None:
-    """Write the plan; last, as a folder without one is not begun."""
-    write_json(folder / PLAN, plan.model_dump())
 
 
 @dataclass(frozen=True)
@@ -231,7 +225,7 @@ class LabelForm:
     """Form of an item: questions, text fields, and their initial values.
 
     Attributes:
-        texts: By field, the words above a field of text, and whether it has several lines.
+        texts: By field, the words above a field of text.
         values: What the fields of text start as.
     """
 
@@ -267,9 +261,8 @@ def _on_scale(scale: LabelScale, rubric: str) -> LabelQuestion:
     for place, value in enumerate(values, start=1):
         code = str(value) if numbers else _code(place, len(values))
         word = _met(value, values)
-        choices.append(
-            AnswerChoice(value, code, word, gloss_in(text, word.replace(" ", "_"), rubric))
-        )
+        gloss = gloss_in(text, word.replace(" ", "_"), rubric)
+        choices.append(AnswerChoice(value, code, word, gloss))
     return LabelQuestion("label", "Your label", choices)
 
 
@@ -335,10 +328,9 @@ def _of_a_memory(item: LabelItem) -> list[LabelQuestion]:
             choices.append(AnswerChoice(value, str(n), word, _GLOSSES[value]))
         questions.append(_unless_rejected(name, text, choices))
     turns = [n for n, turn in enumerate(item.payload["dialogue"]) if turn["role"] == "user"]
-    shown = [
-        AnswerChoice(turn, _code(n, len(turns) + 1), f"turn {n}")
-        for n, turn in enumerate(turns, start=1)
-    ]
+    shown = []
+    for n, turn in enumerate(turns, start=1):
+        shown.append(AnswerChoice(turn, _code(n, len(turns) + 1), f"turn {n}"))
     questions.append(_unless_rejected("evidence", "Which turn expresses this memory?", shown))
     questions.append(_unless_rejected("label", "What is this memory about?", _labels()))
     return questions
@@ -389,9 +381,8 @@ def _texts(item: LabelItem, answer: Answer, given: Mapping[str, str]) -> dict[st
     if not value:
         raise UsageError("Write the memory")
     if fold(quote) not in fold(turn):
-        raise UsageError(
-            "The quote is not in the selected turn: copy it from there, or leave it empty"
-        )
+        fix = "copy it from there, or leave it empty"
+        raise UsageError(f"The quote is not in the selected turn: {fix}")
     old = item.payload.get("memory", {}).get("value", "")
     if answer["verdict"] == EDIT and fold(value) == fold(old):
         raise UsageError("The memory is unchanged: edit it, or choose keep")

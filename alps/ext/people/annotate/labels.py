@@ -71,10 +71,8 @@ class LabelJournal:
         try:
             self._lock.acquire(timeout=0)
         except Timeout as error:
-            raise UsageError(
-                f"as={person}: this annotator's page is already open; close it, or choose another "
-                "name"
-            ) from error
+            fault = "this annotator's page is already open; close it, or choose another name"
+            raise UsageError(f"as={person}: {fault}") from error
         except OSError as error:
             raise UsageError(f"{folder}: can't be written ({error.strerror})") from error
         try:
@@ -211,10 +209,7 @@ def decided(
 ) -> dict[str, Decided]:
     """Return the decision on each labelled item, in the order of the items.
 
-    Args:
-        work: The items.
-        people: What each person said.
-        which: The labels from before anything was shown, or the last ones.
+    `which` are the labels from before anything was shown, or the last ones.
     """
     labels = _of_each_item(people)
     rulings: dict[str, Ruling] = {}
@@ -251,12 +246,7 @@ def _decide(
 
 
 def _added_to(item: LabelItem, people: Mapping[str, Sequence[GivenLabel]]) -> list[Added]:
-    """Return what is added by people who are finished with a session.
-
-    Args:
-        item: What asks for the memories that are missing in it.
-        people: What each person said of that, in their order.
-    """
+    """Return what is added by people who are finished with a session."""
     finished: dict[str, list[Answer]] = {}
     for name, said in people.items():
         if said[-1].answer["verdict"] == NOTHING:
@@ -298,26 +288,23 @@ def differing(work: Work, people: Mapping[str, Sequence[GivenLabel]]) -> list[La
     labels = _of_each_item(people)
     found: list[LabelDifference] = []
     for item_id, item in work.items.items():
-        of_people = labels.get(item_id, {})
-        if item.rubric == "missing":
-            added = _added_to(item, of_people)
-            found += [LabelDifference(one.item, (one.answer,)) for one in added if not one.agreed]
-        elif item.rubric != "queries":  # these are written, not chosen: all of them are kept
-            found += _difference(work, item, of_people)
+        # Queries are written, not chosen: all of them are kept.
+        if item.rubric == "queries" or item_id not in labels:
+            continue
+        one = _decide(item, labels[item_id], {}, "first")
+        added = [memory for memory, _ in one.added if not memory.agreed]
+        found += [LabelDifference(memory.item, (memory.answer,)) for memory in added]
+        if one.answer is None:
+            found.append(LabelDifference(item, _in_hiding_order(work, item, one.by)))
     return found
 
 
-def _difference(
-    work: Work, item: LabelItem, of_people: Mapping[str, Sequence[GivenLabel]]
-) -> list[LabelDifference]:
+def _in_hiding_order(work: Work, item: LabelItem, by: Mapping[str, Answer]) -> tuple[Answer, ...]:
     apart: dict[str, Answer] = {}
-    for said in of_people.values():
-        if (one := before_shown(said)) is not None:
-            apart.setdefault(_compared(one.answer), one.answer)
-    if len(apart) < 2:
-        return []
+    for answer in by.values():
+        apart.setdefault(_compared(answer), answer)
     ordered = sorted(apart, key=lambda text: rank(work.plan.seed, item.item_id, text))
-    return [LabelDifference(item, tuple(apart[text] for text in ordered))]
+    return tuple(apart[text] for text in ordered)
 
 
 def _compared(answer: Answer) -> str:

@@ -18,15 +18,7 @@ from alps.ext.calibration.judge_of_run import JUDGE, JudgeCall, asked_in, judge_
 from alps.ext.calibration.labels import ITEMS
 from alps.ext.calibration.sample import draw_audit, draw_labels, rank
 from alps.ext.datasets.audit_records import at, conversation, dicts_at, text_at, track_folders
-from alps.ext.people.annotate.items import (
-    PLAN,
-    RECORDS,
-    SHOWN,
-    LabelPlan,
-    open_work,
-    write_lines,
-    write_plan,
-)
+from alps.ext.people.annotate.items import PLAN, RECORDS, SHOWN, LabelPlan, open_work, write_lines
 from alps.ext.people.settings import JOBS, Job, Settings
 from alps.jsonl import Row, scan
 from alps.judges.matching import UNRELATED, MatchQuestion
@@ -63,17 +55,6 @@ class _Memories:
         evidence: Any = memory.get("evidence") or {}
         draft = {name: memory.get(name) for name in FIELDS}
         return draft | {"evidence": evidence.get("utterance_index"), "quote": evidence.get("text")}
-
-
-def make_work(folder: Path, plan: LabelPlan) -> None:
-    """Make the folder of `plan`.
-
-    Raises:
-        UsageError: If the folder holds something else, or the source has nothing for the job.
-        AlpsError: If the source can't be read.
-    """
-    _MAKERS[plan.job](folder, plan)
-    write_plan(folder, plan)
 
 
 def _drawn(folder: Path, plan: LabelPlan) -> None:
@@ -174,16 +155,18 @@ def begin(folder: Path, settings: Settings) -> None:
     """Make the folder that settings ask for, or check that they go with the one that is there.
 
     Raises:
-        UsageError: If there is none and no job, or the folder was made with other settings.
+        UsageError: If there is none and no job, the folder was made with other settings or holds
+            something else, or the source has nothing for the job.
         AlpsError: If the source can't be read.
     """
     if not (folder / PLAN).is_file():
         if settings.job is None or settings.source is None:
-            known = ", ".join(JOBS)
-            raise UsageError(
-                f"{folder}: nothing to annotate; create it with job= ({known}) and from="
-            )
-        make_work(folder, _plan(settings, settings.source, settings.job))
+            fix = f"create it with job= ({', '.join(JOBS)}) and from="
+            raise UsageError(f"{folder}: nothing to annotate; {fix}")
+        plan = _plan(settings, settings.source, settings.job)
+        _MAKERS[plan.job](folder, plan)
+        # Last: a folder without a plan is not begun.
+        write_json(folder / PLAN, plan.model_dump())
         return
     plan = open_work(folder).plan
     asked = {"from": settings.source, "people": _people(settings) or None}
@@ -205,16 +188,14 @@ def _people(settings: Settings) -> tuple[str, ...]:
 def _plan(settings: Settings, source: str, job: Job) -> LabelPlan:
     people = _people(settings)
     if people and len(set(people)) < max(settings.annotators, len(people)):
-        raise UsageError(
-            f"people={settings.people}: name at least {settings.annotators} different people"
-        )
+        fewest = f"name at least {settings.annotators} different people"
+        raise UsageError(f"people={settings.people}: {fewest}")
     if "annotators" in settings.model_fields_set and not people:
         raise UsageError(f"annotators={settings.annotators}: list all annotators with people=")
     counted = job not in ("rate", "match") or "n" in settings.model_fields_set
     if settings.audit is not None and counted:
-        raise UsageError(
-            f"audit={100 * settings.audit:g}%: use it only with job=rate or match and without n="
-        )
+        where = "use it only with job=rate or match and without n="
+        raise UsageError(f"audit={100 * settings.audit:g}%: {where}")
     if settings.audit_seed is not None and settings.audit is None:
         why = "would change nothing without audit=; leave it out"
         raise UsageError(f"audit_seed={settings.audit_seed} {why}")

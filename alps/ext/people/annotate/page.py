@@ -29,7 +29,6 @@ from alps.stats.bootstrap import Estimate, clustered_mean
 from alps.text import whole_number
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
@@ -106,70 +105,24 @@ class DialogueLine(NamedTuple):
     text: str
 
 
-def environment() -> "Environment":
-    """Return the templates of the page."""
-    return page_environment(TEMPLATES)
-
-
-def render(
-    templates: "Environment",
-    seat: Seat,
-    step: Step | None,
-    *,
-    standing: WorkProgress,
-    fault: str = "",
-    given: Mapping[str, str] | None = None,
-    going_on: bool = False,
-    purpose: Sequence[str] = (),
-    root: str = "",
-) -> str:
-    """Return the page about `step`; the page of an end where there is none.
-
-    Args:
-        templates: Those of `environment`.
-        seat: Who labels.
-        step: What is shown.
-        standing: How far the work is.
-        fault: Why a label was not taken.
-        given: What was written into the form that was not taken.
-        going_on: Whether the person goes on though the interval is narrow enough.
-        purpose: What the labels are for, a line each.
-        root: What every address of the page begins with.
-    """
-    job = seat.work.plan.job
-    common: dict[str, Any] = {
-        "job": _WORDS[job],
-        "person": seat.person,
-        "done": seat.done,
-        "all": len(seat.order),
-        "standing": standing,
-        "fault": fault,
-        "adjudicating": seat.adjudicate,
-        "purpose": purpose,
-        "root": root,
+def _of_item(seat: Seat, step: Step, given: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return what the page shows of an item."""
+    others = []
+    for key, answer in zip(ascii_lowercase, step.others, strict=False):
+        others.append((key, said_in_words(answer, step.form), as_form(answer)))
+    return {
+        "step": step,
+        "stage": _STAGES[step.stage].format(_what_was_shown(step)),
+        "unfolded": not seat.has_labelled(step.item.rubric),
+        "parts": [*parts_of(step.item)],
+        "lines": lines_of(step.item),
+        "rubric": rubric_text(step.item, seat.folder),
+        "start": _start(step, given),
+        "shown": said_in_words(step.shown, step.form),
+        "elsewhere": said_in_words(step.in_another_tab, step.form),
+        "showing": token_hex(8),
+        "others": others,
     }
-    if step is None or (standing.reached and not going_on and not seat.adjudicate):
-        differing = 0 if seat.adjudicate else standing.differing
-        page = templates.get_template("end.html")
-        decide = adjudicating(seat.folder)
-        return page.render(**common, open=step is not None, differing=differing, decide=decide)
-    start = _start(step, given)
-    page = templates.get_template("item.html")
-    return page.render(
-        **common,
-        step=step,
-        stage=_STAGES[step.stage].format(_what_was_shown(step)),
-        unfolded=not seat.has_labelled(step.item.rubric),
-        parts=[*parts_of(step.item)],
-        lines=lines_of(step.item),
-        rubric=rubric_text(step.item, seat.folder),
-        start=start,
-        lines_of_text=2,
-        shown=said_in_words(step.shown, step.form),
-        elsewhere=said_in_words(step.in_another_tab, step.form),
-        showing=token_hex(8),
-        others=[*_others(step)],
-    )
 
 
 def _what_was_shown(step: Step) -> str:
@@ -189,9 +142,7 @@ def parts_of(item: LabelItem) -> Iterator[ItemPart]:
             notes = [value.get(field) for field in ("type", "label")]
             said = value.get("evidence")
             notes.append(f"“{said}”" if isinstance(said, str) else None)
-            yield ItemPart(
-                title, str(value.get("value", "")), tuple(note for note in notes if note)
-            )
+            yield ItemPart(title, str(value.get("value", "")), tuple(filter(None, notes)))
         elif isinstance(value, list) and value:
             yield ItemPart(title, "\n".join(map(str, value)))
     for name, value in payload.items():
@@ -221,24 +172,11 @@ def rubric_text(item: LabelItem, folder: Path) -> str:
     return re.sub(r"(?<=\S)\n(?=[^\s\d#-])", " ", text)
 
 
-class Other(NamedTuple):
-    """A label to be decided about: the key that takes it over, its words, and its fields."""
-
-    key: str
-    words: list[tuple[str, str]]
-    fields: dict[str, str]
-
-
-def _others(step: Step) -> Iterator[Other]:
-    for key, answer in zip(ascii_lowercase, step.others, strict=False):
-        yield Other(key, said_in_words(answer, step.form), as_form(answer))
-
-
 def said_in_words(answer: Answer | None, form: LabelForm) -> list[tuple[str, str]]:
     """Return an answer as names and words, those of its choices where it chose."""
-    words = {
-        (one.name, choice.name): choice.text for one in form.questions for choice in one.choices
-    }
+    words: dict[tuple[str, str], str] = {}
+    for one in form.questions:
+        words |= {(one.name, choice.name): choice.text for choice in one.choices}
     named = []
     for name, value in as_form(answer).items():
         named.append((name.replace("_", " "), words.get((name, value), value)))
@@ -339,7 +277,8 @@ class _Desk:
     """What the server answers for one person."""
 
     def __init__(self, seat: Seat, purpose: Sequence[str]) -> None:
-        self.seat, self.templates, self._purpose = seat, environment(), purpose
+        self.seat, self._purpose = seat, purpose
+        self.templates = page_environment(TEMPLATES)
         # Whoever goes on though the interval is narrow enough is not asked again.
         self.going_on = False
         self._standing, self._fresh_until = standing_of(seat), 0.0
@@ -365,9 +304,8 @@ class _Desk:
         place = whole_number(given.get("place", "")) or 0
         rows = whole_number(given.get("rows", "")) or 0
         try:
-            step = self.seat.say(
-                given.get("item", ""), rows, given, showing=given.get("showing", "")
-            )
+            item, showing = given.get("item", ""), given.get("showing", "")
+            step = self.seat.say(item, rows, given, showing=showing)
         except UsageError as error:
             step = self.seat.at(place)
             return self._page(request, step, place, fault=str(error), given=given)
@@ -383,25 +321,37 @@ class _Desk:
     def _page(
         self,
         request: "Request",
-        step: object,
+        step: Step | None,
         place: int | None,
         *,
         fault: str = "",
         given: Mapping[str, str] | None = None,
     ) -> "Response":
+        """Show a step, with what was given and why it was not taken; without one the end."""
         from starlette.responses import HTMLResponse
 
-        text = render(
-            self.templates,
-            self.seat,
-            step,  # type: ignore[arg-type]
-            standing=self._current(),
-            fault=fault,
-            given=given,
-            going_on=self.going_on or place is not None,
-            purpose=self._purpose,
-            root=request.scope["root_path"],
-        )
+        seat, standing = self.seat, self._current()
+        values: dict[str, Any] = {
+            "job": _WORDS[seat.work.plan.job],
+            "person": seat.person,
+            "done": seat.done,
+            "all": len(seat.order),
+            "standing": standing,
+            "fault": fault,
+            "adjudicating": seat.adjudicate,
+            "purpose": self._purpose,
+            "root": request.scope["root_path"],
+        }
+        going_on = self.going_on or place is not None or seat.adjudicate
+        if step is None or (standing.reached and not going_on):
+            template = "end.html"
+            differing = 0 if seat.adjudicate else standing.differing
+            values |= {"open": step is not None, "differing": differing}
+            values["decide"] = adjudicating(seat.folder)
+        else:
+            template = "item.html"
+            values |= _of_item(seat, step, given)
+        text = self.templates.get_template(template).render(**values)
         return HTMLResponse(text.encode(errors="replace"))
 
     def _current(self) -> WorkProgress:

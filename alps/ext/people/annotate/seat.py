@@ -76,7 +76,10 @@ class Seat:
     def __init__(self, folder: Path, person: str, *, adjudicate: bool = False) -> None:
         self.work: Work = open_work(folder)
         self.person, self.adjudicate = person, adjudicate
-        self.scales, self.positive = _scales(folder)
+        self.scales: Mapping[str, LabelScale] = {}
+        self.positive: Mapping[str, frozenset[Value]] = {}
+        if (folder / SCALE).is_file():
+            self.scales, self.positive = read_scales(folder / SCALE)
         plan = self.work.plan
         if plan.people and person not in plan.people and not adjudicate:
             raise UsageError(f"as={person}: not one of the annotators ({', '.join(plan.people)})")
@@ -126,10 +129,8 @@ class Seat:
         said = self._own.get(item.item_id, ())
         if not said or said[-1].answer.get("verdict") == ADD:
             return False
-        return not self._hides(item) or any(one.shown for one in said)
-
-    def _hides(self, item: LabelItem) -> bool:
-        return self.work.plan.blind and item.shown is not None
+        hidden = self.work.plan.blind and item.shown is not None
+        return not hidden or any(one.shown for one in said)
 
     def next(self) -> Step | None:
         """Return the first item that is not finished, None where all are."""
@@ -150,9 +151,8 @@ class Seat:
         form = form_of(item, self.scales)
         if self.adjudicate:
             others = {one.item.item_id: one.answers for one in self._differing()}
-            ruling = self._rulings.get(item.item_id)
+            ruling, others_say = self._rulings.get(item.item_id), others.get(item.item_id, ())
             rows = int(ruling is not None)
-            others_say = others.get(item.item_id, ())
             return Step(item, form, "adjudicated", place, rows, ruling, others=others_say)
         said = self._own.get(item.item_id, [])
         seen = item.shown if said or not self.work.plan.blind else None
@@ -186,16 +186,13 @@ class Seat:
         if showing in self._showings:
             return self.next()
         answer = dict(read_answer(step.item, step.form, given))
-        started = self._since[1]
-        seconds = round(time.monotonic() - started, 1)
-        at = datetime.now(UTC).isoformat(timespec="seconds")
         said = GivenLabel(
             item_id=item_id,
             stage=step.stage,
             answer=answer,
             shown=step.shown is not None,
-            seconds=seconds,
-            at=at,
+            seconds=round(time.monotonic() - self._since[1], 1),
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
             showing=showing,
         )
         self._journal.append(said)
@@ -218,11 +215,6 @@ class Seat:
     def close(self) -> None:
         """Let the person sit down elsewhere."""
         self._journal.close()
-
-
-def _scales(folder: Path) -> tuple[Mapping[str, LabelScale], Mapping[str, frozenset[Value]]]:
-    path = folder / SCALE
-    return read_scales(path) if path.is_file() else ({}, {})
 
 
 def first_labels(said: Sequence[GivenLabel]) -> dict[str, Answer]:
