@@ -258,12 +258,8 @@ class Appender:
 
     def read(self, offset: int, length: int) -> Row:
         """Return the row at `offset`."""
-        row: Row = json.loads(self.line(offset, length))
+        row: Row = json.loads(_read_at(self._file, offset, length))
         return row
-
-    def line(self, offset: int, length: int) -> bytes:
-        """Return the line at `offset`."""
-        return _read_at(self._file, offset, length)
 
     def close(self) -> None:
         """Flush what is not on disk yet, and close the file."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from alps.jsonl import Appender, Row, scan
+from alps.jsonl import Appender, Row, dump, scan
 
 # The outcome of a row that takes back those before it; only the file of a run that is not finished
 # has such rows.
@@ -130,9 +130,10 @@ class Journal:
         offset = 0
         with temporary.open("wb") as file:
             for number in wanted:
-                file.write(self._file.line(*self._place(number)))
-                offsets[number] = offset
-                offset += lengths[number]
+                line = dump(self._read(number))
+                file.write(line)
+                offsets[number], lengths[number] = offset, len(line)
+                offset += len(line)
             file.flush()
             os.fsync(file.fileno())
         self._file.close()  # Windows replaces no file that is open
