@@ -266,9 +266,18 @@ class Appender:
         with suppress(OSError):  # whoever waited for it has been told
             if self._syncing is not None and not self._syncing.cancelled():
                 self._syncing.result()
-            if self._durable < self.size:
-                os.fsync(self._file)
+            self.flush()
         os.close(self._file)
+
+    def flush(self) -> None:
+        """Have what is written on disk.
+
+        Raises:
+            OSError: If the disk fails.
+        """
+        if self._durable < self.size:
+            os.fsync(self._file)
+            self._durable = self.size
 
     def _cut_torn_line(self) -> int:
         size = os.fstat(self._file).st_size

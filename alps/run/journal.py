@@ -70,7 +70,7 @@ class Journal:
         self._note(row, self._file.append)
 
     def write(self, row: Row) -> None:
-        """Write `row` without waiting for the disk: of what can be made again for nothing."""
+        """Write `row`, which is on disk once the journal is settled: it can be made again."""
         self._note(row, self._file.write)
 
     async def append_together(self, row: Row) -> None:
@@ -124,6 +124,7 @@ class Journal:
         """
         wanted = array("q", (self._numbers[name] for name in order if self._holds(name)))
         if self._is_settled(wanted):
+            self._file.flush()
             return
         temporary = self.path.with_name(self.path.name + ".tmp")
         offsets, lengths = array("q", [_NOWHERE]) * len(self._offsets), array("I", self._lengths)

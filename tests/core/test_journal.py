@@ -1,6 +1,7 @@
 import asyncio
 import errno
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,6 +36,22 @@ def test_rows_are_found_again_after_reopening(path):
     assert len(journal) == 2
     assert journal.get(key("b")) == {"benchmark_id": "b", "value": 1}
     assert journal.get(key("c")) is None
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_what_was_written_without_waiting_is_on_disk_once_the_journal_is_settled(
+    path, monkeypatch, order
+):
+    sizes = []
+    sync = os.fsync
+    monkeypatch.setattr("os.fsync", lambda file: (sync(file), sizes.append(os.fstat(file).st_size)))
+    journal = Journal(path)
+    for name in order:
+        journal.write({"benchmark_id": name})
+    assert sizes == []
+    journal.settle([key("a"), key("b")])
+    assert sizes[-1] == path.stat().st_size
+    assert names_in(path) == ["a", "b"]
 
 
 def test_the_last_row_of_a_record_counts(path):
