@@ -103,14 +103,13 @@ def run_card(run: RunFolder, details: SubmitterDetails) -> dict[str, Any]:
     settings |= {"model": public_name(run.model), "judge": public_name(run.judge)}
     if "memory" in settings:
         settings["memory"] = _memory_name(str(settings["memory"]))
-    seconds = [float(call.get("seconds") or 0) for call in calls_of(run)]
     card = {
         "settings": settings,
         "prompts": run.manifest.prompts,
         "data": data,
         "judge": run.manifest.judge,
         "calls": only(run.finished.calls.row(), PublishedCalls.model_fields),
-        "seconds": round(sum(seconds), 3) if seconds else None,
+        "seconds": _seconds(run),
     }
     if run.finished.judge_check is not None:
         checks = run.finished.judge_check.items()
@@ -121,6 +120,11 @@ def run_card(run: RunFolder, details: SubmitterDetails) -> dict[str, Any]:
             names = {part: _served_name(value) for part, value in row}
             served.setdefault(purpose, []).append(names)
     return {**card, "served": served} if served else card
+
+
+def _seconds(run: RunFolder) -> float | None:
+    seconds = [float(call.get("seconds") or 0) for call in calls_of(run)]
+    return round(sum(seconds), 3) if seconds else None
 
 
 def _data(run: RunFolder, details: SubmitterDetails) -> dict[str, Any]:
@@ -206,9 +210,8 @@ def write_track(
     cards: dict[str, Any] = {}
     ids = set()
     for stage in STAGES[:3]:
-        own = {key: row for key, row in run.rows(stage).items() if key.track == name}
-        ids |= {key.id for key in own}
-        published = [_published(stage, row, calls) for row in own.values()]
+        published, own = _rows_of_stage(run, stage, name, calls)
+        ids |= own
         if stage != "verdicts" or (verdicts and published):
             check_publishable(published, f"{run.folder / stage}.jsonl", run)
             cards[stage] = write_rows(folder / f"{stage}.jsonl", published)
@@ -218,6 +221,14 @@ def write_track(
     if calls and (made := _calls_about(run, ids)):
         cards["calls"] = write_rows(folder / "calls.jsonl", made)
     return cards
+
+
+def _rows_of_stage(
+    run: RunFolder, stage: str, track: str, calls: bool
+) -> tuple[list[dict[str, Any]], set[str]]:
+    """Return what is published of a stage of a track, and the ids of its records."""
+    own = {key: row for key, row in run.rows(stage).items() if key.track == track}
+    return [_published(stage, row, calls) for row in own.values()], {key.id for key in own}
 
 
 def _rows_of_parts(

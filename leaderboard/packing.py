@@ -31,6 +31,7 @@ from alps.leaderboard.submission import (
     CARD,
     REVIEW,
     SAMPLES,
+    PublishedSystem,
     PublishedTrack,
     Submission,
     checksum_of,
@@ -386,16 +387,21 @@ def missing(card: Submission, verification: Verification) -> Iterator[str]:
     for finding in verification.findings:
         if finding.severity == "warning":
             yield f"notes=: explain “{finding.what}”"
-    if card.system.kind in _MODELS and card.system.snapshot is None:
-        yield f"snapshot=: the dated version of {card.system.model}"
-    if card.system.kind in _MODELS and card.system.open_weights is None:
-        yield "open_weights=yes or no: whether the weights are public"
+    if card.system.kind in _MODELS:
+        yield from _missing_of_model(card.system)
     if card.notes is None:
         yield "notes=: how the answers were generated and how to repeat the run"
     if card.org is None:
         yield "org=: your organisation"
     if card.url is None:
         yield "url=: a page about the system"
+
+
+def _missing_of_model(system: PublishedSystem) -> Iterator[str]:
+    if system.snapshot is None:
+        yield f"snapshot=: the dated version of {system.model}"
+    if system.open_weights is None:
+        yield "open_weights=yes or no: whether the weights are public"
 
 
 def request_text(packed: Packed) -> str:

@@ -270,16 +270,21 @@ def check_review(
     review = _read_review(path, findings)
     if review is None:
         return None
-    named = dict.fromkeys((*review.tracks, *review.recomputed))
-    if card is not None and (unknown := [name for name in named if name not in card.tracks]):
-        what = f"reviews tasks that are missing from the card: {some_of(unknown)}"
-        findings.serious("review", REVIEW, what, _RESCORE)
+    if card is not None:
+        _check_reviewed_tracks(review, card, findings)
     if reviewed:
         return review
     # A review that lies in a clone is anybody's word: only who asks as a maintainer applies it.
     what = f"alps applies this review ({review.status}, {review.date}) only with reviewed=yes"
     findings.note("review", REVIEW, what)
     return None
+
+
+def _check_reviewed_tracks(review: Review, card: Submission, findings: Findings) -> None:
+    named = dict.fromkeys((*review.tracks, *review.recomputed))
+    if unknown := [name for name in named if name not in card.tracks]:
+        what = f"reviews tasks that are missing from the card: {some_of(unknown)}"
+        findings.serious("review", REVIEW, what, _RESCORE)
 
 
 def _read_review(path: Path, findings: Findings) -> Review | None:

@@ -1,6 +1,6 @@
 """The rows of a track: the form each file asks for, and checks of ids, answers and verdicts."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -349,10 +349,8 @@ def _fault_of_marks(rating: Mapping[str, Any], task: Task) -> str:
     marks = rating.get("marks")
     if marks is None or rating["outcome"] != "ok":
         return ""
-    if (is_mark := task.public.is_mark) is not None:
-        wrong = (name for name, mark in marks.items() if not is_mark(name, mark))
-        first = next(wrong, None)
-        return "" if first is None else f"marks.{first} is {marks[first]}, which no rubric allows"
+    if task.public.is_mark is not None:
+        return _fault_of_own_marks(marks, task.public.is_mark)
     if not marks:
         return "the verdict has no marks"
     if set(marks) == {"met"}:
@@ -361,6 +359,14 @@ def _fault_of_marks(rating: Mapping[str, Any], task: Task) -> str:
         if set(by.marks) == set(marks):
             return _fault_of_grades(by, marks)
     return f"no rubric has exactly these marks: {', '.join(sorted(marks))}"
+
+
+def _fault_of_own_marks(marks: Mapping[str, int], is_mark: Callable[[str, int], bool]) -> str:
+    """Say which mark the own rubrics of a task do not allow."""
+    for name, mark in marks.items():
+        if not is_mark(name, mark):
+            return f"marks.{name} is {mark}, which no rubric allows"
+    return ""
 
 
 def _fault_of_grades(by: Rubric, marks: Mapping[str, Any]) -> str:

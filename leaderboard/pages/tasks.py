@@ -196,10 +196,7 @@ def write_pools(renderer: Renderer, task: str) -> None:
     for (style, name), by_size in others.items():
         cells = [pair(by_size[size]) if size in by_size else NOTHING for size in sizes]
         rows[style].append(TableRow([foreign(name), *cells], {"search": name.lower()}))
-    lines = _system_lines(systems)
-    for (style, name), scores in others.items():
-        if len(scores) > 1:
-            lines.append(NamedLine(name, style, _points(scores)))
+    lines = [*_system_lines(systems), *_other_lines(others)]
     unproven = any(not row.recomputed for rows in systems.values() for row in rows.values())
     renderer.write(
         f"{task}.html",
@@ -213,6 +210,13 @@ def write_pools(renderer: Renderer, task: str) -> None:
         unproven=unproven,
         others=rows,
     )
+
+
+def _other_lines(others: Mapping[tuple[str, str], BySize]) -> Iterator[NamedLine]:
+    """Yield the lines of trivial baselines and of reference rows."""
+    for (style, name), scores in others.items():
+        if len(scores) > 1:
+            yield NamedLine(name, style, _points(scores))
 
 
 def _system_lines(systems: Mapping[str, Standings]) -> list[NamedLine]:

@@ -517,9 +517,7 @@ def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
     continuous = any(row.score is not None for row in run.results)
     for number, row in enumerate(run.results):
         refuse_off_scale(row.score, path, f"results.{number}.score")
-        category = first_of(row.meta, _TYPES) or UNKNOWN
-        if run.dataset == _LOCOMO:
-            category = OF_MEM0.get(category, category)
+        category = _category(run, row)
         answers.append(
             ImportedAnswer(
                 system=run.run_name or run.memory_provider or system,
@@ -536,6 +534,11 @@ def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
             )
         )
     return answers, list(_own_accuracy(path, answers, run.accuracy))
+
+
+def _category(run: _AmbRun, row: _AmbResult) -> str:
+    category = first_of(row.meta, _TYPES) or UNKNOWN
+    return OF_MEM0.get(category, category) if run.dataset == _LOCOMO else category
 
 
 def _abstains(run: _AmbRun, row: _AmbResult, category: str) -> bool:

@@ -220,11 +220,15 @@ def _rates_of(
     }
     rates: dict[str, dict[str, float]] = {}
     for task, own in found.items():
-        rates[task] = {name: above / below for name, (above, below) in own.items() if below}
+        rates[task] = _quotients(own)
     f1 = _f1((recalled["recall(valid)"][0], len(real)), (accurate[0], len(about)))
     if f1 is not None:
         rates["memory_accuracy"]["memory_extraction_f1"] = f1
     return rates
+
+
+def _quotients(parts: Mapping[str, _Part]) -> dict[str, float]:
+    return {name: above / below for name, (above, below) in parts.items() if below}
 
 
 def _known(marks: Iterable[int | None]) -> list[int]:
