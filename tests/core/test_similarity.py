@@ -239,6 +239,8 @@ def test_the_pairs_found_are_those_that_comparing_every_pair_finds_to_the_last_d
     golds, predictions, threshold
 ):
     assert similar_pairs(golds, predictions, threshold) == every_pair(golds, predictions, threshold)
+    within = similar_pairs(golds, golds, threshold, later=True)
+    assert within == [pair for pair in every_pair(golds, golds, threshold) if pair[0] < pair[1]]
 
 
 def test_values_that_share_most_of_their_words_are_found_among_hundreds():
