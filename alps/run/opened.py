@@ -184,8 +184,34 @@ class RunFolder:
         return lead_of(self.summary.tracks[track], self.tasks[track].metrics)
 
     def rows(self, stage: str, *, ids: Collection[str] | None = None) -> dict[AnswerKey, Row]:
-        """Return the last readable row of each answer in the journal `stage`, or of some `ids`."""
-        return read_rows(self.journal(stage), track=self.unnamed, ids=ids)
+        """Return the last readable row of each answer in the journal `stage`, or of some `ids`.
+
+        Raises:
+            RunFolderError: If all are read, and a finished run has lost some.
+        """
+        rows = read_rows(self.journal(stage), track=self.unnamed, ids=ids)
+        if ids is None:
+            self._refuse_lost(stage, len(rows))
+        return rows
+
+    @contextmanager
+    def stored(self, stage: str) -> Iterator["StoredRows"]:
+        """Open the journal `stage` for as long as its rows are read.
+
+        Raises:
+            RunFolderError: If a finished run has lost rows of it.
+        """
+        with stored_rows(self.journal(stage), track=self.unnamed) as rows:
+            self._refuse_lost(stage, len(rows))
+            yield rows
+
+    def _refuse_lost(self, stage: str, rows: int) -> None:
+        # What is not there would be left out of every figure, and nobody would see it.
+        asked = 0 if self.summary is None else sum(one.n for one in self.summary.tracks.values())
+        if stage in ("predictions", "scores") and rows < asked:
+            lost = f"{asked - rows:,} of {asked:,} rows are lost"
+            mend = "to write them again, repeat the same alps run"
+            raise RunFolderError(f"{self.journal(stage)}: {lost}; {mend}")
 
     def journal(self, stage: str) -> Path:
         """Return the file of the rows of a stage."""
@@ -377,7 +403,8 @@ def read_keys(run: RunFolder) -> list[AnswerKey]:
             pass
     names: dict[AnswerKey, None] = {}
     for stage in ("scores", "predictions"):
-        names |= dict.fromkeys(AnswerKey(key.track, key.id) for key in run.rows(stage))
+        rows = read_rows(run.journal(stage), track=run.unnamed)
+        names |= dict.fromkeys(AnswerKey(key.track, key.id) for key in rows)
     places = {track: place for place, track in enumerate(run.tracks)}
     return sorted(names, key=lambda key: places.get(key.track, 0))
 

@@ -17,7 +17,7 @@ import numpy as np
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row
 from alps.rows import Score
-from alps.run.opened import RunFolder, open_run, read_wanted, stored_rows
+from alps.run.opened import RunFolder, StoredRows, open_run, read_wanted, stored_rows
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.paired import (
     Difference,
@@ -78,25 +78,30 @@ class SharedRecords:
 
 def record_values(run: RunFolder) -> dict[str, dict[str, dict[str, float]]]:
     """Return by track and id the value of every metric, the mean of the repeats that have one."""
-    return values_in(run.journal("scores"), track=run.unnamed)
+    with run.stored("scores") as rows:
+        return _values_of(rows)
 
 
 def values_in(scores: Path, *, track: str) -> dict[str, dict[str, dict[str, float]]]:
     """Return the same of a file of scores; `track` is that of rows without one."""
+    with stored_rows(scores, track=track) as rows:
+        return _values_of(rows)
+
+
+def _values_of(rows: StoredRows) -> dict[str, dict[str, dict[str, float]]]:
     means: dict[str, dict[str, dict[str, float]]] = {}
     # Of most records there is one answer: lists of values are made of the others alone.
     repeats: dict[tuple[str, str, str], list[float]] = {}
-    with stored_rows(scores, track=track) as rows:
-        for key, row in rows.items():
-            if not row.get("scores"):
-                continue
-            record = means.setdefault(key.track, {}).setdefault(key.id, {})
-            for metric, value in _finite(row["scores"]):
-                if metric in record:
-                    at = key.track, key.id, metric
-                    repeats.setdefault(at, [record[metric]]).append(value)
-                else:
-                    record[metric] = value
+    for key, row in rows.items():
+        if not row.get("scores"):
+            continue
+        record = means.setdefault(key.track, {}).setdefault(key.id, {})
+        for metric, value in _finite(row["scores"]):
+            if metric in record:
+                at = key.track, key.id, metric
+                repeats.setdefault(at, [record[metric]]).append(value)
+            else:
+                record[metric] = value
     for (of_track, name, metric), values in repeats.items():
         means[of_track][name][metric] = fmean(values)
     return means

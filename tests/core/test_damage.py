@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from alps import open_run
 from alps.errors import RunFolderError
 from alps.llm.cache import Cache
 from alps.llm.ledger import Call
@@ -60,6 +61,7 @@ cache = Cache(Path(sys.argv[3]))
 for number in range(9):
     cache.put(f"key {number}", Reply(f"text {number}"))
 """
+AGAIN = "to write them again, repeat the same alps run"
 CALL = Call(key="k", purpose="judge", about="a" * 500, model="m", ask=0, attempt=1, outcome="ok")
 
 
@@ -97,6 +99,25 @@ def test_journals_that_hold_something_else_are_mended_on_resume(calm, tmp_path, 
         damage_file(out / name, damage)
     finished = run(tmp_path, *WORDS)
     assert finished.returncode == 0, finished.stderr
+    assert contents(out) == contents(calm)
+
+
+@pytest.mark.parametrize("name", ["predictions.jsonl", "scores.jsonl"])
+def test_lost_rows_of_a_finished_run_are_named_and_come_back_with_the_same_run(
+    calm, tmp_path, name
+):
+    out = shutil.copytree(calm, tmp_path / "out")
+    (out / name).write_bytes(b"".join((calm / name).read_bytes().splitlines(keepends=True)[:5]))
+    commands = [("report", "out"), ("export", "out", "format=csv", "out=csv")]
+    commands += [("compare", "out", str(calm))] if name == "scores.jsonl" else []
+    for words in commands:
+        told = one_line(run(tmp_path, *words)).strip()
+        assert told == f"alps: out/{name}: 7 of 12 rows are lost; {AGAIN}"
+    with pytest.raises(RunFolderError, match="7 of 12 rows are lost"):
+        list(open_run(out).records())
+    # A record that is there can be looked at.
+    assert run(tmp_path, "show", "out", "1").returncode == 0
+    assert run(tmp_path, *WORDS).returncode == 0
     assert contents(out) == contents(calm)
 
 

@@ -61,7 +61,8 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
         fault = f"manifest.json lists no data for {title}; repeat the run with another out="
         raise RunFolderError(f"{run_folder}: {fault}")
     samples = read_wanted(run, key.track, {key.id})
-    rows = [run.rows(stage).get(key) for stage in ("predictions", "verdicts", "scores")]
+    stages = ("predictions", "verdicts", "scores")
+    rows = [run.rows(stage, ids={key.id}).get(key) for stage in stages]
     record = AnsweredRecord(samples.by_id.get(key.id), *rows)
     view = build_view(key, run.tasks[key.track], record)
     parts = [*_head(run, view, keys)]

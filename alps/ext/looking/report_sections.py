@@ -14,7 +14,7 @@ from alps.ext.looking.record import Highlights, RecordCard, cards, cards_of, rul
 from alps.ext.looking.whole_run import has_floors, notes_of, undefined
 from alps.jsonl import Row
 from alps.rows import BreakdownRow, Floor, GroupRow, Interval, Score, Summary, TrackSummary
-from alps.run.opened import AnswerKey, RunFolder, Samples, state_of, stored_rows
+from alps.run.opened import AnswerKey, RunFolder, Samples, state_of
 from alps.schema import FAILURES, UNHEARD
 from alps.show import charts
 from alps.show.caveats import Below, baselines_title, below_baseline
@@ -495,8 +495,8 @@ class Head:
 def _sections(run: RunFolder, position: int) -> list[TrackSection]:
     sections = []
     with (
-        stored_rows(run.journal("scores"), track=run.unnamed) as scores,
-        stored_rows(run.journal("predictions"), track=run.unnamed) as predictions,
+        run.stored("scores") as scores,
+        run.stored("predictions") as predictions,
     ):
         for track in run.finished.tracks:
             own = scores.on(track), predictions.on(track)
