@@ -398,6 +398,11 @@ def other_scoring(run: str) -> None:
 
 
 def unscored(run: str) -> None:
+    journal = Path(run, "scores.jsonl")
+    write_rows(journal, [{**row, "scores": {}} for row in rows(journal)])
+
+
+def lose_scores(run: str) -> None:
     Path(run, "scores.jsonl").unlink()
 
 
@@ -423,6 +428,7 @@ def nothing(run: str) -> None:
         (("rules", "oracle"), other_scoring, ("scored differently", "authors-v1")),
         (("rules", "update"), nothing, ("no task", "extraction", "update")),
         (("rules", "oracle"), unscored, ("no record",)),
+        (("rules", "oracle"), lose_scores, ("oracle/scores.jsonl: 24 of 24 rows are lost",)),
         (("rules", "oracle", "sed=1"), nothing, ("did you mean 'seed'",)),
         (("rules", "oracle", "seed=-1"), nothing, ("seed=-1",)),
     ],
