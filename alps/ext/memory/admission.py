@@ -58,7 +58,7 @@ class _Desk:
 
     def user_like(self, other: str) -> str:
         """Return a user whose id begins as another's does."""
-        # A system that knew users by the first letters of their ids mixed them up unseen.
+        # A planted system knows its users by the first letters of their ids alone.
         middle = len(other) // 2
         return other[:middle] + self.user()[middle:]
 
@@ -273,7 +273,7 @@ async def _reset(desk: _Desk) -> None:
     # A reset that drops the whole store would pass the search above.
     if not _holds(await desk.search(other, _asked("kayak")), kept):
         raise _Failed("a reset of one user deletes another's memories")
-    # A planted system hid a user after a reset, and showed everything with the next session.
+    # A planted system hides a user after a reset, and shows everything with the next session.
     await desk.tell(user, desk.session(("user", _told("tent", desk.code()))))
     if _holds(await desk.search(user, _asked("kayak")), code):
         raise _Failed("memories from before a reset come back with the next session")

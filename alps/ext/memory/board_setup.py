@@ -60,7 +60,7 @@ def setup_of(card: Submission, name: str, task: Task) -> dict[str, Any] | None:
     # Hits differ in length: at one k a system may show ten times the tokens of another.
     if track.tokens_shown is not None:
         setup["tokens_shown"] = band_of(track.tokens_shown.median)
-    # The model behind a memory moves its score as much as the memory does.
+    # A better model behind a memory would pass for a better memory.
     for key in ("memory_llm", "memory_embedder"):
         setup[key] = run.settings.get(key)
     return setup

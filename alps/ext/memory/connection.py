@@ -41,7 +41,7 @@ _CLOSING_TIME = 10.0
 
 MOST_HITS = 100_000
 """Hits in one answer: a system that lists all memories of a user has fewer."""
-# A program may answer with 400 digits, which no float holds.
+# A program may send a number of 400 digits, which no float holds.
 _LARGEST_NUMBER = 2**63
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

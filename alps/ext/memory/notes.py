@@ -110,7 +110,7 @@ class Files:
         folder = _Kept(self._folder / user).folder()
         if not folder.files():
             return []
-        # Without k: a model that is asked twice names other lines, so k would change the first.
+        # Without k: asked once more for a larger k, a model may name other lines first.
         asked = user, query, at
         if asked not in self._found:
             given = f"{_notes(folder)}\n\nThe user asks, at {at[:16]}:\n\n{query}"
