@@ -65,6 +65,7 @@ class Findings:
             self._add(replace(finding, where=f"{prefix}{finding.where}"))
         self.unchecked += [f"{prefix}{what}" for what in others.unchecked]
         for kind, count in others._counts.items():
+            # Those that were kept are counted again by `_add`.
             self._counts[kind] += max(0, count - MOST_OF_A_KIND)
 
     @property

@@ -157,6 +157,7 @@ def slug_of(name: str, day: str) -> str:
         UsageError: If nothing of the name is left of it in ASCII.
     """
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    # A folder's name has to be one on every file system, and read the same in any script.
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60].strip("-")
     if not slug:
         fault = "has no Latin letter or digit for the folder's name; give out=FOLDER"
@@ -259,6 +260,7 @@ def _check_together(runs: Sequence[RunFolder]) -> None:
     first, seen = system_of(runs[0]), dict[str, RunFolder]()
     for run in runs:
         for part, value in system_of(run).items():
+            # Tasks from different systems would be the best of each under one name.
             if value != first[part]:
                 fault = f"different systems, because the runs differ in {part}"
                 both = f"{runs[0].folder} and {run.folder}"

@@ -59,6 +59,7 @@ class BoardKey:
         """A name for pages and files."""
         setup = [self.setup] if self.setup else []
         rest = json.dumps([self.data, self.conditions, self.n, self.judge, *setup])
+        # By content, not by a number: a board keeps its address when other boards come and go.
         digest = hashlib.sha256(rest.encode()).hexdigest()[:8]
         return f"{self.track}-{self.metric}-{digest}".replace("_", "-")
 
@@ -423,6 +424,7 @@ def _parted(
 
 def _is_proven(row: RankedSystem) -> bool:
     """Tell whether a standing takes part in the ranks."""
+    # A score that is only its submitter's word would push others down a rank.
     doubted = row.system.refuted or row.withheld or row.difference.reason
     return row.recomputed and not doubted
 
@@ -432,6 +434,7 @@ def _baselines(
 ) -> Iterator[StrongestBaseline]:
     """Yield the trivial baselines of a board that were recomputed."""
     for row in systems:
+        # The strongest one counts: a made-up baseline would leave no system above it.
         if row.recomputed and not row.system.refuted:
             card, score = row.system.card, row.lead(metric.name)
             yield StrongestBaseline(card.name, row.system.slug, score, row.records)
@@ -472,6 +475,7 @@ def _worth(row: RankedSystem, metric: Metric, by_difference: bool) -> tuple[Any,
     if row.withheld:
         return row.system.refuted, True, True, 0.0, row.system.slug
     n, scored = row.score(metric.name)["n"].value, row.track["scored"].value
+    # A metric on fewer records than were scored, such as MRR, is of those that were ranked at will.
     partial = n < scored and row.again is None
     worth = -float(row.counted(metric.name).value)
     unproven = not row.recomputed
@@ -521,6 +525,7 @@ def _records(row: RankedSystem, metric: Metric, files: _Files) -> dict[str, floa
     own = files.scores(row.system).get(metric.name, {})
     submitted = row.score(metric.name)["value"].value
     if row.again is not None and submitted is not None:
+        # A review has means alone; the tests need records, so all move by the same amount.
         moved = float(row.again["value"].value) - float(submitted)
         own = {name: value + moved for name, value in own.items()}
     if row.ahead is None:

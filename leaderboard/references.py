@@ -159,6 +159,7 @@ class ReferenceTable(_Part):
 
     def fits(self, conditions: Mapping[str, Any]) -> bool:
         """Tell whether a board under `conditions` shows it."""
+        # Scores of a paper hold under its own conditions, such as its pool size or prompt.
         return all(conditions.get(name) == value for name, value in self.conditions.items())
 
     @model_validator(mode="after")
@@ -167,6 +168,7 @@ class ReferenceTable(_Part):
             if len(row.figures) != len(self.columns):
                 counts = f"{len(row.figures)} figures, {len(self.columns)} columns"
                 raise ValueError(f"{self.id}, {row.name}: {counts}")
+        # Without a recipe nobody can check a row that claims to be recomputed.
         if self.recomputed != (self.recipe is not None):
             raise ValueError(f"{self.id}: a recipe belongs to recomputed rows only")
         return self

@@ -106,6 +106,7 @@ def rescore(
     Raises:
         AlpsError: If the submission is not in order, or the judge or the data can't be used.
     """
+    # An LLM is paid by the answer: nothing is asked about rows that verification refuses.
     _check_in_order(folder)
     if settings.model_fields_set & {"audit_judge", "audit", "audit_labels"}:
         hint = "rescore judges every record; to audit a run, use alps score"
@@ -132,6 +133,7 @@ def _judge_all(
 ) -> Rescored:
     finished: list[Finished] = []
     for run in runs:
+        # One cap for the whole review: the runs of a submission share it.
         caps = _left(settings, [one.folder for one in finished])
         finished.append(score_again(run.source, {**run.judging, **caps, "out": str(run.out)}))
     tracks: dict[str, Any] = {}
@@ -141,6 +143,7 @@ def _judge_all(
             continue
         scores = {}
         for metric, score in track.scores.items():
+            # A review says what the judge gave; the maintainer's calibrations are no part of that.
             scores[metric] = without(score.row(), "corrected")
         tracks[name] = {"scores": scores, "judge_fingerprint": track.judge_fingerprint}
     done = _rescored(folder, entry, settings, tracks, finished[0].summary.judge_fingerprint)

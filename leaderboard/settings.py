@@ -27,6 +27,7 @@ class SubmitSettings(FrozenSettings):
     public: bool | None = Field(
         None, description="yes or no: are the gold answers of the data public?"
     )
+    # Raw texts and errors may hold private data, and fill the size that a submission may have.
     calls: bool = Field(False, description="yes: also publish raw texts, errors and calls")
     verdicts: bool = Field(
         True, description="no: leave out the judge's verdicts; boards then do not rank the scores"
@@ -43,6 +44,7 @@ class SubmitSettings(FrozenSettings):
 class VerifySettings(FrozenSettings):
     """Settings of `alps leaderboard verify`."""
 
+    # Never a word of the card: verification must open no path that a stranger chose.
     data: str | None = Field(None, description="local folder of the data, if not the samples")
     split: str | None = Field(None, description="split, if not the one on the card")
     base: str | None = Field(

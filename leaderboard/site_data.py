@@ -64,6 +64,7 @@ def same_judge(card: Submission, review: Review | None, track: str, metric: str)
     if track not in review.tracks or track not in card.tracks:
         return False
     fingerprint = review.tracks[track].judge_fingerprint
+    # Recall of a ranking follows from the gold, so any judge's review confirms it.
     unjudged = metric in board_tracks()[track].unjudged
     return unjudged or fingerprint == card.tracks[track].judge_fingerprint
 
@@ -103,6 +104,7 @@ def content_of(card: Submission) -> str:
     parts = []
     for name, track in sorted(card.tracks.items()):
         files = track.files
+        # Calls and notes are left out: they move no score, and would allow another draw.
         own = [files.predictions, files.verdicts, files.scores]
         parts.append([name, *(None if file is None else file.sha256 for file in own)])
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

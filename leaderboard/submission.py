@@ -60,6 +60,7 @@ Kind = Literal["llm", "memory", "retriever", "rules", "floor", "program", "pytho
 def _run_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Accept the settings of a run whose few that scores depend on are what they must be."""
     seed, repeats = settings.get("seed", 0), settings.get("repeats", 1)
+    # By `type`: `True` is an int to Python, and other readers of JSON keep integers up to 2^53.
     if type(seed) is not int or not 0 <= seed < 2**53:
         raise ValueError("seed must be an integer from 0 to 2^53 - 1")
     if type(repeats) is not int or not 1 <= repeats <= 100:

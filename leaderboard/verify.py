@@ -81,6 +81,7 @@ def verify(folder: Path, options: Options = DEFAULTS) -> Verification:
     """Verify the submission in `folder`; whatever lies there, nothing is raised."""
     findings = Findings()
     check_folder(folder, findings)
+    # Names, kinds and sizes come first: among links, pipes or too many files nothing is opened.
     card = None if findings.refused else cards.read_card(folder, findings)
     touched = check_changes(
         folder,
@@ -104,6 +105,7 @@ def verify(folder: Path, options: Options = DEFAULTS) -> Verification:
         cards.check_claims(card, findings)
         cards.check_reference_names(card, findings)
         cards.check_tasks(card, findings)
+        # A review that comes with the change could join its submission to another's history.
         own_review = options.reviewed or not touched
         continues = options.continues
         cards.check_name(folder, card, findings, continues=continues, own_review=own_review)
@@ -131,10 +133,12 @@ def _verification(
     return Verification(
         folder=shown(folder.resolve().name),
         status=SELF_REPORTED if refused else confirmed,
+        # Scores that nobody could recompute are not consistent, though nothing contradicts them.
         consistent=complete and not refused,
         findings=findings.ordered(),
         checked=tuple(findings.checked.items()),
         unchecked=tuple(findings.unchecked),
+        # A maintainer's `record=yes` writes these into the review, by which boards rank.
         recomputed=() if refused else recomputed,
     )
 
@@ -278,6 +282,7 @@ class TrackCheck:
             check_ids(self.name, rows, rows.predictions, findings)
         else:
             repeats = self.run.settings.get("repeats", 1)
+            # Every repeat: without the failed ones the mean of the others would be better.
             expected = list(product(gold.samples, range(repeats)))
             check_ids(self.name, rows, expected, findings)
             rows = check_answers(self.name, gold, rows, findings)

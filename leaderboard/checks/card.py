@@ -381,6 +381,7 @@ def check_served(card: Submission, findings: Findings) -> None:
         for asked, indexes in sorted(by_name.items()):
             where = f"runs.{indexes[0]}." if len(indexes) == 1 else "runs."
             for kind, names in _served_by(card, indexes, purpose).items():
+                # An alias may lead to another model during a run: two systems under one name.
                 if len(names) > 1:
                     what = f"{role} by {shown(asked, 60)} come from {len(names)} {kind}: "
                     what += _listed(sorted(names))

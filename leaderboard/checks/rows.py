@@ -240,6 +240,7 @@ def check_verdicts(
         allowed.add(track.judge_fingerprint)
     verdicts = rows.verdicts or {}
     answered = rows.answers
+    # No judge is asked about an answer that failed: such a verdict was made up.
     if stray := _without(verdicts, answered):
         what = f"has {counted(len(stray), 'verdict')} without an answer: {some_of(stray)}"
         findings.serious("extra_ids", where, what, PACK_AGAIN)

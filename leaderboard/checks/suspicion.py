@@ -43,6 +43,7 @@ _INJECTIONS = (
     r"(?:игнорируй|забудь|не обращай внимания).{0,40}(?:инструкци|указани|правил)",
 )
 _INJECTION = re.compile("|".join(f"(?:{p})" for p in _INJECTIONS), re.IGNORECASE | re.DOTALL)
+# Text that people don't see can still be read by a judge that is an LLM.
 _HIDDEN = re.compile("[\u200b\u2060-\u2064\u202a-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 _MARKUP = re.compile(
     r"<\s*(?:script|iframe|img|svg|object|embed|style|link|meta|base)\b|javascript\s*:",

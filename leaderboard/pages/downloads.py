@@ -37,6 +37,7 @@ def write_downloads(renderer: Renderer) -> None:
 def as_json(value: Any) -> str:
     """Return JSON that is safe inside a page: without `<`, `>`, `&` and line separators."""
     text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
+    # In a page that embeds the file, `</script>` in a name would end the script.
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return f"{text}\n"
@@ -118,6 +119,7 @@ def _of_system(board: Board, row: RankedSystem, section: str) -> dict[str, Any]:
         "status": row.system.status,
         "recomputed": row.recomputed,
         "copy_of": row.copy_of,
+        # Failed answers count as the worst there, so the score's own column has another order.
         "sorted_by": row.counted(board.metric.name).value,
         "judged_again": row.again["value"].value if row.again is not None else None,
         "submitted": card.submitted,
@@ -135,6 +137,7 @@ def _of_system(board: Board, row: RankedSystem, section: str) -> dict[str, Any]:
 
 def _audited(board: Board, row: RankedSystem) -> Mapping[str, Mapping[str, Any]]:
     """Return what audits correct, where a maintainer drew what was audited."""
+    # As on pages: a draw that the submitter could choose is no correction.
     audit = row.track.value.get("audit")
     if not audit or not row.system.audit_is_drawn(board.key.track):
         return {}

@@ -36,6 +36,7 @@ from alps.show.svg import axis_labels
 from alps.tasks import Metric, Task, board_tracks
 
 # How many systems the first page shows, and how many charts of cost.
+# With 200 systems the page has to stay below 300 kB.
 LEADING, CHARTS = 20, 3
 
 
@@ -207,6 +208,7 @@ def _grouped(columns: Sequence[TaskColumn]) -> dict[JudgedBy, list[str]]:
         for column in columns:
             _, row = column.places.get(slug, (None, None))
             value, low = difference_of(row)
+            # By the interval: a difference that may be chance must not move a system up.
             shown += low is not None and low > 0
             differences.append(float("inf") if value is None else -value)
         return -shown, differences, slug

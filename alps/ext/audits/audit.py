@@ -151,6 +151,7 @@ def refuse_half_an_audit(settings: AuditKeys) -> None:
         _refuse_without_a_judge(settings)
     elif not share:
         raise UsageError(f"audit_judge={judge}: audit= is missing; add a share, such as audit=10%")
+    # The same judge twice agrees with itself, and its errors would be called corrected.
     elif judge == settings.judge:
         raise UsageError(
             f"audit_judge={judge}: this is already the run's judge; use a better judge"
@@ -209,6 +210,7 @@ def audit_run(settings: RunSettings, data: RunData, run: Path, *, spent: tuple[i
 
     folder = run / FOLDER
     asking = audit_settings(settings)
+    # One `max_cost` holds for the run and its audit together.
     asking = effective_judge(asking.model_copy(update=caps_left(asking, spent)))
     draws = draw_tracks(data, settings, run)
     if AuditKeys.of(settings).audit_labels is not None:
@@ -249,6 +251,7 @@ async def _audit(
         )
         if checked.stopped:
             return True
+        # A judge that gets known items wrong would put other errors in the place of errors.
         if (why := refusal_of(checked.judge, [one.name for one in rubrics])) is not None:
             raise UsageError(f"audit_judge={judge.name} can't audit this run: {why}")
         _claim(folder, data, draws, judge, checked.checks)
@@ -279,12 +282,14 @@ async def _ask(audit: OpenAudit, asking: RunSettings, ledger: Ledger) -> bool:
                 continue
             order.append(unit.key)
             row = audit.verdicts.get(unit.key)
+            # A verdict of an earlier attempt was paid for; only a failed one is asked for again.
             known = UnitResult(prediction, row if row is not None and is_judged(row) else None)
 
             async def keep(result: UnitResult) -> None:
                 if result.verdict is not None:
                     await audit.verdicts.append_together(result.verdict)
 
+            # Without extras: they would be calls that correct no score.
             result = await evaluate(unit, audit.judge, JUST_THE_SCORE, keep, known)
             assert result.score is not None
             outcomes.add(result.score.outcome)

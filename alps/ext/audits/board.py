@@ -118,12 +118,14 @@ def _draw_for(entry: SubmissionEntry) -> AuditDraw | None:
     from alps.leaderboard.checks.copies import others_beside
 
     content = content_of(entry.card)
+    # Sent again under another name, the same answers must not get a second draw to choose from.
     for one in (entry, *others_beside(entry.folder)):
         there = None if one.review is None else one.review.audit_draw
         if there is not None and there.answers == content:
             return there
     if not any(board_tracks()[name].judged for name in entry.card.tracks):
         return None
+    # From the system's randomness: what follows from the card could be tried out beforehand.
     return AuditDraw(answers=content, seed=secrets.randbelow(_SEEDS))
 
 

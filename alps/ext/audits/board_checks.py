@@ -104,6 +104,7 @@ def check_audit_draw(check: TrackCheck, rows: TrackRows, findings: Findings) -> 
         return
     where, own = f"tracks.{name}.audit.seed", f"the records were drawn with seed {track.audit.seed}"
     given = None if review is None else review.audit_draw
+    # A submitter who keeps the seed and changes an answer has chosen among draws after all.
     if given is not None and given.seed == track.audit.seed:
         what = f"{own}, which a maintainer drew for other answers, verdicts or scores"
         findings.warn(
@@ -154,6 +155,7 @@ def _check_draw(audited: Audited, findings: Findings) -> frozenset[str]:
     missing, extra = [], [named(key) for key in audited.rows.audit if key[0] not in samples]
     for key, row in audited.rows.scores.items():
         drawn = key[0] in samples and samples[key[0]].session_id in sessions
+        # Else a file could lack the answers that the cheap judge flatters most.
         if drawn and row["scores"] and key not in audited.rows.audit:
             missing.append(named(key))
         elif key in audited.rows.audit and not drawn:
@@ -236,8 +238,10 @@ def judge_sample(
     # Drawn by the maintainer, and not before: whoever knew which records are judged again could
     # give all others the verdicts of a dream.
     seed = secrets.randbelow(_SEEDS)
+    # A second seed would allow to stop at the sample that suits.
     if there is not None:
         seed = there.seed_of(next(iter(there.tracks)))
+    # The submitted verdicts take the place of this judge, which is never asked.
     values = {**read_manifest(source).settings, **judging, "judge": "lexical"}
     values |= {"audit_judge": settings.judge, "audit": settings.sample, "audit_seed": seed}
     api_base = values.pop("judge_api_base", None)

@@ -89,6 +89,7 @@ def _why_not_together(letters: Sequence[str], audits: Mapping[str, AuditSummary]
     """Return why runs can't be compared by their audits; None if they can."""
     if missing := [letter for letter in letters if letter not in audits]:
         return f"runs without audits: {', '.join(missing)}"
+    # The difference of two auditors would be read as one of the systems.
     if len({audit.auditor for audit in audits.values()}) > 1:
         each = ", ".join(f"{letter} by {audit.judge}" for letter, audit in audits.items())
         return f"audited by different judges ({each})"
@@ -170,6 +171,7 @@ def _slices(
             of_slice = {letter: pairs.where(own == name) for letter, pairs in columns.items()}
             rows += _on_slice(title, name, of_slice)
     tested = [row.difference.p for row in rows if row.difference and row.difference.p is not None]
+    # All slices of all pairs are one family: of twenty tests at .05 one is bold by chance.
     corrected = iter(holm(tested))
     told = []
     for row in rows:
@@ -198,6 +200,7 @@ def _bent(
         if correctable(metric, own):
             family = family_of(run.judge)
             traits = traits_of(run.folder, track, own.keys)
+            # A judge may favour its own family, which one run can't part from a good system.
             same = bool(family) and family == family_of(run.model)
             errors.append(errors_of(own, traits, metric, own_family=same))
     return bent_by(errors) if len(errors) > 1 else []
@@ -222,6 +225,7 @@ def _aligned(
     kept = np.asarray(~np.isnan(cheap).any(axis=0), dtype=np.bool_)
     both = np.logical_and.reduce([own.drawn for own in records.values()])
     audits = np.stack([own.audit[metric.name] for own in records.values()])
+    # An answer that the auditor failed on in one run is left out of all: a difference needs both.
     heard = ~np.isnan(audits).any(axis=0)
     columns = {}
     for letter, own in records.items():

@@ -147,6 +147,7 @@ def rogan_gladen(
     raw = replace(wilson(positives / design_effect, total / design_effect), n=total)
     better = youden(counts, design_effect=design_effect)
     value = low = high = None
+    # Near Youden's index 0 the estimate divides by almost nothing, and any score could come out.
     reason = _why_not(raw, counts, better)
     if not reason and raw.value is not None and better.value is not None:
         spared = counts.tn / (counts.tn + counts.fp)
@@ -165,6 +166,7 @@ def _why_not(raw: Estimate, counts: Confusion | Cells, better: Estimate) -> str 
         return f"no labelled item is {missing}, so the judge's error rate on such items is unknown"
     index = "sensitivity + specificity - 1"
     value = f"{index} is {better.value:.2f}"
+    # A label folder whose positive value was swapped comes out so.
     if better.value < 0:
         return f"{value}, so the judge contradicts people; check which label is positive"
     if better.value <= YOUDEN:
@@ -256,6 +258,7 @@ def _design_effect(
     alone = clustered_variance(influence, range(len(influence)))
     if not together or not alone:  # clusters that can't be seen are taken at their worst
         return len(influence) / len(set(clusters))
+    # Below 1 is chance, and would narrow the interval for items that hang together.
     return max(1.0, together / alone)
 
 
@@ -312,6 +315,7 @@ def ppi(
         reason = f"labels on {units} {unit}{'' if units == 1 else 's'}: at least 2 are needed"
         return Correction("ppi", raw, None, None, None, n, reason=reason, bounds=bounds)
     best = _best_weight(people, judge, others) if weight is None else weight
+    # Where all is labelled the verdicts have nothing left to tell.
     if not len(others):
         best = 0.0
     rest = people - best * judge
@@ -338,10 +342,13 @@ def ppi(
         freedom=freedom,
     )
     own = clusters or (range(n), range(n, n + len(others)))
+    # Of 20 to 30 audits a judge right nine times in ten often gets all: intervals by the variance
+    # alone covered .888 in the worst of 1,400 simulated settings.
     few = _few(people, judge if best else None, own[0], interval, bounds)
     if few:
         apart = interval == "difference"
         ends = grouped_interval(people, judge, others, own, bounds=bounds, difference=apart)
+        # The groups have a value of their own, which may miss the printed one.
         low, high = min(value, ends[0]), max(value, ends[1])
     effect = together / alone if alone else 1.0
     error = sqrt(together * (units / (units - 1) if clustered else 1.0))
@@ -361,6 +368,7 @@ def _few(
     rare = RARE_DIFFERENCE if interval == "difference" else RARE
     if few_differ(people, clusters, rare=rare):
         return True
+    # Labels at the bounds alone: intervals of F1 between them covered well and stay shorter so.
     if interval == "difference" or judge is None or not np.isin(people, bounds).all():
         return False
     # Of a judge that is seldom wrong few errors are seen, if any, and an error is the largest.
@@ -527,6 +535,7 @@ def powered_difference(
     n, units = len(people) + len(others), len(set(clusters[0]))
     estimate = Estimate(found.value, found.low, found.high, n, found.reason)
     few = len(people) > 0 and few_differ(people, clusters[0], commonest=0.0, rare=RARE_DIFFERENCE)
+    # Of so few sessions that differ the variance is too uncertain for a t test.
     if found.value is None or found.error is None or few:
         return Difference(estimate, None, None)
     p = t_tests(np.array(found.value), np.array(found.error), np.array(float(units)))

@@ -88,6 +88,7 @@ def draw_tracks(
         DataError: If a label folder can't be read.
     """
     keys = AuditKeys.of(settings)
+    # Without a judge in its score a task has nothing that another judge could correct.
     judged = [track for track in data.tracks if track.task.judged]
     if not judged:
         key = "audit_judge" if keys.audit_labels is None else "audit_labels"
@@ -121,9 +122,11 @@ def draw_sessions(track: TrackData, share: float, seed: int | None, setting: str
     # Strata by the cheap score would shorten the intervals of PPI++ by 1 % at most (measured on
     # answers of seven models), and two runs would not be audited on the same records.
     order = sorted(counts, key=lambda session: place_of(session, seed or 0))
+    # Whole sessions: their records err together, and the interval is one between sessions.
     sessions, n = ceil(share * len(order)), sum(counts.values())
     if sessions * n < LEAST * len(order):
         raise UsageError(_too_few(track.task.track, len(order), n, share, setting))
+    # Sessions differ in size: the first ones may be small though the average is not.
     while sum(counts[session] for session in order[:sessions]) < LEAST:
         sessions += 1
     records = sum(counts[session] for session in order[:sessions])
@@ -132,12 +135,14 @@ def draw_sessions(track: TrackData, share: float, seed: int | None, setting: str
 
 def place_of(session: str, seed: int) -> bytes:
     """Return the place of a session in the order in which sessions are drawn."""
+    # A hash a session: its place hangs on no other, so runs on parts of the data draw alike.
     return hashlib.sha256(f"{seed}\x00{session}".encode(errors="surrogatepass")).digest()
 
 
 def _records_by_session(track: TrackData) -> dict[str, int]:
     counts: dict[str, int] = {}
     for sample in track.samples():
+        # Records without gold have no score that could be audited.
         if track.task.has_gold(sample):
             counts[sample.session_id] = counts.get(sample.session_id, 0) + 1
     return counts
@@ -180,6 +185,7 @@ def _labelled(judged: Sequence[TrackData], folder: Path) -> Draws:
         if name not in sample.tracks:
             continue
         counts = _records_by_session(track)
+        # Labels may be of a run on more of the data.
         sessions = tuple(session for session in sample.tracks[name] if session in counts)
         records, n = sum(counts[session] for session in sessions), sum(counts.values())
         if records < LEAST:
@@ -225,6 +231,7 @@ def answer_seed(task: Task, data: str, predictions: Rows, scores: Rows) -> int:
         texts = () if answer is None else texts_of(task, answer)
         worth = (scores.get(key) or {}).get("scores") or {}
         figures = sorted((name, round(float(value), 6)) for name, value in worth.items())
+        # Sorted: the order of a list of memories is free, and each order would be a new draw.
         lines.append(json.dumps([*key, sorted(map(_looks, texts)), figures]))
     text = "\n".join(lines).encode(errors="surrogatepass")
     return int(hashlib.sha256(text).hexdigest()[:_DIGITS], 16)

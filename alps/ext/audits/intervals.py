@@ -175,6 +175,7 @@ def confusion(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Co
     counts: Counter[tuple[bool | None, ...]] = Counter()
     for label, verdict in zip(people, judge, strict=True):
         if label is not None:
+            # Counted, not dropped: a judge that breaks off at hard items would look better.
             counts[bool(label), None if verdict is None else bool(verdict)] += 1
     return Confusion(*(counts[cell] for cell in (*_CELLS, (True, None), (False, None))))
 
@@ -189,6 +190,7 @@ def clustered_rates(
     rates = {}
     for name, (counted, over) in RATES.items():
         above, below = cells @ _weights(counted), cells @ _weights(over)
+        # Items of one question err together: GPT-4's interval on openqa_eval is a third wider so.
         rates[name] = replace(clustered_ratio(above, below, clusters), n=int(below.sum()))
     return rates
 
@@ -363,6 +365,7 @@ def grouped_interval(
     """
     scores = np.concatenate([cheap, others])
     names = cluster_index([*clusters[0], *clusters[1]])
+    # Differences have no ends to lie at; what matters of them is the side.
     groups = _groups(scores, (0.0, 0.0) if difference else bounds, len(known))
     fitted = np.zeros(len(scores))
     below = above = 0.0
@@ -384,6 +387,7 @@ def grouped_interval(
         # Groups that share clusters err together: the correlation between them counts, too.
         shared = whole / assumed_effect(names[own])
         fitted[inside] = add(known[own], names[own], float(inside.mean()), max(1.0, shared))
+    # The shares of the groups are of a sample of sessions, too, and have an error.
     if len(np.unique(groups)) > 1:
         add(fitted, names, 1.0)
     value = float(fitted.mean())
@@ -425,6 +429,7 @@ def interval_by_variance(
     position, own = (value - lowest) / span, variance / span**2
     greatest = position * (1 - position)
     seen = (own * records + UNSEEN * greatest / records) / (records + UNSEEN)
+    # Few sessions know their own variance badly; the normal quantile would cover too seldom.
     wide = float(student_quantile(freedom, (1 + LEVEL) / 2))
     trials = np.array(greatest / seen * (Z / wide) ** 2)
     low, high = agresti_coull(np.array(position), trials, Z)
@@ -434,5 +439,6 @@ def interval_by_variance(
 def assumed_effect(index: NDArray[np.int64]) -> float:
     """Return the design effect of a mean of records of these clusters under `WITHIN`."""
     counts = np.bincount(index)
+    # A mean weighted by size: the session of a random record is larger than a random session.
     size = float(np.square(counts).sum() / counts.sum())
     return 1 + (size - 1) * WITHIN

@@ -74,6 +74,7 @@ class AuditRunPart(RunPart):
         """Count what the audit judge is asked."""
         if AuditKeys.of(self.settings).audit_judge is None:
             return ()
+        # The audit judges answers of the run alone; its baselines are the cheap judge's.
         asking = audit_settings(self.settings).model_copy(update={"baseline_records": 0})
         drawn, folder = drawn_data(session.data, self.settings), session.folder
         names = {"judge": "audit", "known items": "known items of audit_judge"}
@@ -99,6 +100,7 @@ def audit_again(source: Path, auditing: dict[str, Any]) -> Finished:
     settings = settings_of_run(source, then.settings, **auditing)
     refuse_half_an_audit(AuditKeys.of(settings))
     data = open_data(settings)
+    # Other data under the same ids would be judged with the answers to the old ones.
     refuse_changed(source, then, settings, data)
     check_audit(settings, data)
     with claimed_folder(source) as ledger:
@@ -147,6 +149,7 @@ def _audit_fault(audit: AuditSummary | None, run: Path | None) -> str | None:
         return None
     for name, track in audit.tracks.items():
         reasons = [score.reason for score in track.scores.values() if score.value is None]
+        # A user asked for corrected scores: a run with none of them must not end with exit code 0.
         if not track.scores or len(reasons) == len(track.scores):
             why = reasons[0] if reasons else "no record has an audit score"
             mend = "to retry, repeat the same command"

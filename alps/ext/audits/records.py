@@ -111,6 +111,7 @@ class Pairs:
         if audited < WHOLE * drawn and drawn >= LEAST:
             missing = f"{drawn - audited} of {drawn} drawn records have no audit score"
             return f"{missing}, and these records may differ from the others"
+        # Records, not answers: with ten repeats six records would pass for sixty.
         if (count := self.audited_records) < LEAST:
             are = f"{count} audited record{'' if count == 1 else 's'}"
             return f"{are}: at least {LEAST} are needed; audit {LEAST - count} more"
@@ -184,6 +185,7 @@ def correctable(metric: Metric, records: AuditedRecords) -> bool:
     pairs = records.of(metric)
     if not pairs.audited.any():
         return False
+    # Where a judge gave nothing at all, it failed; that says nothing of what it defines.
     heard = np.isfinite(np.stack(list(records.audit.values()))).any(axis=0)
     defined = ~np.isnan(records.audit[metric.name])
     cheap = ~np.isnan(records.cheap[metric.name])
@@ -208,9 +210,11 @@ def corrected_score(pairs: Pairs) -> AuditedScore:
     groups = pairs.where(known).sessions, pairs.where(~known).sessions
     correction = ppi(people, judge, others, groups, interval="bounded", bounds=pairs.bounds)
     nothing = np.zeros(audited)
+    # The audits alone, so that a table shows how much shorter the cheap judge makes the interval.
     single = ppi(
         people, nothing, others[:0], (groups[0], ()), interval="bounded", bounds=pairs.bounds
     )
+    # Without a spread among the audits the bounds would be the value: no width, and no coverage.
     ends = (single.low, single.high) if single.error or single.few else (None, None)
     alone = Interval(value=single.value, low=ends[0], high=ends[1], n=audited)
     found: dict[str, Any] = {

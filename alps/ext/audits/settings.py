@@ -28,6 +28,7 @@ class AuditKeys(JudgingKeys):
     audit_seed: int | None = Field(
         None,
         ge=0,
+        # As many as the 9 hexadecimal digits of a seed from the answers can be.
         lt=2**36,
         description="seed that draws the audited sessions; to compare runs, use the same seed "
         "[from the answers]",

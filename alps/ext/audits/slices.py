@@ -157,6 +157,7 @@ def errors_of(
     usual = _largest(np.array(traits.scripts, dtype=object))[:1]
     other = np.array([float(script not in usual) for script in traits.scripts])
     covariates = {
+        # Logarithms: one dialogue of 272,000 characters would decide the whole slope.
         LENGTH: np.log1p(traits.asked)[known],
         "answer length": np.log1p(traits.answered)[known],
         f"not {usual[0] if usual else '?'} script": other[known],
@@ -222,6 +223,7 @@ def clustered_effects(
     errors = np.sqrt(few * np.diag(bread @ meat.T @ meat @ bread))[1:]
     wide = float(student_quantile(units - 1, (1 + LEVEL) / 2))
     own = slopes[1:]
+    # A judge without any error has no spread, and p is 1.
     ratios = np.divide(np.abs(own), errors, out=np.zeros_like(own), where=errors > 0)
     ps = np.minimum(1.0, 2 * stdtr(units - 1, -ratios)).tolist()
     effects = []
@@ -241,6 +243,7 @@ def _design(covariates: Mapping[str, Floats], n: int) -> tuple[Floats, list[str]
         scaled = (covariate - covariate.mean()) / spread
         basis = np.stack(columns, axis=1)
         left = scaled - basis @ np.linalg.lstsq(basis, scaled, rcond=None)[0]
+        # What follows from other columns leaves a matrix that can't be inverted.
         if float(np.abs(left).max()) > _SINGULAR:
             columns.append(scaled)
             names.append(name)

@@ -27,8 +27,10 @@ from alps.stats.bootstrap import (
 
 Score = Literal["accuracy", "rmse"]
 Status = Literal["passed", "failed", "underpowered"]
+# Both are the test's authors': of fewer items or people omega says little.
 ITEMS = 30
 ANNOTATORS = 3
+# With 74 to 88 items a person, as in MT-Bench, omega is 0 whatever the judge: no failure of it.
 POWER = 0.8
 # Two closenesses that are equal differ by a rounding of their means.
 _TIE = 1e-9
@@ -119,6 +121,7 @@ def alternative_annotator(
             wins.append(own)
             shares = float(np.nanmean(own)), float(np.nanmean(their))
             compared[annotator] = AgainstOne(shared, *shares, test.p)
+    # It holds under any dependence: all annotators are tested against nearly the same others.
     adjusted = _benjamini_yekutieli([test.p for test in tests.values()])
     worse = _benjamini_yekutieli([test.worse for test in tests.values()])
     powers = []

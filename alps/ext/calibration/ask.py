@@ -111,6 +111,7 @@ class LabelledJudge:
             return question
         gold, predicted = list(question.gold), list(question.predicted)
         items = self._labels.items_of(MATCHING)
+        # Neighbours, not a draw: the same command puts the same question again.
         start = [item.item_id for item in items].index(about)
         for step in range(1, self._companions + 1):
             other = items[(start + step) % len(items)]

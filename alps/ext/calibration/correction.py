@@ -203,6 +203,7 @@ def _served_otherwise(summary: Summary, chosen: Chosen) -> list[str]:
     changes = []
     for path, calibration in sorted(used.items()):
         then = sorted({row.model for row in calibration.row.served.get("judge", ()) if row.model})
+        # A fingerprint has the name that was asked for; an alias may lead to another model by now.
         if then and now and then != now:
             models = f"was {', '.join(then)} in {path} and is now {', '.join(now)}"
             changes.append(f"{summary.judge} {models}")
@@ -258,6 +259,7 @@ def _corrected(
         newest[rubric] = max(
             calibrations, key=lambda c: (c.row.made or "", len(c.rubrics[rubric].labelled))
         )
+    # All rubrics or none: the labels that make up a mean have to be on the same answers.
     if len(drawn_from) == len(newest):
         return _row(by_labels(metric, _rows(drawn_from), answers), drawn_from, chosen)
     return _row(by_rates(metric, _rows(newest), answers), newest, chosen)
@@ -275,6 +277,7 @@ def _sampled(
     for calibration in calibrations:
         sample = calibration.rubrics[rubric].sample
         drawn = sample.of(track) if sample is not None else None
+        # By the hash of the answers: ids alone would also fit other answers to the same questions.
         if drawn is not None and drawn.predictions == population:
             fitting.append(calibration)
     return max(fitting, key=lambda calibration: calibration.row.made or "", default=None)
@@ -345,6 +348,7 @@ def _doubts(calibrations: Mapping[str, Calibration], chosen: Chosen, method: str
         if calibration.rubrics[rubric].verdict == "fail":
             notes.append(f"the judge failed its calibration under {rubric}")
         if method == "rogan_gladen" and calibration.rubrics[rubric].uneven:
+            # Only rates that are carried over assume the judge to be as good on every system.
             notes.append(f"under {rubric}, the judge is not equally good on every system")
         if calibration.row.api_base != chosen.api_base:
             notes.append(OTHER_ENDPOINT)
@@ -437,6 +441,7 @@ def _why_no_sample(
 ) -> str | None:
     """Return why labels on a sample of the answers can't carry a score; None if they can."""
     for name, row in rows.items():
+        # People may have rated on a scale of their own, from 0 to 100 say.
         if row.ends != (metric.lowest, metric.highest):
             return f"the labels under {name} and the score have different scales"
         labelled, drawn = len(_labels(name, row)), _drawn(row, answers.track)

@@ -80,6 +80,7 @@ def _chosen(labels: LabelSet, verdicts: Mapping[str, list[Said]], most: int) -> 
     for name in known:
         wrong = not all(one.right for one in verdicts[name])
         cluster = labels.items[name].cluster or name
+        # Items of one question are often missed alike, and would fill the list.
         if wrong and cluster not in chosen and len(chosen) < most:
             chosen[cluster] = _example(labels, name, verdicts[name])
     return tuple(chosen.values())

@@ -31,6 +31,7 @@ from alps.stats.bootstrap import Estimate, Floats, clustered_statistics, on_tabl
 if TYPE_CHECKING:
     from rich.console import Console
 
+# A kappa hangs on how the folds fall: five partitions are averaged.
 FOLDS, REPEATS = 10, 5
 LEAST = 20
 """Matches, named pairs that are none, and others, below which nothing is fitted."""
@@ -128,6 +129,7 @@ def read_examples(runs: Sequence[Path]) -> Examples:
 
 def _examples_of(asked: JudgeCall, verdict: Row) -> Iterator[tuple[Floats, bool, bool, str]]:
     question = asked.question
+    # A judge that failed named no pair either: its silence would be learnt as «unrelated».
     if not isinstance(question, MatchQuestion) or verdict.get("outcome") != "ok":
         return
     said = {(pair["gold"], pair["predicted"]): pair["relation"] for pair in verdict["pairs"]}
@@ -159,6 +161,7 @@ def _line(values: Floats, truth: Flags, names: Sequence[str]) -> LogisticLine:
     mean, spread = values.mean(axis=0), values.std(axis=0)
     # A feature that is the same everywhere tells nothing, and is not divided by 0.
     spread[spread == 0] = 1.0
+    # Balanced: nearly all pairs are unrelated, and a plain fit would name none.
     model = LogisticRegression(C=PENALTY, class_weight="balanced", max_iter=2000)
     model.fit((values - mean) / spread, truth)
     weights = model.coef_[0] / spread
@@ -214,12 +217,14 @@ def _difference(decided: Flags, examples: Examples, kept: Flags) -> Estimate:
         fitted, lexical = np.split(sums, 2, axis=-1)
         return np.asarray(_of_table(fitted) - _of_table(lexical))
 
+    # One table, so that both judges are resampled with the same sessions.
     joined = np.concatenate(tables, axis=1)
     return clustered_statistics(joined, _sessions(examples, kept), [apart])[0]
 
 
 def _table(decided: Flags, examples: Examples, kept: Flags) -> Floats:
     truth = examples.same[kept].tolist()
+    # Averaged, not stacked: five predictions of one pair are no five pairs.
     tables = [pair_features(truth, row[kept].tolist(), _YES_OR_NO) for row in decided]
     return np.asarray(np.mean(tables, axis=0))
 
@@ -235,6 +240,7 @@ def _of_table(sums: Floats) -> Floats:
 
 
 def _fitted(examples: Examples, kappas: dict[str, dict[str, Estimate]]) -> Fitted:
+    # The file learns from all pairs; its agreement is that of the fits which left sessions out.
     related, same = _lines(examples, np.ones_like(examples.named))
     named, every = kappas["named"]["fitted"], kappas["all"]["fitted"]
     fitted_on: dict[str, Any] = {

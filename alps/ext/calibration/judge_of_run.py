@@ -127,6 +127,7 @@ class JudgeOfRun(BaseModel):
 
     def said(self, verdicts: Path, judge: str) -> bool:
         """Tell whether a file holds what this judge said, unchanged."""
+        # An edited verdict would give error rates that this judge never had.
         return judge == self.name and self.verdicts == hash_of(verdicts)
 
     def with_verdicts(self, verdicts: Path) -> "JudgeOfRun":
@@ -160,6 +161,7 @@ def judge_of_run(run: RunFolder) -> JudgeOfRun:
         rubrics=manifest.judge.get("rubrics") or {},
         api_base=manifest.settings.get("judge_api_base"),
         served={name: tuple(map(_served, rows)) for name, rows in summary.served.items()},
+        # Verdicts of a run have no dates; the file was last written when the last one came.
         day=date.fromtimestamp(asked.stat().st_mtime),
     )
 

@@ -68,6 +68,7 @@ OF_A_PAIR = (
 """What the second regression sees of a pair."""
 AMONG_OTHERS = (*OF_A_PAIR, "above_row", "above_column", "most_alike")
 """What the first sees: also how much more alike the two are than each is to the other memories."""
+# The last digits of a product of matrices change with the order of the memories.
 DECIMALS = 9
 
 _WORD = re.compile(r"[^\W_]+")

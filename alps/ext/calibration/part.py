@@ -50,6 +50,7 @@ class CalibrationRunPart(RunPart):
 
     async def begin(self, services: Services, data: RunData, *, generate: bool) -> None:
         """Find the calibrations of the judge; none where no score is a mean of marks."""
+        # Nothing is searched for: a calibration corrects means of ratings, and no F1.
         if self._calibration is None and not any(map(is_rated, data.tasks)):
             return
         from alps.ext.calibration.correction import choose

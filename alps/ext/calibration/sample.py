@@ -160,6 +160,7 @@ def draw_audit(
         chosen = [(one, _pair_items(one) if pairs else _rating_items(one)) for one in taken]
         draws.append(_Draw(of_rubric[0].by, of_rubric, _without_copies(chosen), random=True))
 
+    # In the order of the draw: people who stop early have labelled a random sample all the same.
     def order(items: Sequence[Row]) -> bytes:
         session = items[0]["cluster"]
         own = [seeds[name] for name, sessions in tracks.items() if session in sessions]
@@ -288,6 +289,7 @@ def _pair_item(asked: JudgeCall, gold: Item, predicted: Item) -> Row:
 
 
 def _item(asked: JudgeCall, part: str, rubric: str, payload: Row) -> Row:
+    # Neither verdict nor reason: labels that follow the judge say nothing of its errors.
     about = {"system": None, "cluster": asked.cluster, "language": asked.language}
     return {"item_id": f"{asked.name}{part}", "rubric": rubric, **about, "payload": payload}
 

@@ -154,6 +154,7 @@ def _parts(done: Calibrated) -> Iterator[Part]:
         return
     ((name, row),) = rubrics.items()
     short = short_of(done.row, name, today=date.today())
+    # The line has to fit a terminal of 80 columns.
     first = f"{first} ({short.on})" if len(first) + len(short.on) < 78 else first
     yield Line(first, f"bold {COLOURS.get(row['verdict'], '')}")
     yield _table(short)
@@ -183,6 +184,7 @@ def answer_of(
     reasons = row.reasons
     if row.verdict == "pass" and not reasons:
         reasons = ("the judge passes every gate",)
+    # Made items are no sample of real answers, so the next step is always people's labels.
     if row.acceptance is not None:
         job = "match" if rubric == MATCHING else "rate"
         todo = f"Measure the judge on human labels: alps annotate work job={job} from=RUN"

@@ -139,6 +139,7 @@ def _sharing(
     for place, calibration in enumerate(having):
         row = calibration.rubrics[name]
         items = _by_item(row)
+        # On other labels a kappa differs though the judge may be as good.
         if not items or row.scale is None or (sharing and calibration.row.labels != labels):
             continue
         left = {key: item for key, item in (common or items).items() if key in items}
@@ -173,6 +174,7 @@ def _told_apart(
         features = pair_features(truth, column, scale)
         sums = cluster_sums(features, clusters)
         values.append(float(kappa_of(sums.sum(axis=0).reshape(size, size), apart)))
+        # The same resamples for each judge: what makes an item hard cancels in the difference.
         drawn.append(kappa_of(resampled_sums(sums).reshape(-1, size, size), apart))
     pairs = list(combinations(range(len(columns)), 2))
     ps = []
@@ -180,6 +182,7 @@ def _told_apart(
         error = float(np.nanstd(drawn[one] - drawn[other], ddof=1))
         mean = values[one] - values[other]
         p = float(t_tests(np.array(mean), np.array(error), np.array(count)))
+        # Judges that say the same everywhere have no spread between them.
         ps.append(p if isfinite(p) else 1.0)
     for pair, p in zip(pairs, holm(ps), strict=True):
         if p < SIGNIFICANT:

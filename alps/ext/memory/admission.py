@@ -22,6 +22,7 @@ from alps.rows import Check
 from alps.schema import UNHEARD
 from alps.show.formatting import counted
 
+# The default of `k=` in a run: systems are checked as most of them are asked.
 K = 5
 SHORTEST_WAIT, LONGEST_WAIT = 0.5, 10.0
 """Seconds that are waited for what was not found: 10 times as long as settling took, within."""
@@ -31,6 +32,7 @@ QUESTIONS = 6
 LONG_WORD, MANY_WORDS = 4, 8
 """Letters of a word that counts, and so many of them that a quarter must have been told."""
 _TOPICS = ("locker", "bicycle", "library card", "greenhouse", "piano", "garage", "tent", "kayak")
+# No vowels: no code is a word that a system or its model knows already.
 _LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 
 
@@ -56,6 +58,7 @@ class _Desk:
 
     def user_like(self, other: str) -> str:
         """Return a user whose id begins as another's does."""
+        # A planted system knows its users by the first letters of their ids alone.
         middle = len(other) // 2
         return other[:middle] + self.user()[middle:]
 
@@ -83,6 +86,7 @@ class _Desk:
             raise MemoryFailed("settle", f"returned {settled!r:.100} instead of 'ready'")
 
     async def search(self, user: str, query: str, k: int = K) -> list[Hit]:
+        # After all sessions, else a system that hides what is later than `at` would find nothing.
         at = stamp(self.session_number, 0)
         hits: list[Hit] = await self.call("search", user, query, k, at)
         return hits
@@ -102,6 +106,7 @@ def _holds(hits: Sequence[Hit], code: str) -> bool:
 
 
 async def _nothing_before(desk: _Desk) -> None:
+    # A system that ignores user ids finds another user's turns here, or those of an earlier run.
     hits = await desk.search(desk.user(), _asked("locker"))
     if hits:
         raise _Failed(f"an unknown user has {counted(len(hits), 'hit')}")
@@ -109,6 +114,7 @@ async def _nothing_before(desk: _Desk) -> None:
 
 async def _found_once_settled(desk: _Desk) -> None:
     user = desk.user()
+    # Each session is looked for at once: a later call may finish an index that is not ready.
     for topic in _TOPICS[:3]:
         code = desk.code()
         await desk.tell(user, desk.session(("user", _told(topic, code)), ("assistant", "Noted.")))
@@ -135,8 +141,10 @@ async def _whole_turns(desk: _Desk) -> None:
     early, middle, end = desk.code(), desk.code(), desk.code()
     half = " ".join(f"Step {n} went well and took a while." for n in range(LONG_TURN // 16))
     long = f"{half} {_told('tent', middle)} {half} {_told('greenhouse', end)}"
+    # Neither first nor last: a planted system keeps the ends of each session alone.
     turns = ("Good morning.", _told("kayak", early), "There is more.", long, "That is all.")
     await desk.tell(user, desk.session(*(("user", turn) for turn in turns)))
+    # An embedder cuts a turn at its end, a summary leaves out the middle: each has its cause.
     for topic, code, what in (
         ("kayak", early, "a turn within a session"),
         ("greenhouse", end, f"the end of a turn of {LONG_TURN} words"),
@@ -152,6 +160,7 @@ async def _users_apart(desk: _Desk) -> None:
     second = desk.user_like(first)
     codes = {user: desk.code() for user in (first, second)}
     for user, code in codes.items():
+        # A cache that asks again below `k` hits leaks only where each user has `k` of them.
         others = [("user", _told(topic, desk.code())) for topic in _TOPICS[:K]]
         await desk.tell(user, desk.session(("user", _told("garage", code)), *others))
     for user, foreign in ((first, codes[second]), (second, codes[first])):
@@ -165,17 +174,21 @@ async def _k_is_kept(desk: _Desk) -> None:
         await desk.tell(user, desk.session(("user", _told(topic, desk.code()))))
     before: list[str] = []
     found: list[int] = []
+    # Above the default and above the number of facts, too: some rank otherwise only there.
     for k in (1, 3, 6, 20):
         hits = await desk.search(user, "What is the code of each of my things?", k)
         if len(hits) > k:
             raise _Failed(f"k={k} returns {len(hits)} hits")
         ids = [hit.id for hit in hits]
+        # One memory under one id twice would fill two of the reader's k places.
         if len(set(ids)) < len(hits):
             raise _Failed("two hits of one search have the same id")
         if ids[: len(before)] != before:
             raise _Failed("a larger k changes the first hits")
         before = ids
         found.append(len(hits))
+    # Fewer hits than k are no fault: Hindsight bounds tokens, and gave 2 for k=5. As few for k=6 as
+    # for k=1 mean that k is not read.
     if found[0] == found[2] < K:
         stored = f"with {len(_TOPICS)} facts stored"
         raise _Failed(f"{stored}, k=1 and k=6 both return {counted(found[2], 'hit')}")
@@ -185,6 +198,7 @@ async def _told_twice(desk: _Desk) -> None:
     user, code = desk.user(), desk.code()
     session = desk.session(("user", _told("tent", code)))
     await desk.tell(user, session)
+    # Counts are compared, as a system may well make two memories of one turn.
     before = sum(code in hit.text for hit in await desk.search(user, _asked("tent")))
     await desk.tell(user, session)
     after = sum(code in hit.text for hit in await desk.search(user, _asked("tent")))
@@ -200,11 +214,13 @@ async def _questions_leave_no_trace(desk: _Desk) -> None:
     asked = [desk.code() for _ in range(QUESTIONS)]
     for other in asked:
         await desk.search(user, f"Is {other} the code of my piano?")
+    # A system may index queries as it indexes turns, in the background.
     await desk.call("settle", user, desk.timeout)
     for other in (asked[0], asked[-1]):
         if _holds(await desk.search(user, f"Is {other} the code of my piano?"), other):
             raise _Failed("a search finds text of an earlier query")
     again = await desk.search(user, _asked("piano"))
+    # Texts alone: ids and scores may be made for each search.
     if [hit.text for hit in again] != [hit.text for hit in before]:
         raise _Failed("a search changes the hits of a later search")
 
@@ -215,6 +231,7 @@ async def _only_what_was_told(desk: _Desk) -> None:
     session = desk.session(("user", told))
     await desk.tell(user, session)
     for hit in await desk.search(user, "How many plum trees are there?"):
+        # A fact may be written with a digit, and with the time of its session.
         if _says_more(hit.text, f"{told} 11 {session.started_at}"):
             raise _Failed(f"a hit has text that was not ingested: {hit.text[:60]!r}")
 
@@ -239,6 +256,7 @@ async def _times(desk: _Desk) -> None:
     session = desk.session(("user", _told("bicycle", code)))
     await desk.tell(user, session)
     for hit in await desk.search(user, _asked("bicycle")):
+        # By the day: Hindsight moves times by milliseconds. None at all passes, as for Mem0.
         if hit.created_at is not None and hit.created_at[:10] != session.started_at[:10]:
             dated = f"a hit is dated {hit.created_at[:10]}"
             raise _Failed(f"{dated}, but its session took place on {session.started_at[:10]}")
@@ -252,8 +270,10 @@ async def _reset(desk: _Desk) -> None:
     await desk.call("reset", user)
     if _holds(await desk.search(user, _asked("kayak")), code):
         raise _Failed("memories are found after a reset")
+    # A reset that drops the whole store would pass the search above.
     if not _holds(await desk.search(other, _asked("kayak")), kept):
         raise _Failed("a reset of one user deletes another's memories")
+    # A planted system hides a user after a reset, and shows everything with the next session.
     await desk.tell(user, desk.session(("user", _told("tent", desk.code()))))
     if _holds(await desk.search(user, _asked("kayak")), code):
         raise _Failed("memories from before a reset come back with the next session")
@@ -308,6 +328,7 @@ _CHECKS = (
 CHECKS = tuple(check.name for check in _CHECKS)
 DECLARATIONS = {check.name: check.meant for check in _CHECKS if check.meant}
 """The checks that a system may declare as not applicable, and what it does instead."""
+# Manifests, submissions and systems of users have these names; they stay valid.
 _FORMER = {
     "nothing is found before it is told": "an unknown user has no memories",
     "told twice, found once": "a repeated session is stored once",
@@ -347,6 +368,7 @@ async def admit(
     Raises:
         MemoryFailed: If a model that the system asks was not heard: that is no fault of it.
     """
+    # `Random` has no seed: a server outlives a run, and has to meet users that no check used.
     desk = _Desk(connection, replace(opening, folder=scratch / "first"), timeout, Random())
     for folder in (scratch / "first", scratch / "second"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -354,6 +376,7 @@ async def admit(
         await desk.call("open", desk.opening)
     except MemoryFailed as failed:
         return [Check(name=OPENS, fault=_fault_of(failed))]
+    # Programs and servers say it when they are opened, so it is not read before.
     declared = connection.settings.get("declares", ())
     if fault := _wrongly_declared(declared):
         return [Check(name=OPENS, fault=fault)]
@@ -384,6 +407,7 @@ def _wrongly_declared(declared: Any) -> str:
     if not isinstance(declared, list | tuple) or not all(isinstance(one, str) for one in declared):
         return "declares: expected a list of check names"
     for name in map(current_name, declared):
+        # Else a system could declare its way past isolation, k or invented text.
         if name in CHECKS and name not in DECLARATIONS:
             return f"declares {name!r}: this check is mandatory; remove it from declares"
         if name not in CHECKS:
@@ -402,6 +426,7 @@ def _way_out(check: _Check, connection: MemoryConnection) -> str:
 
 
 def _fault_of(failed: MemoryFailed) -> str:
+    # A model without an answer says nothing about the system: no check is failed by it.
     if failed.outcome in UNHEARD:
         raise failed
     return str(failed)

@@ -38,6 +38,7 @@ Stage = Literal[
 ]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
+# A narrower memory and a bundle have the evidence in them; a broader or related one lost a part.
 _SAY_IT: tuple[Relation, ...] = ("same", "narrower", "bundle")
 _ASKED = 5
 """Of how many memories, those that share most words, a judge is asked."""
@@ -49,6 +50,7 @@ COVERED = 0.75
 
 Other turns of a generated history reach .67 of a turn that tells a preference.
 """
+# Two content words: a text of one would be covered by any memory that has the word.
 _FEWEST = 2.0
 
 
@@ -143,6 +145,7 @@ def _closeness(text: str, needed: str) -> float:
 
 
 def _share(memory: Mapping[str, float], told: Mapping[str, float]) -> float:
+    # The lighter text: a memory is shorter than a turn, and a turn may hold more than the evidence.
     least = min(sum(memory.values()), sum(told.values()))
     if least < _FEWEST:
         return 0.0
@@ -186,6 +189,7 @@ class Replay:
                 at = recall.place(sample).at or stamp(len(history.sessions), 0)
                 found = await self._locate(user, one, at, listed)
                 located[one.key] = replace(found, was=was.get(one.key))
+        # A system that keeps its users in memory would hold the whole run a second time.
         await self._call("reset", user)
         return located
 

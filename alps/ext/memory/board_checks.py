@@ -124,11 +124,13 @@ def read_diary(folder: Path, memory: MemoryCard, findings: Findings) -> PackedDi
     diary, inside = PackedDiary(), memory_folder(memory)
     samples: Counter[str] = Counter()
     for row in _read(folder / inside / FILE, f"{inside}/{FILE}", DiaryRow, findings):
+        # Of two rows the last counts: it would replace the hits that the answer was made from.
         samples[str(row.get("sample"))] += row.get("sample") is not None
         diary.note(row)
     if twice := [name for name, count in samples.items() if count > 1]:
         what = f"{counted(len(twice), 'record')} with several rows: {some_of(twice)}"
         findings.serious("duplicate_ids", f"{inside}/{FILE}", what, PACK_AGAIN)
+    # Of a ledger only the form can be checked: nobody can ask the provider again.
     if memory.calls is not None:
         for _ in _read(folder / inside / CALLS, f"{inside}/{CALLS}", AskedRow, findings):
             pass
@@ -198,6 +200,7 @@ def _check_runs(card: Submission, findings: Findings) -> None:
     runs = [memory.run for memory in card.memory or ()]
     for n, run in enumerate(card.runs):
         name = memory_of_run(run.settings)
+        # A card without the hits would have its answers believed as those of a plain reader.
         if name is not None and runs.count(n) != 1:
             what = f"memory={shown(name)} is a memory system, but the submission lacks its hits"
             findings.serious("memory", f"runs.{n}", what, PACK_AGAIN)
@@ -228,6 +231,7 @@ def _check_admission(
         findings.serious("admission", found, what, _MEND)
         break
     fault = first_fault(diary.admission)
+    # A card that says nothing of the failed check would have scores on a board.
     if fault != memory.withheld:
         what = f"the card has {figure(memory.withheld)}, but the checks give {figure(fault)}"
         findings.serious("admission", f"{where}.withheld", what, _MEND)
@@ -287,6 +291,7 @@ def _check_conditions(card: Submission, memory: MemoryCard, findings: Findings) 
 
 def _check_phases(where: str, folder: Path, memory: MemoryCard, findings: Findings) -> None:
     """Compare times and use of models with what the diary and the ledger say."""
+    # Rows that can't be read were left out, so every sum would differ from the card's.
     if not findings.codes.isdisjoint(("row", "file", "missing_file", "size", "kind")):
         return
     printed, again = _phases(memory.phases), _phases(phases_of(folder))
@@ -427,6 +432,7 @@ def check_hits(
     reads = needs_reader(task)
     system: System | None = None
     if not reads:
+        # No reader has a part: the answer has to be the hits themselves.
         system = Direct(Unheard(model), memory)
     elif is_embedded(model):
         reader = in_variants(resolve_system(model, task), task)
@@ -457,6 +463,7 @@ def _fault_of_answer(
     if needs_reader(task):
         if row.get("shown") is None:
             return "no record of what the reader was shown" if row["outcome"] == "ok" else ""
+        # Of a reader that is a model this is all that can be made again here.
         printed = ShownToReader.model_validate(row["shown"])
         if printed != noted(run_loop(memory.recall(task, sample, memory.most))):
             return "the reader was shown something else"
@@ -473,6 +480,7 @@ def check_stray_hits(track: str, gold: GoldTrack, diary: PackedDiary, findings: 
     for sample in gold.samples.values():
         known.update(keys_of(gold.task, sample))
     there = [key for key in diary.hits if key.partition(" ")[0] == track]
+    # Hits quote users: what no record of the split needs must not be published.
     if stray := [shown(key, 60) for key in there if key not in known]:
         what = f"records outside the split ({len(stray):,}): {some_of(stray)}"
         findings.serious("extra_ids", f"{track}: {FILE}", what, PACK_AGAIN)
@@ -495,6 +503,7 @@ def check_ahead(
         ahead = memory.ahead if not row else memory.beside[row].ahead
         printed = ahead[name].model_dump(exclude_unset=True) if name in ahead else None
         again = None
+        # A task without a reader has no answer without memory to differ from.
         if base is not None and row != base and needs_reader(gold.task):
             of_both = of_row.values(), scores[base].values()
             again = ahead_of(*of_both, gold.task.headline, gold.sessions)

@@ -138,6 +138,7 @@ def _settings(run: RunFolder) -> dict[str, Any]:
     if declared := declared_in(made):
         settings["declares"] = declared
     if isinstance(command := settings.get("command"), str):
+        # Arguments of a program may be folders or hosts of the submitter.
         settings["command"] = public_name(f"program:{command}").removeprefix("program:")
     return settings
 

@@ -34,6 +34,7 @@ from alps.tasks import Task, board_tracks
 from alps.tasks.base import OF_MEMORY
 from alps.text import letters
 
+# Strict, as a difference takes both submissions out of the ranks.
 SIGNIFICANCE = 0.01
 """The p, by Holm's method over the runs of one reader, at which two of them differ."""
 ALONE = "no other submission has a run of this reader without memory to compare with"
@@ -70,6 +71,7 @@ def _asked_alike(system: SiteSystem, track: str, task: Task) -> tuple[str, str] 
     if memory is None or not needs_reader(task) or without_memory(memory, track) is None:
         return None
     conditions = {name: part for name, part in row.conditions.items() if name not in OF_MEMORY}
+    # Scores under two judges differ though the answers are the same.
     judge = row.judge_fingerprint if task.headline.judged else None
     reader = reader_of(card.runs[row.run], task)
     name = str(reader.pop("reader", None)).casefold()
@@ -170,6 +172,7 @@ def differing(scores: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
     order = sorted(scores, key=lambda name: (fmean(scores[name].values()), name))
     if len(order) < 2:
         return {}
+    # Against the median alone: a single forged run can't make all the others differ.
     middle = order.pop(len(order) // 2)
     ps = holm([_sign_test(scores[name], scores[middle]) for name in order])
     apart = {}

@@ -57,8 +57,10 @@ def setup_of(card: Submission, name: str, task: Task) -> dict[str, Any] | None:
     for key in ("k", "max_context_tokens"):
         if key in task.options:
             setup[key] = track.conditions.get(key, getattr(DEFAULTS, key))
+    # Hits differ in length: at one k a system may show ten times the tokens of another.
     if track.tokens_shown is not None:
         setup["tokens_shown"] = band_of(track.tokens_shown.median)
+    # A better model behind a memory would pass for a better memory.
     for key in ("memory_llm", "memory_embedder"):
         setup[key] = run.settings.get(key)
     return setup
@@ -90,6 +92,7 @@ def reader_of(run: RunCard, task: Task) -> dict[str, Any]:
 def beside_of(run: RunCard, track: PublishedTrack) -> dict[str, Any]:
     """Return the settings that a comparison row must share with its run."""
     conditions = {name: part for name, part in track.conditions.items() if name not in OF_MEMORY}
+    # Another temperature or prompt would make a difference that no memory made.
     settings = {name: run.settings.get(name) for name in ("model", "seed", "repeats", *SAMPLING)}
     return {
         "settings": settings,
@@ -103,6 +106,7 @@ def beside_of(run: RunCard, track: PublishedTrack) -> dict[str, Any]:
 
 def transport_of(memory: str) -> str:
     """Describe how a memory system was called, by its published name."""
+    # The card has the scheme alone: an address would name a host of the submitter.
     if memory in (scheme.partition(":")[0] for scheme in HTTP):
         return "server"
     for prefix, words in _TRANSPORTS.items():

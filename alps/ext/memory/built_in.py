@@ -28,6 +28,7 @@ from alps.tasks.by_memory import PLACEBO, Context, History
 
 Extract = Callable[[Session], Iterable[SpokenTurn]]
 _REMEMBER = re.compile(r"(?i)\b(?:please )?remember (?:that )?[^.!?\n]{3,300}")
+# The rules read what users say of themselves, by design.
 RULES_SETTINGS: Mapping[str, Any] = {"extractor": "rules", "declares": ["both roles are ingested"]}
 _NAMES = ("records.jsonl", "predictions.jsonl")
 _RETRIEVER = "bm25"
@@ -81,6 +82,7 @@ class Turns:
     def ingest(self, user: str, session: Session) -> None:
         """Store the texts of a session, each under its own id; skip a known session."""
         kept = self._kept[user]
+        # A run may send a session again; found twice, it would take two of the k places.
         if any(session.id in hit.sources for hit in kept):
             return
         for said in self._extract(session):
@@ -116,6 +118,7 @@ def statements(session: Session) -> Iterable[SpokenTurn]:
 
     A session in which nobody replies is a list of notes: its turns are kept as they are.
     """
+    # Retrieval feeds its candidates so; patterns would drop those that are no statement.
     if all(turn.role == "user" for turn in session.turns):
         yield from session.turns
         return
@@ -150,6 +153,7 @@ class Recorded:
         self._texts: dict[str, Sequence[str] | None] = {}
         for row in _rows(dialogues):
             name, turns = row.get("benchmark_id"), _turns(row)
+            # By the id: some of the authors' responses, joined by position, belong to others.
             if name in extracted and turns is not None:
                 self._texts[_hashed(turns)] = extracted[name]
         if not self._texts:
@@ -163,10 +167,12 @@ class Recorded:
         Raises:
             ValueError: If the model's reply could not be parsed.
         """
+        # By the text: a system is given no id of the data to look a session up by.
         key = _hashed([(turn.role, turn.text) for turn in session.turns])
         if key not in self._texts:
             return list(whole_turns(session))
         texts = self._texts[key]
+        # An empty list would make a model that failed look like one that found nothing to keep.
         if texts is None:
             raise ValueError("the model's reply could not be parsed")
         return [SpokenTurn("user", text, session.started_at) for text in texts]
@@ -257,6 +263,7 @@ class Placebo:
             if task.by_memory.recall is None:
                 continue
             user, history = str(sample.session_id), task.by_memory.recall.history(sample)
+            # Samples of one user reach differently far; the longest history has all of the others.
             if user not in longest or len(history.turns) > len(longest[user].turns):
                 longest[user] = history
         for user, history in longest.items():
@@ -268,6 +275,7 @@ class Placebo:
                 f"memory={PLACEBO}: it shows the history of another user, "
                 "but the data has only one user"
             )
+        # In the order of the data: without a draw the row is the same in every run.
         return dict(zip(users, [*users[1:], *users[:1]], strict=True))
 
 
@@ -283,6 +291,7 @@ def asks_models(name: str) -> bool:
 
 def needed_models(name: str) -> tuple[str, ...]:
     """Return the keys of the models without which a memory system in the box can't begin."""
+    # Its search is the model's own reading, so it embeds nothing.
     if name == "files":
         return ("memory_llm",)
     return ("memory_llm", "memory_embedder") if asks_models(name) else ()

@@ -302,6 +302,7 @@ def _settings_of(settings: dict[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for name, value in settings.items():
         field = RunSettings.model_fields.get(name)
+        # What is passed on counts as typed, and a setting that is typed without effect is refused.
         if field is not None and name not in _OF_MEMORY and value != field.default:
             kept[name] = value
     return kept

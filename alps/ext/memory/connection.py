@@ -41,6 +41,7 @@ _CLOSING_TIME = 10.0
 
 MOST_HITS = 100_000
 """Hits in one answer: a system that lists all memories of a user has fewer."""
+# A program may send a number of 400 digits, which no float holds.
 _LARGEST_NUMBER = 2**63
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -55,6 +56,7 @@ def shaped(model: type[ModelT], value: Any, where: str) -> ModelT:
     try:
         return model.model_validate(value)
     except ValidationError as error:
+        # Without the input, which may be megabytes or hold a user's text.
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, (where, *first["loc"])))
         message = str(first["msg"]).removeprefix("Value error, ")
@@ -97,6 +99,7 @@ def number(value: object) -> int | float:
 def _names(value: object) -> tuple[str, ...]:
     if value is None:
         return ()
+    # A text is a sequence as well: each of its letters would be a source.
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
         raise ValueError(f"expected a list, got {beginning(value)}")
     return tuple(map(_name, value))
@@ -136,7 +139,9 @@ def _read_hit(row: Any, where: str) -> Hit:
     if not isinstance(row, Mapping):
         raise ValueError(f"{where}: expected an object, got {beginning(row)}")
     fields = {name: row[name] for name in _Found.model_fields if name in row}
+    # Servers of `POST /search` call it `content`; a class may return their rows unchanged.
     fields.setdefault("text", row.get("content"))
+    # Without ids nobody can tell a repeated hit, or which memory an update rewrote.
     if fields.get("id") is None:
         raise ValueError(f"{where}.id: missing")
     return Hit(**vars(shaped(_Found, fields, where)))
@@ -283,8 +288,10 @@ class ClassConnection:
         function, error = end_of(lambda: getattr(self._system, method))
         if error is not None:
             raise MemoryFailed(method, f"raised {described(error)}") from error
+        # A plain method may keep state without locks, so one at a time; `async` ones expect others.
         in_thread = not inspect.iscoroutinefunction(function)
         async with self._turn if in_thread else nullcontext():
+            # Inside the lock: waiting for another call is no time of the system.
             started = time.perf_counter()
             made = partial(function, *arguments)
             ended = await self._caller.call(made, timeout, in_thread=in_thread)
@@ -300,6 +307,7 @@ class ClassConnection:
         """Close the object, where it can be; what it raises changes no result."""
         if "close" in self.can:
             with suppress(MemoryFailed):
+                # All results are written by now, so neither an error nor a hang may change them.
                 await self.call("close", timeout=_CLOSING_TIME)
         self._caller.stop()
 

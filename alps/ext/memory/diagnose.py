@@ -296,6 +296,7 @@ def _missed(desk: _Desk) -> Iterator[_Missed]:
                 key = AnswerKey(track.task.track, sample.benchmark_id, repeat)
                 if key in wrong:
                     error = str(predictions.get(key, {}).get("error") or "")
+                    # So `MemoryFailed` begins; other errors are the reader's.
                     failed = error if error.startswith("memory, ") else ""
                     yield _Missed(key, track.task, sample, failed)
 
@@ -309,6 +310,8 @@ def _lives(desk: _Desk, missed: list[_Missed]) -> dict[str, Life]:
         for sample in track.samples():
             place = recall.place(sample)
             life = lives.setdefault(place.key, Life())
+            # All ends, not those of wrong answers alone: the run settled at each, and memories may
+            # differ where a system is settled less often.
             life.ends.setdefault(place.turns, (track.task, sample))
     looked_for = set(desk.located)
     for one in missed:
@@ -421,6 +424,7 @@ async def _is_right(desk: _Desk, one: _Missed, shown: Context) -> bool | None:
     row = [track.task.track for track in desk.data.tracks].index(one.key.track)
     asked = desk.services.systems[row][one.key.repeat]
     assert isinstance(asked, Reader)
+    # `evaluate` takes the system of the repeat by its number.
     systems = (Reader(asked.system, fixed("fixed", shown)),) * (one.key.repeat + 1)
     plan = TrackPlan(one.task, lambda: (), systems, {})
     unit = Unit(plan, 0, one.sample, one.key.repeat)
@@ -428,6 +432,7 @@ async def _is_right(desk: _Desk, one: _Missed, shown: Context) -> bool | None:
     result = await evaluate(unit, desk.services.judge, options, _forget)
     metric = one.task.headline
     scored = None if result.score is None else result.score.scored
+    # Not asked again is not wrong: a budget that ends here must blame nobody.
     if scored is None or metric.name not in scored.scores:
         return None
     return scored.scores[metric.name] >= (metric.lowest + metric.highest) / 2
@@ -457,6 +462,7 @@ def _explained(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield how certain the stages are, and what each means that has a wrong answer."""
     located = [miss.facts.located for miss in diagnosis.misses]
     looked = [one for one in located if one is not None]
+    # A system with an LLM in it may extract other words the second time.
     if differing := sum(not one.same for one in looked):
         yield (
             f"After the second ingestion, the system's hits differ for {differing:,} of "

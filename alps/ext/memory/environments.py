@@ -88,13 +88,16 @@ class Environment:
             return folder
         try:
             with status(f"{self.name}: creating its environment", announced=True):
+                # Cleared: an installation that was broken off left half of its packages.
                 EnvBuilder(with_pip=True, clear=True, symlinks=True).create(folder)
         except (OSError, subprocess.CalledProcessError) as error:
             raise UsageError(f"{folder}: can't create an environment: {error}") from error
         # Isolated: no module of the folder that the user is in, or of PYTHONPATH, stands in for
         # pip's.
         pip = [self.python, "-I", "-m", "pip", "install"]
+        # The file has every package; a dependency that is resolved today would have no known hash.
         pip += ["--disable-pip-version-check", "--no-deps"]
+        # Building from source would run code of the packages.
         pinned = ["--require-hashes", "--only-binary", ":all:", "-r", str(self.pinned)]
         passed = [variable for variable in os.environ if _PASSED.fullmatch(variable)]
         # In a terminal pip shows how far it is.
@@ -108,6 +111,7 @@ class Environment:
             )
         if done.returncode != 0:
             raise UsageError(f"{self.name}: pip could not install {self.of}; see above")
+        # Last, and with the hash: a new version of `alps` with other pins installs again.
         (folder / INSTALLED).write_text(self._hash() + "\n", encoding="utf-8")
         return folder
 

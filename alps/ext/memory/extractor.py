@@ -65,6 +65,7 @@ class LlmMemory:
             name = f"m{len(self._kept[user]) + 1}"
             self._kept[user].append(Hit(name, text, None, session.started_at, (session.id,)))
             self._vectors[user].append(vector)
+        # Last: a session whose embedding failed has to be sent again whole.
         self._known.add((user, session.id))
 
     def settle(self, user: str, timeout: float) -> Settled:
@@ -76,6 +77,7 @@ class LlmMemory:
         if not self._kept[user]:
             return []
         scores = np.stack(self._vectors[user]) @ self._embed([query])[0]
+        # Stable, so that equal scores keep their order whatever k is.
         return [self._kept[user][place] for place in np.argsort(-scores, kind="stable")[:k]]
 
     def memories(self, user: str) -> Sequence[Hit]:
@@ -93,6 +95,7 @@ class LlmMemory:
         if not texts:
             return []
         answer = self._post(self._embedder, "embeddings", {"input": list(texts)})
+        # The API numbers its vectors, and promises no order.
         rows = sorted(answer["data"], key=lambda row: row["index"])
         vectors = [np.asarray(row["embedding"], dtype=np.float64) for row in rows]
         return [vector / (np.linalg.norm(vector) or 1.0) for vector in vectors]
@@ -112,6 +115,7 @@ class LlmMemory:
 
 def _texts(reply: str) -> list[str]:
     """Read a JSON array of texts, whatever stands around it."""
+    # Small models put prose or a fence around the list, whatever the prompt says.
     array = re.search(r"\[.*\]", reply, re.DOTALL)
     if array is None:
         raise ValueError(f"the LLM did not return a list: {reply[:80]!r}")

@@ -23,6 +23,7 @@ from alps.schema import UsedToAnswer
 
 ADMISSION = "admission"
 """The phase of what a system asked of models while it was checked."""
+# Bytes: `phase` is the first field of every row.
 _HEAD = 100
 PHASES = ("open", "ingest", "settle", "search", "memories")
 """In the order of tables; admission has seconds of its own."""
@@ -47,6 +48,7 @@ class Diary:
         self._checks: dict[str, list[Check]] = {}
         self.goes_on = False
         for _, _, row in () if path is None else scan(path):
+            # `_read` comes first: every row has to be read, not only those before the secret.
             self.goes_on = self._read(row or {}) or self.goes_on
         if not self.goes_on:
             self._append({"phase": "run", "secret": self._secret})
@@ -66,6 +68,7 @@ class Diary:
 
     def user(self, key: str) -> str:
         """Return the id under which a system knows a user."""
+        # Hashes alone would be the same in every run and to anybody who has the data.
         return "u" + sha256(f"{self._secret} {key}".encode()).hexdigest()[:20]
 
     def settled(self, user: str) -> tuple[int, int]:
@@ -228,6 +231,7 @@ def answers_of(folder: Path) -> Phase | None:
     Kept replies take no part in the times. They count in what was used as if they had been asked.
     """
     rows = list(rows_in(folder / ANSWERS))
+    # A kept reply comes at once: with it a repeated run would look faster than its reader is.
     seconds = [row["seconds"] for row in rows if not row.get("cached")]
     if not seconds:
         return None
@@ -244,6 +248,7 @@ def _used(requests: Sequence[Row]) -> MemoryUsage:
         cached=sum(row["cached"] for row in requests),
         prompt_tokens=sum(row["prompt_tokens"] for row in requests),
         completion_tokens=sum(row["completion_tokens"] for row in requests),
+        # One request without a known price makes the sum unknown, not smaller.
         cost=None if None in costs else math.fsum(costs),
     )
 
@@ -312,10 +317,12 @@ def stored_by(folder: Path) -> float | None:
     told: dict[str, tuple[int, float | None]] = {}
     for row in rows_in(folder / FILE):
         if row.get("phase") == "settle":
+            # Turns and bytes are totals of a user, so earlier rows are replaced.
             told[row["user"]] = row["turns"], row.get("bytes")
     turns = sum(count for count, _ in told.values())
     declared = [size for _, size in told.values() if size is not None]
     size = math.fsum(declared)
+    # A class writes into the folder. A server stores elsewhere, and the sum of 0 is unknown.
     if not declared:
         files = (folder / STORED).rglob("*")
         size = sum(path.stat().st_size for path in files if path.is_file())

@@ -46,6 +46,7 @@ from alps.systems.base import beginning, one_line
 # would wait for its own.
 _HANGS = 3
 
+# The first version with `structuredContent`, which says what is a list and what a text.
 MCP_VERSION = "2025-06-18"
 """Of the protocol, as it is offered; servers answer with one that they speak."""
 NEEDED_TOOLS = ("ingest", "search", "reset")
@@ -183,6 +184,7 @@ class SpokenConnection:
         try:
             answer = await self._process.ask(self._language.request(method, arguments), timeout)
             self._hangs = 0
+            # An error is an answer: the process lives, and counts as one that does not hang.
             value = self._language.result(answer)
         except (_EndedError, ValueError) as error:
             self._count(error)
@@ -194,6 +196,7 @@ class SpokenConnection:
 
     def _keep_stderr(self) -> None:
         if self._log is not None and self._process.stderr:
+            # Tracebacks of programs quote the environment and the addresses that they were given.
             text = redact(masked(self._process.stderr.decode(errors="replace")))
             with suppress(OSError):
                 self._log.write_bytes(text.encode()[-STDERR_KEPT:])
@@ -215,6 +218,7 @@ class _Process:
     def __init__(self, words: Sequence[str], key: str, env: Sequence[str]) -> None:
         self._words, self._key = words, key
         self._environment = program_environment(env)
+        # What `env=` passes may be a key; the program may repeat it in a hit or on stderr.
         keep_secret(env)
         self._process: LineProcess | None = None
         self._wake = asyncio.Event()
@@ -252,6 +256,7 @@ class _Process:
                     self._wake.clear()
                     await self._wake.wait()
         except TimeoutError as error:
+            # A late answer would else be read as that of the next request.
             await self.end(at_once=True)
             raise _EndedError(f"{TIMED_OUT} {timeout:g} s", hung=True) from error
         if self._unreadable:
@@ -273,6 +278,7 @@ class _Process:
         try:
             self._process = await starting
         except OSError as error:
+            # No record is to blame for a program that is not there: the run ends.
             raise UsageError(f"{self._key}: can't be started: {error.strerror or error}") from error
         self.begun += 1
         return self._process
@@ -294,10 +300,12 @@ class _Process:
             # A library's own lines may be anything, and are no answers.
             if re.search(rb'"id"\s*:\s*%d\s*[,}]' % self._awaited, line):
                 self._unreadable = str(error)
+        # Of a line that is too long only the beginning is here; what begins as JSON was the answer.
         if not whole and line.lstrip().startswith(b"{"):
             self._unreadable = str(too_large(LARGEST_REPLY))
         if self._unreadable:
             self._wake.set()
+        # MCP servers ask, too, under numbers of their own, which may be the awaited one.
         if isinstance(row, dict) and row.get("id") == self._awaited and "method" not in row:
             self._answer = row
             self._wake.set()
@@ -374,6 +382,7 @@ class McpTools:
         client = {"name": "alps", "version": "1"}
         hello = {"protocolVersion": MCP_VERSION, "capabilities": {}, "clientInfo": client}
         _result(await ask(_call("initialize", hello)))
+        # The protocol allows no call of a tool before it.
         tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
         self._tools = await _tools(ask)
         if missing := [name for name in NEEDED_TOOLS if name not in self._tools]:
@@ -399,6 +408,7 @@ class McpTools:
         if called.isError:
             raise ValueError(f"answered with an error: {' '.join(texts)}")
         structured = result.get("structuredContent")
+        # The official library wraps what is no object, a list of hits say, in `result`.
         if isinstance(structured, dict):
             return structured.get("result") if [*structured] == ["result"] else structured
         if len(texts) > 1:  # a list comes as a text an element
@@ -409,6 +419,7 @@ class McpTools:
 async def _tools(ask: Ask) -> frozenset[str]:
     names: set[str] = set()
     cursor: Row = {}
+    # Cursors of a server may never end; the timeout alone would let it send pages for minutes.
     for _ in range(MOST_PAGES):
         answer = _result(await ask(_call("tools/list", cursor)))
         page = shaped(_Page, answer, "tools/list")

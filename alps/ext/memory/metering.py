@@ -35,6 +35,7 @@ class Phases:
         self._go_on()
         try:
             await turn
+        # The turn may have come in the same moment; kept, it would block every other phase.
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.leave()
@@ -48,6 +49,7 @@ class Phases:
     def _go_on(self) -> None:
         while self._waiting:
             phase, turn = self._waiting[0]
+            # In order: later calls of the current phase don't overtake, or others would starve.
             if self._under_way and phase != self.current and not turn.cancelled():
                 break
             self._waiting.popleft()
@@ -111,6 +113,7 @@ class Meter:
             raise self._cause(before) or failed from failed
         finally:
             self.phases.leave()
+        # A system may swallow the failure and store nothing, which would be scored as its own.
         cause = self._cause(before)
         if cause is not None:
             raise cause
@@ -120,6 +123,8 @@ class Meter:
         """Return why the models failed a call that began when `before` requests had failed."""
         if self._proxy.fatal is not None:
             return self._proxy.fatal
+        # Of calls at once nobody knows whose request failed. All of them stay unscored and are made
+        # again when the run goes on.
         return self._unheard[-1] if len(self._unheard) > before else None
 
     async def aclose(self) -> None:

@@ -110,6 +110,7 @@ class Files:
         folder = _Kept(self._folder / user).folder()
         if not folder.files():
             return []
+        # Without k: asked once more for a larger k, a model may name other lines first.
         asked = user, query, at
         if asked not in self._found:
             given = f"{_notes(folder)}\n\nThe user asks, at {at[:16]}:\n\n{query}"
@@ -143,8 +144,10 @@ class Files:
         ]
         body = {"tools": [tool(commands)], "temperature": 0, "seed": self._seed}
         for left in reversed(range(MOST_REPLIES)):
+            # What was found by then is of use; without a last word the whole search would be lost.
             last = {} if left else {"tool_choice": "none"}
             reply = await self._post({**body, **last, "messages": messages})
+            # Some servers take no notice of `tool_choice`.
             calls = [] if not left else list(_calls(reply))
             if not calls:
                 return str(reply.get("content") or "")
@@ -193,6 +196,7 @@ class _Kept:
     def settle(self, session: str) -> None:
         """Put the copy in the place of the notes, in one step."""
         before = self._place / str(len(self.sessions))
+        # Before the old folder goes: a process killed in between finds one of both whole.
         write_json(self._place / _STATE, {"sessions": [*self.sessions, session]})
         rmtree(before, ignore_errors=True)
 
@@ -208,6 +212,7 @@ def _calls(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         # Some servers send an object
         arguments = arguments if isinstance(arguments, str) else json.dumps(arguments)
         function = {"name": name, "arguments": arguments}
+        # Some servers leave the id out, but an answer has to name one.
         yield {"id": call.get("id") or f"call_{place}", "type": "function", "function": function}
 
 
@@ -230,6 +235,7 @@ def _distinct(lines: Iterator[str]) -> Iterator[Hit]:
         text = _BULLET.sub("", line).strip()
         if text and not text.startswith("#") and text not in known:
             known.add(text)
+            # Not by its place: a line that moves down is the same memory in a later list.
             yield Hit(sha256(text.encode()).hexdigest()[:16], text)
 
 
@@ -252,6 +258,7 @@ class Notes:
             return
         lines = [f"# {session.id}"]
         for said in whole_turns(session):
+            # A line a turn, as `grep` finds lines; a text with breaks would lose its rest.
             lines.append(f"- [{said.at}] {' '.join(said.text.splitlines())}")
         folder.write(file, "\n".join(lines) + "\n")
 
@@ -263,6 +270,7 @@ class Notes:
         """Return the lines with most of the words of the query, of those the latest first."""
         wanted = _words(query)
         found = []
+        # Latest first, and a stable sort: of equal lines the newer one says what holds now.
         for hit in reversed(self.memories(user)):
             if shared := len(wanted & _words(hit.text)):
                 found.append((shared, hit))
@@ -289,6 +297,7 @@ class Notes:
         rmtree(self._place / user, ignore_errors=True)
 
     def _folder(self, user: str) -> Folder:
+        # No model writes here, and one real session has 272,000 characters.
         return Folder(self._place / user, bounded=False)
 
 

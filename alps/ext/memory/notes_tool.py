@@ -24,19 +24,24 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 NAME = "memory"
 VERSION = 1
 """Raised whenever the same call may be answered otherwise."""
+# About 4,000 tokens: every answer is sent again with each later call of the session.
 MOST_SHOWN = 16_000
 """Characters of one answer."""
 
 ROOT = "/memories"
 """How paths begin, wherever the folder is."""
+# A model that repeats itself would fill the disk. File systems take names of 255 bytes.
 LARGEST, MOST, DEEPEST, LONGEST_NAME = 100_000, 200, 4, 120
 """Bytes of a file; files and folders; names in a path; bytes of a name."""
+# Windows opens a device under these names, whatever comes behind the dot.
 _DEVICES = {"CON", "PRN", "AUX", "NUL"}
 _NUMBERED = ("COM", "LPT")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 # A pipe would be waited for
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+# No note can have the name: `_fault` refuses a dot in front.
 _NEW = ".new"
+# What a model's own path brings about; it gets the reason, and may try again.
 _ASKED_FOR = {
     errno.ENOENT,
     errno.ENOTDIR,
@@ -104,6 +109,7 @@ class Folder:
         with self._above(parts, make=True) as (above, name):
             with suppress(FileNotFoundError):
                 os.unlink(_NEW, dir_fd=above)
+            # A link that another process puts there meanwhile is an error, not a way out.
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             with open(os.open(_NEW, flags, 0o666, dir_fd=above), "wb") as file:
                 file.write(content)
@@ -118,6 +124,7 @@ class Folder:
         with self._above(parts) as (above, name):
             found = os.stat(name, dir_fd=above, follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
+                # By descriptors: a subfolder that becomes a link meanwhile is not followed.
                 shutil.rmtree(name, dir_fd=above)
             else:
                 os.unlink(name, dir_fd=above)
@@ -127,10 +134,12 @@ class Folder:
         there = self._there()
         if parts and parts not in there:
             raise Refused(f"{path_of(parts)}: {_MISSING}")
+        # `os.rename` would put it over an existing file without a word.
         if to in there or to[: len(parts)] == parts:
             why = f"already exists, or is inside {path_of(parts)}"
             raise Refused(f"{path_of(to)}: {why}")
         self._check_room(to, there)
+        # What is inside moves along, and must not get deeper than a path can name.
         below = max(len(entry) for entry in there if entry[: len(parts)] == parts)
         if len(to) + below - len(parts) > DEEPEST:
             raise Refused(f"{path_of(to)}: more than {DEEPEST} names below {ROOT}")
@@ -148,6 +157,7 @@ class Folder:
 
     def _walk(self, parts: Parts) -> Iterator[tuple[Parts, bool]]:
         with self._at(parts) as folder, os.scandir(folder) as found:
+            # A name that the model could not write is none of its notes.
             entries = [entry for entry in found if not _fault(entry.name)]
             folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
             files = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
@@ -193,6 +203,7 @@ class Folder:
 class _Asked(BaseModel):
     """A command with its arguments; `carry_out` returns its answer."""
 
+    # One tool has the arguments of all commands, and models fill in those of others, too.
     model_config = ConfigDict(extra="ignore")
 
 
@@ -216,6 +227,7 @@ class _View(_Asked):
         left = MOST_SHOWN
         for number in range(first, last + 1):
             line = f"{number}\t{lines[number - 1]}"
+            # The first line is shown in any case, else a line above the limit could never be seen.
             if shown and len(line) > left:
                 shown.append(f"… to see lines {number} to {last}, set view_range")
                 break
@@ -331,6 +343,7 @@ def carry_out(folder: Folder, name: str, arguments: str, commands: Sequence[str]
         if name != NAME:
             raise Refused(f"{name:.40}: there is no such tool; the only tool is {NAME}")
         asked = _read(arguments)
+        # A model may call what it was not offered; a search must not change the notes.
         if asked.command not in commands:
             raise Refused(f"{asked.command}: not available now; available: {', '.join(commands)}")
         return asked.carry_out(folder)
@@ -385,6 +398,7 @@ def _fault(name: str) -> str:
     """Say why no file may be called so; nothing where it may."""
     if not name or name.startswith("."):
         return "names must not be empty or begin with a dot"
+    # A mark that turns the writing direction shows another name; `\` and `:` part paths on Windows.
     if not name.isprintable() or set(name) & set("\\:"):
         return "names must not contain control characters, backslashes or colons"
     if len(name.encode(errors="replace")) > LONGEST_NAME:
@@ -401,6 +415,7 @@ def _shown(path: str) -> str:
 
 
 def _check_plain(parts: Parts, found: os.stat_result) -> None:
+    # A hard link is a plain file to every other check, and its content lies outside.
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
         raise Refused(f"{path_of(parts)}: links and devices are not read")
 

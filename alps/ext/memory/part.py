@@ -219,6 +219,7 @@ class MemoryRunPart(RunPart):
     async def before(self, course: Course) -> None:
         """Check the memory system before the run."""
         self._checks += await admitted(self.memory, "before")
+        # After admission, which opens the system: only then is it known what it can.
         check_estimable(self.memory, course.session.data.tasks)
 
     async def after(self, course: Course) -> None:
@@ -230,6 +231,7 @@ class MemoryRunPart(RunPart):
         folder = course.session.folder
         found: dict[str, Any] = {}
         if (folder / FILE).exists():
+            # A merged run checked nothing itself; its shards did.
             found = {"admission": self._checks or checks_in(folder)}
             found |= {"phases": phases_of(folder), "answers": answers_of(folder)}
             found["bytes_per_1000_turns"] = stored_by(folder)
@@ -353,6 +355,7 @@ def checks_of(settings: DoctorKeys) -> list[Check]:
 
             timeout = settings.timeout
             own = sender_of(EndpointCalls(model, api_base, timeout))
+            # No kept replies: a check has to find out whether the models answer today.
             asking = Client(
                 concurrency=None, ledger=ledger, cache=None, timeout=timeout, sender=own
             )

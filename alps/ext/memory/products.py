@@ -114,6 +114,7 @@ class Mem0:
         os.environ["MEM0_DIR"] = str(opening.folder)
         self.close()
         client = _openai_client(embedder)
+        # Qdrant wants the size of the vectors before the first one, and no API tells it.
         made = client.embeddings.create(model=embedder.model, input=["size"])
         size = len(made.data[0].embedding)
         stored = {"path": str(opening.folder / "qdrant"), "on_disk": True}
@@ -142,6 +143,7 @@ class Mem0:
 
     def search(self, user: str, query: str, k: int, at: str) -> Sequence[Hit]:
         """Return what Mem0 ranks highest."""
+        # Mem0's own threshold of .1 would leave out hits, and fewer than k would come.
         found = self._memory.search(query, filters={"user_id": user}, top_k=k, threshold=0.0)
         return [_mem0_hit(row) for row in found["results"]]
 
@@ -159,6 +161,7 @@ class Mem0:
     def close(self) -> None:
         """Close the store, so that its folder can be opened again."""
         if self._memory is not None:
+            # Qdrant locks the folder of an open store.
             self._memory.vector_store.client.close()
             self._memory.llm.client.close()
             self._memory.embedding_model.client.close()
@@ -206,6 +209,7 @@ class LangMem:
             base_url=llm.api_base,
             api_key=llm.api_key,
             max_retries=0,
+            # The metered endpoint has chat completions alone.
             use_responses_api=False,
             http_client=asking,
         )
@@ -215,6 +219,7 @@ class LangMem:
 
     def ingest(self, user: str, session: Session) -> None:
         """Have LangMem extract and update what it keeps; a session that is known is left out."""
+        # LangMem would extract it a second time.
         if (user, session.id) in self._known:
             return
         messages = [{"role": turn.role, "content": turn.text} for turn in session.turns]

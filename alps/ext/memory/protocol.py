@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 from alps.schema import Turn
 
+# A fixed day: today's would be in prompts, and no kept reply would be found tomorrow.
 FIRST_DAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
 """When the first session of every user begins; each later one begins a day after."""
 
@@ -52,6 +53,7 @@ def session_of(told: Sequence[Turn], day: int, start: int = 0, began: str = "") 
     turns = []
     for place, turn in enumerate(told[start:], start=start):
         turns.append(SpokenTurn(turn.role, turn.text, stamp(day, place, began)))
+    # Numbers of days: an id of the data could be looked up by a system that knows the set.
     name = f"s{day + 1}" if start == 0 else f"s{day + 1}.{start}"
     return Session(name, stamp(day, start, began), tuple(turns))
 

@@ -33,6 +33,7 @@ from alps.schema import Outcome
 from alps.sizes import Body, Unreadable
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+# The longest prompt of any provider, 10 million tokens of about 4 bytes, is below it.
 _LARGEST = 64 << 20
 # OpenAI's clients ask again after a 429 and a 5xx; here everything was tried already.
 _STATUS: Mapping[Outcome, int] = {"budget": 402, "transport": 424}
@@ -109,6 +110,7 @@ class Proxy:
     ) -> None:
         self._behind: Mapping[Passed, Behind | None] = {"chat": llm, "embeddings": embedder}
         self._note, self._about = note, about
+        # Any account of the machine reaches loopback, and would spend the budget of the run.
         self.key = secrets.token_urlsafe(24)
         self.fatal: AlpsError | None = None
         # The port is known before anything is served: an adapter is told it when it is opened.
@@ -128,7 +130,8 @@ class Proxy:
         app = web.Application(middlewares=[_as_json])
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_post("/v1/embeddings", self._embeddings)
-        # Bodies are inflated here, within a bound and without a word in the log.
+        # Bodies are inflated here, within a bound and without a word in the log. At its end aiohttp
+        # would wait for 60 s, also for a connection that a system left open.
         self._runner = web.AppRunner(
             app, access_log=None, shutdown_timeout=1.0, auto_decompress=False
         )
@@ -149,6 +152,7 @@ class Proxy:
 
     async def _answered(self, kind: Passed, asked: web.Request) -> web.Response:
         shown = asked.headers.get("Authorization", "")
+        # As bytes: `compare_digest` raises on texts with other letters than those of ASCII.
         if not secrets.compare_digest(_bytes_of(shown), f"Bearer {self.key}".encode()):
             return _refused(401, "the API key is not the key of this run")
         behind = self._behind[kind]
@@ -167,6 +171,7 @@ class Proxy:
         if not all(isinstance(text, str) for text in texts):
             return _refused(400, "input: expected strings")
         started = time.perf_counter()
+        # A model of this machine takes seconds for many texts; no other request would move.
         vectors = (await asyncio.to_thread(embed, texts)).tolist()
         seconds = round(time.perf_counter() - started, 6)
         self._note(Metered("embeddings", behind.model, cost=0.0, seconds=seconds))
@@ -262,11 +267,15 @@ class _BodyError(ValueError):
 
 
 _Number = Annotated[float, Field(allow_inf_nan=False)]
+# JSON has numbers of 400 digits; what is read by 64 bits elsewhere would fail there.
 _Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+# Clients such as LangChain's send the texts to embed as ids of tokens.
 _Token = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class _Fields(BaseModel):
+    # Strict: a provider refuses `"0.5"` as a temperature, and the run would call that a failure of
+    # the provider.
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
 
@@ -364,6 +373,7 @@ def _body_of(kind: Passed, content: bytes) -> tuple[dict[str, Any], str]:
     """
     try:
         body = parse_strict(content)
+        # Escaped halves of characters pass the parser, and fail where the request is written.
         json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise _BodyError("the body contains half a character (a lone surrogate)") from error
@@ -371,6 +381,8 @@ def _body_of(kind: Passed, content: bytes) -> tuple[dict[str, Any], str]:
         raise _BodyError(f"not JSON ({error})") from error
     if not isinstance(body, dict):
         raise _BodyError("expected an object")
+    # Usage is read from a whole answer, and only a whole one can be kept. ReMe and SimpleMem stream
+    # unless they are set otherwise.
     if body.get("stream"):
         raise _BodyError("stream: streaming is not supported")
     if kind == "chat":
@@ -379,6 +391,7 @@ def _body_of(kind: Passed, content: bytes) -> tuple[dict[str, Any], str]:
         raise _BodyError("input: expected a string or a list of strings")
     passed = {}
     for name, value in body.items():
+        # Clients send null for what is not set; with it the request would have another key.
         if value is None or name in _LEFT_OUT:
             continue
         if name not in _TAKEN[kind]:
@@ -388,6 +401,7 @@ def _body_of(kind: Passed, content: bytes) -> tuple[dict[str, Any], str]:
         _FORMS[kind].model_validate(passed)
     except ValidationError as error:
         raise _BodyError(_first(error)) from error
+    # Sorted, so that a kept reply is found in whatever order a client writes the fields.
     return body, json.dumps(passed, sort_keys=True)
 
 
@@ -398,6 +412,7 @@ def _check_chat(body: Mapping[str, Any]) -> None:
         _BodyError: Names the field.
     """
     n = body.get("n")
+    # The budget sets aside one longest answer a request.
     if n is not None and (n != 1 or isinstance(n, bool)):
         raise _BodyError("n: one answer per request; send another request for more")
     for name in LONGEST:
@@ -410,6 +425,7 @@ def _check_chat(body: Mapping[str, Any]) -> None:
     for place, message in enumerate(body["messages"]):
         _check_message(message, f"messages[{place}]")
     tools = body.get("tools") or []
+    # A provider's own tools, such as a search of the web, are billed beyond the tokens.
     if not isinstance(tools, list) or any(_kind_of(tool) != "function" for tool in tools):
         raise _BodyError("tools: only functions are supported")
 

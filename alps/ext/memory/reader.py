@@ -76,6 +76,7 @@ def _whole(task: Task, sample: Any, max_tokens: int | None) -> Context:
 
 def _last(count: int, task: Task, sample: Any, max_tokens: int | None) -> Context:
     """Return the last turns of user and assistant."""
+    # System turns of PersonaMem repeat the whole biography, which N turns must not contain.
     turns = [turn for turn in recall_of(task).history(sample).turns if turn.role != "system"]
     return newest(turns[-count:], max_tokens)
 
@@ -116,6 +117,7 @@ def open_embedded(name: str) -> EmbeddedMemory | None:
     if name == ORACLE:
         return Selector(ORACLE, _evidence)
     count = name.removeprefix(LAST)
+    # `last:0` is no choice of turns; `none` is its name.
     if count != name and (turns := whole_number(count)):
         return Selector(name, partial(_last, turns))
     return None
@@ -155,6 +157,7 @@ class Direct:
             return Prediction(**row, outcome=failed.outcome, error=str(failed))
         except NotEstimable:
             why = f"not estimable: {self.memory.name} can't list its memories"
+            # No failure of the system: the record stays unscored, and counts for nobody.
             return Prediction(**row, outcome="transport", error=why)
         remembered = [[Remembered(hit.id, hit.text) for hit in hits] for hits in found]
         answer = task.by_memory.answers.prediction(sample, remembered)

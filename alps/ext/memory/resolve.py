@@ -103,6 +103,7 @@ def adapter_versions(name: str) -> dict[str, str]:
     versions = {}
     if spec is not None and spec.origin is not None and Path(spec.origin).is_file():
         digest = sha256(Path(spec.origin).read_bytes()).hexdigest()
+        # A file of the user's has no version but its content.
         versions["adapter"] = f"sha256 {digest}"
     top = module.partition(".")[0]
     for package in distributions():
@@ -155,6 +156,8 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Embedded
         samples,
         k=options.k,
         timeout=options.timeout,
+        # Where there is no run folder, no program is started and no server or model is asked; what
+        # is bundled and local shows its real context.
         dry=folder is None and (asks_models(name) or not is_boxed(name)),
         checked=checked,
         brief=name in RETRIEVERS,

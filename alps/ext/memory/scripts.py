@@ -19,6 +19,7 @@ from alps.llm.secrets import masked
 from alps.schema import Turn
 from alps.tasks.by_memory import Forget, Ingest, Search, Step
 
+# A program that crashes at the same step each time would else be started for ever.
 _ATTEMPTS = 5
 """How often a script is carried out while the system ends and is begun anew."""
 
@@ -46,6 +47,7 @@ class Gate:
     async def alone(self) -> AsyncIterator[None]:
         """Wait for all others, and keep them waiting."""
         async with self._changed:
+            # The lock stays held: all who want to enter wait until the system is open again.
             await self._changed.wait_for(lambda: self._inside == 0)
             yield
 
@@ -111,6 +113,7 @@ class Scripts:
             MemoryFailed: If the system failed at a step.
         """
         async with self._locks[key]:
+            # The same sample of a second repeat would feed a failed user once more.
             if key in self._failed:
                 raise self._failed[key]
             try:
@@ -150,6 +153,7 @@ class Scripts:
                 await self._search(run, next(names), step)
             elif isinstance(step, Ingest | Forget):
                 await self._change(run, step)
+            # Without files a system would be empty after it, which it never claimed to survive.
             elif self._connection.persistent:
                 async with self.gate.alone():
                     answered = await self._call("open", self.opening)
@@ -181,11 +185,13 @@ class Scripts:
     async def _change(self, run: _Run, step: Ingest | Forget) -> None:
         """Have a user tell or delete something, and wait until it has come into effect."""
         user = self._user(run, step.user if isinstance(step, Ingest) else 0)
+        # Without the method a user can only say it, as a user of the product would.
         asked = isinstance(step, Ingest) or "forget" not in self._connection.can
         if asked:
             run.told[user] += step.turns
             run.sessions[user].add(step.session)
         run.changes[user] += 1
+        # Settled before a kill: sent again, a deleted fact could come back or be stored twice.
         if run.changes[user] <= self._kept(user):
             return
         async with self._beside(run):

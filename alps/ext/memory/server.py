@@ -27,6 +27,7 @@ from alps.systems.base import beginning, described, one_line
 _APART, _RESET = "runs are kept apart", "a reset is complete"
 PROBED = ("reset", "memories", "forget")
 _HEADERS = "headers."
+# Frameworks differ: an unknown path, a path of GET alone, a method that is not written.
 _NOT_THERE = (404, 405, 501)
 _AT_ONCE = 16
 _SHOWN = 4_000
@@ -129,6 +130,7 @@ class HttpConnection:
 
     async def _ask(self, method: str, path: str, body: Row) -> Any:
         status, content = await self._post(method, path, body)
+        # A redirect is not followed: it could take a user's turns, and the headers, elsewhere.
         if not 200 <= status < 300:
             text = one_line(content[:_SHOWN].decode(errors="replace"))[:200]
             raise MemoryFailed(method, f"/{path} answered HTTP {status}: {text}")

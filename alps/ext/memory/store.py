@@ -153,6 +153,7 @@ class Store:
                 await self._advance(user, place.turns)
             hits = self._diary.hits(key)
             assert hits is not None
+        # Admission asks for made-up users alone; for real ones more than k may come.
         return cut(hits[: self._k], max_tokens, dated=recall.dated)
 
     @property
@@ -169,6 +170,7 @@ class Store:
         if kept is not None:
             return kept
         self._met = True
+        # A folder of its own: made-up users must be in no store that is then scored.
         with TemporaryDirectory() as scratch:
             checks = await admit(
                 self._checked, self._opening, scratch=Path(scratch), timeout=self._timeout
@@ -190,6 +192,7 @@ class Store:
         asked = _asked_by(answers, key, sample)
         if any(self._diary.hits(one.key) is None for _, one in asked):
             await self._open()
+            # Only an open program has said what it can.
             if answers.lists and "memories" not in self._connection.can:
                 raise NotEstimable
             if answers.shared is not None:
@@ -201,6 +204,7 @@ class Store:
                 user.add(asked)
             async with user.lock:
                 await self._advance(user, asked[-1][0])
+            # Its history would be held until the run ends; nobody asks about this user again.
             self._alone.pop(key, None)
         return [self._diary.hits(one.key) or [] for _, one in asked]
 
@@ -216,6 +220,7 @@ class Store:
         """Open the system once; whoever comes second waits for it."""
         if self._opened is None:
             self._opened = asyncio.ensure_future(self._open_once())
+        # A record that is cancelled must not cancel the opening that others wait for.
         await asyncio.shield(self._opened)
 
     async def _open_once(self) -> None:
@@ -251,10 +256,12 @@ class Store:
 
     async def _advance(self, user: _User, until: int) -> None:
         """Take a user from end to end up to `until`, and ask at each what is asked there."""
+        # What it failed to take in is missing from its history, so nothing later is asked of it.
         if user.failed is not None:
             raise user.failed
         try:
             async with self._at_once, self._scripts.gate.beside():
+                # A program that was started again may have lost the user, who is then fed again.
                 while not await self._reach(user, until):
                     pass
                 if self._brief and until == max(user.ends):
@@ -268,6 +275,7 @@ class Store:
         try:
             if user.begun != self._connection.begun:
                 await self._begin(user)
+            # Every earlier end, too: after a later session nobody can search as of then.
             for end in sorted(end for end in user.ends if end <= until):
                 asked = [one for one in user.ends[end] if self._diary.hits(one.key) is None]
                 if end > user.reached:
@@ -300,6 +308,7 @@ class Store:
         size = await self._size(user)
         user.reached, user.sessions = end, len(history.sessions)
         noted = settled.seconds, user.reached, user.sessions
+        # Written last: what has no such row is sent again when the run goes on.
         self._diary.note_settled(user.id, *noted, size)
 
     async def _size(self, user: _User) -> float | None:
@@ -350,6 +359,7 @@ def _unnamed(folder: Path) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="memory-") as place:
         path = Path(place) / "kept"
+        # A link: what a persistent system writes has to stay in the run folder.
         path.symlink_to(folder.absolute(), target_is_directory=True)
         yield path
 

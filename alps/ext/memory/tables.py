@@ -17,6 +17,7 @@ from alps.show.parts import Pair, ShownPart
 from alps.show.table import Cell, Table, figures, named, row_of, thousands
 from alps.tasks.by_memory import FULL, NOTHING
 
+# As many as a submission may leave unscored.
 MOST_FAILED = 0.05
 """The largest share of failed answers with which a run has a difference from no memory."""
 

@@ -26,6 +26,7 @@ class MemOS:
         """Open the stores in the folder; what they held before is there again."""
         if opening.llm is None or opening.embedder is None:
             raise ValueError("set memory_llm= and memory_embedder=")
+        # MemOS logs requests and answers: what users say must not stay on disk after the run.
         self._scratch = tempfile.TemporaryDirectory()
         # Both are read while it is imported: where it writes its log, and what it waits for.
         os.environ["MEMOS_BASE_PATH"] = self._scratch.name
@@ -54,6 +55,7 @@ class MemOS:
         found = store.extract([{"role": turn.role, "content": turn.text} for turn in session.turns])
         if found:
             store.add(found)
+        # After `add`: a session that was not stored must not be taken for a known one.
         with known.open("a", encoding="utf-8") as file:
             file.write(f"{session.id}\n")
 

@@ -33,6 +33,7 @@ def main(name: str) -> None:
                 answer = {"result": {"persistent": system.persistent, "can": ["memories"]}}
             else:
                 answer = {"result": getattr(system, method)(**request)}
+        # An adapter's fault is one failed call; a program that ends loses all its users.
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps({"id": number, **answer}), file=answers, flush=True)
