@@ -210,8 +210,8 @@ class RunFolder:
         asked = 0 if self.summary is None else sum(one.n for one in self.summary.tracks.values())
         if stage in ("predictions", "scores") and rows < asked:
             lost = f"{asked - rows:,} of {asked:,} rows are lost"
-            mend = "to write them again, repeat the same alps run"
-            raise RunFolderError(f"{self.journal(stage)}: {lost}; {mend}")
+            again = "to write them again, repeat the same alps run"
+            raise RunFolderError(f"{self.journal(stage)}: {lost}; {again}")
 
     def journal(self, stage: str) -> Path:
         """Return the file of the rows of a stage."""

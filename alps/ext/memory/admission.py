@@ -248,7 +248,8 @@ def _says_more(text: str, told: str) -> bool:
 
 
 def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.casefold()))
+    # Letters and digits apart: a hit may begin with the day alone of `2026-01-22T09:00:00`.
+    return set(re.findall(r"[^\W\d_]+|\d+", text.casefold()))
 
 
 async def _times(desk: _Desk) -> None:

@@ -305,6 +305,17 @@ def in_small_letters(turns):
     return [replace(turn, text=turn.text.lower()) for turn in turns]
 
 
+def dated(form):
+    """Write when a turn was said before its text, as memories that answer about time do."""
+
+    def write(turns):
+        for turn in turns:
+            when = datetime.fromisoformat(turn.at).strftime(form)
+            yield replace(turn, text=f"{when}{turn.text}")
+
+    return ingesting(write)
+
+
 class OnlyWhatShares(Sound):
     """Finds only what has a longer word of the query."""
 
@@ -360,6 +371,7 @@ class OnDisk(Turns):
 CORRECT = [
     *(Sound, lambda: Sound("tfidf"), Asynchronous, Slow, Rows, Facts, UsersAlone, OnDisk),
     *(ingesting(in_small_letters), OnlyWhatShares),
+    *(dated("[%Y-%m-%d] "), dated("%B %d, %Y: "), dated("%d %b %Y, %H:%M - ")),
 ]
 
 
