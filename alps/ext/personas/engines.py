@@ -440,6 +440,7 @@ def wordings_answer(topic: Topic, material: Material) -> AnswerType[dict[str, Qu
             _is_no_formula(f"{where} question", question)
             _has_slots(f"{where} question", question, (ELSEWHERE,) if kind == SCENARIOS else ())
             _has_slots(f"{where} option", option, slots_of(kind))
+            # An entry in the wording would be in every option, or point to one of them.
             _names_none(where, f"{question}\n{option}", known)
             worded[kind] = QuestionWording(question, option)
         asked = [fold(wording.question) for wording in worded.values()]
