@@ -54,6 +54,7 @@ def export_runs(folders: Sequence[Path], settings: ExportSettings) -> list[Path]
     refuse_same_names(folders)
     runs = [open_run(folder) for folder in folders]
     for run in runs:
+        # A run without a summary is refused before a folder is made.
         _ = run.finished
     refuse_full(out)
     try:

@@ -75,6 +75,7 @@ def _log(
         created=begun,
         task=f"alps/{task.page}",
         model=run.model,
+        # Records are samples there, and repeats are their epochs.
         dataset=EvalDataset(name=run.data, samples=len({sample.id for sample in samples})),
         config=EvalConfig(epochs=run.repeats),
         packages={"alps-eval": run.manifest.alps},
@@ -96,6 +97,7 @@ def _results(figures: Sequence[ExportedScore]) -> list[EvalScore]:
     """
     results = []
     for row in sorted(figures, key=lambda row: not _leads(row)):
+        # A log has one number for each metric: groups of records stay in the tables.
         if row.slice or (row.value is None and not _leads(row)):
             continue
         name = f"{row.metric} ({row.system})" if row.baseline else row.metric
@@ -179,6 +181,7 @@ def _error(row: ExportedRecord) -> EvalError | None:
 
 
 def _target(task: Task, sample: Any) -> list[str]:
+    # Inspect has no sample without a target.
     if sample is None or not task.has_gold(sample):
         return [""]
     return [words for _, words, _ in task.public.gold(sample)] or [""]

@@ -122,6 +122,7 @@ class ExportedScore:
 
 def times_of(run: RunFolder) -> tuple[datetime, datetime]:
     """Return when a run began and ended: when its manifest and its summary were written."""
+    # Nothing in a manifest depends on when it ran: the times of the files are all there is.
     began, ended = (
         datetime.fromtimestamp((run.folder / name).stat().st_mtime, UTC)
         for name in (MANIFEST, SUMMARY)
@@ -294,6 +295,8 @@ def write_csv(runs: Sequence[RunFolder], out: Path) -> list[Path]:
     """Write `records.csv` and `scores.csv`; return their paths."""
 
     def write(table: Any, path: str) -> None:
+        # Not pyarrow's own CSV: a cell that begins like a formula would be computed by a
+        # spreadsheet.
         text = csv_of(table.to_pylist(), table.column_names)
         Path(path).write_text(text, encoding="utf-8", errors="replace", newline="")
 
@@ -337,6 +340,7 @@ def record_table(rows: Sequence[ExportedRecord]) -> Any:
     columns: dict[str, Any] = {}
     for name in ExportedRecord.__dataclass_fields__:
         if name not in ("system_calls", "judge_calls", "scores", "slices"):
+            # A column without any value would get the type null, which no other export has.
             kind = pa.int64() if name == "repeat" else pa.string()
             columns[name] = pa.array([getattr(row, name) for row in rows], kind)
     for prefix, calls in (
@@ -386,6 +390,7 @@ _SMALL_FILES = (MANIFEST, SUMMARY, "config.toml")
 
 def write_mlflow(runs: Sequence[RunFolder], out: Path) -> list[Path]:
     """Write a file store of MLflow: a run with metrics, settings and tables for each of ours."""
+    # MLflow refuses a folder as a store without the first, and reports its use without the second.
     with _variables({"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_DISABLE_TELEMETRY": "true"}):
         from mlflow import MlflowClient
         from mlflow.entities import Param
@@ -418,6 +423,7 @@ def write_wandb(runs: Sequence[RunFolder], out: Path) -> list[Path]:
         _variables({"WANDB_SILENT": "true", "WANDB_CACHE_DIR": own, "WANDB_CONFIG_DIR": own}),
     ):
         for run in runs:
+            # What is on this machine, and in the repository where it runs, is no part of a run.
             session = wandb.init(
                 project="alps",
                 name=run.name,

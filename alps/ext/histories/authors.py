@@ -48,8 +48,10 @@ _RATED = Needs(rating=True)
 _RESAMPLED = Inference(resampled=True)
 _judged = partial(Metric, optional=True, inference=_RESAMPLED)
 MULTI_HOP, OPEN_DOMAIN, ADVERSARIAL = "1", "3", "5"
+# LoCoMo's code knows no other refusal: one in other words scores 0 there, and may be right by ours.
 REFUSALS = ("no information available", "not mentioned")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+# LoCoMo's code drops `and`, too, which is no article.
 _LEFT_OUT = re.compile(r"\b(a|an|the|and)\b")
 
 
@@ -71,6 +73,7 @@ def f1(answer: str, gold: str) -> float:
 
 def f1_of_parts(answer: str, gold: str) -> float:
     """Return the mean over the parts of the gold of the best F1 of a part of the answer."""
+    # Commas part the texts here, as the authors split before they drop punctuation.
     said = [part.strip() for part in answer.split(",")]
     return fmean(max(f1(one, part.strip()) for one in said) for part in gold.split(","))
 
@@ -81,12 +84,14 @@ def score_of(category: str, answer: str, gold: str) -> float:
         return float(any(said in answer.lower() for said in REFUSALS))
     if category == MULTI_HOP:
         return f1_of_parts(answer, gold)
+    # Eleven golds of category 3 go on behind a semicolon, which the authors' code cuts off.
     return f1(answer, gold.split(";", maxsplit=1)[0].strip() if category == OPEN_DOMAIN else gold)
 
 
 def _locomo_score(question: SetQuestion, answer: str | None, marks: Marks) -> Scores:
     value = score_of(question.kind, answer or "", question.answer) if answer else 0.0
     scores = {"f1": value}
+    # Mem0 and those who follow it publish figures over categories 1 to 4, n 1,540.
     if question.kind != ADVERSARIAL:
         scores["f1_1_to_4"] = value
         if "generous" in marks:
@@ -104,6 +109,8 @@ LOCOMO = Authors(
     metrics=(
         Metric("f1", "authors' F1, categories 1-5", judged=False, inference=_RESAMPLED),
         Metric("f1_1_to_4", "  categories 1-4", judged=False, inference=_RESAMPLED),
+        # Never a headline: a judge that is told to be generous took 62.8 % of answers that are
+        # wrong on purpose and on the topic (dial481/locomo-audit).
         _judged("generous", "Mem0's lenient judge, categories 1-4"),
     ),
     rubrics=_locomo_rubrics,
@@ -126,6 +133,7 @@ TYPE_RUBRICS = ("guide", "type_answer", "type_time", "type_update", "type_guide"
 
 def rubric_of_type(question: SetQuestion) -> str:
     """Return the name of the rubric by which the authors judge a question."""
+    # `_abs` goes before the type: its gold explains why there is no answer, whatever the type.
     return "type_absent" if question.abstains else _OF_TYPE.get(question.kind, "type_answer")
 
 
@@ -135,6 +143,8 @@ def _longmemeval_rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
 
 def _longmemeval_score(question: SetQuestion, answer: str | None, marks: Marks) -> Scores:
     by = rubric_of_type(question)
+    # A failed answer is wrong without a judge; the authors' script lets rows that are not there
+    # leave the denominator.
     if answer is not None and by not in marks:
         return {}, {}
     value = 0.0 if answer is None else float(marks[by])
@@ -220,13 +230,14 @@ def _beam_score(question: SetQuestion, answer: str | None, marks: Marks) -> Scor
     n = len(points) or 1
     half = sum(points) / 2 / n
     counts = {f"half_{question.kind}": half, f"asked_{question.kind}": 1.0}
-    whole = sum(mark == 2 for mark in points) / n
+    whole = sum(mark == 2 for mark in points) / n  # the authors' `int(score)` makes .5 a 0
     if question.kind == ORDERING:
         whole = _ordered(question, answer, marks)
     return {"half_marks": half}, {**counts, f"int_{question.kind}": whole}
 
 
 def _ordered(question: SetQuestion, answer: str | None, marks: Marks) -> float:
+    # By τ an answer that matches nothing gets about .25; a failed one gets 0.
     if answer is None:
         return 0.0
     lines = lines_of(answer)
@@ -235,6 +246,7 @@ def _ordered(question: SetQuestion, answer: str | None, marks: Marks) -> float:
 
 
 def _mean(name: str, title: str, counted: str) -> Metric:
+    # The authors' overall weighs abilities alike, whatever number of questions each has.
     groups = tuple(((f"{counted}_{kind}", f"asked_{kind}"),) for kind in ABILITIES)
     return Metric(name, title, MacroRatio(groups), optional=True, needs=_RATED)
 
@@ -259,6 +271,7 @@ COUNTS = (
 
 
 def _halumem_rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
+    # The authors' judge sees the evidence next to the gold.
     facts = "".join(f"\n- {fact}" for fact in question.more.get("facts", ()))
     return ((OUTCOME, f"{question.answer}\nFacts:{facts or ' none'}"),)
 
@@ -293,6 +306,7 @@ def extraction_score(
         mark = marks.get(f"{COVERED} {n}", 0)
         if point.wrong:
             counts["wrong"] += 1
+            # A system that failed has resisted no false memory.
             counts["left_out"] += mark == 0 and texts is not None
             continue
         counts["points"] += 1
@@ -306,9 +320,11 @@ def extraction_score(
         if marks[f"{STATED} {n} included"]:
             counts["included"] += 1
             counts["included_right"] += mark
+    # A session of false memories alone has no recall; what was stored of it still counts.
     if not counts["points"]:
         return {}, counts
     recall = counts["covered"] / counts["points"]
+    # The authors' code divides by zero where no stored memory is in the gold's fields.
     precision = counts["included_right"] / (counts["included"] or 1)
     return {"f1": 2 * recall * precision / ((recall + precision) or 1)}, counts
 
@@ -337,6 +353,7 @@ EXTRACTION = (
     ),
     _ratio("recall", "  recall", "covered", "points"),
     _ratio("weighted_recall", "  recall by importance", "weighted", "weights"),
+    # Extracting little looks precise by this one: `accuracy` of all stored memories is next to it.
     _ratio("target_accuracy", "  accuracy, annotated memories only", "included_right", "included"),
     _ratio("accuracy", "  accuracy, all stored memories", "stored_right", "stored"),
     _ratio("resistance", "  false memories left out (FMR)", "left_out", "wrong"),

@@ -28,6 +28,7 @@ SHORTEST_INSIDE = 4
 """Letters of a gold that a question may not hold; a shorter one is in many by chance."""
 LATEST, EARLIEST = "2100", "1971"
 """All times lie between them: clocks that begin in 1970 have 0 where they have none."""
+# Some messages of LongMemEval hold such marks, which tokenisers refuse.
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _QUESTIONS, _HISTORIES = "questions", "histories"
 
@@ -181,6 +182,7 @@ def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
             raise DataError(f"{story.id} has questions but no sessions", path=place.path)
         entries += _entries(story, place, listed)
         for question in story.questions:
+            # Answers, verdicts and scores find their question by its id alone.
             if question.id in seen:
                 where = f"in {seen[question.id]} and in {story.id}"
                 raise DataError(
@@ -188,6 +190,7 @@ def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
                 )
             seen[question.id] = story.id
             if not question.abstains:
+                # The gold of an unanswerable question is a reason, and no guess.
                 golds.setdefault(question.kind, Counter())[question.answer] += 1
     if not entries:
         raise UsageError(f"data={data}: the data has no questions of {cited.title}")
@@ -252,6 +255,7 @@ def _faults_of(story: Story) -> Iterator[_Fault]:
     for question in story.questions:
         # Asked again after more sessions, it is another question.
         text = fold(question.text), question.sessions
+        # LoCoMo asks 11 questions of categories 1 to 4 twice.
         if text in asked:
             detail = "a question is repeated in one history"
             what = f"same as {asked[text]}: {question.text}"
@@ -273,8 +277,11 @@ def _of_sessions(story: Story) -> Iterator[_Fault]:
             yield _Fault("empty-session", "note", "a session has no messages", "", name)
         elif texts in said:
             detail = "two sessions of a history are identical"
+            # A warning: the gold stays right. Thirteen histories of LongMemEval S have such a
+            # session.
             yield _Fault("doubled-session", "warning", detail, "", f"{name}: same as {said[texts]}")
         said.setdefault(texts, session.id)
+        # A set may have no times at all; a session without one among others with times is a fault.
         if (session.written or dated) and not EARLIEST <= session.at < LATEST:
             detail = "a session has no valid time"
             yield _Fault("impossible-date", "serious", detail, "", f"{name}: {session.written}")
@@ -295,6 +302,7 @@ def _of_gold(question: SetQuestion) -> Iterator[_Fault]:
     gold, text = fold(question.answer), fold(question.text)
     if not question.abstains and len(gold) >= SHORTEST_INSIDE and gold in text:
         what = f"{question.answer}: {question.text}"
+        # «Tea or coffee?» has to name its answer, and gives nothing away.
         if " or " in text:
             detail = "the question names the answer as an option, so guessing may succeed"
             yield _Fault("answer-among-choices", "note", detail, question.id, what)
@@ -342,6 +350,7 @@ def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | No
         found = cited.files(find(cited, data, choice), choice)
         first = next(iter(stories(cited, found.stories)), None)
     except (UsageError, DataError):
+        # The audit offers `data=` to every set: what this one can't read may be another's.
         return None
     if first is None or not first[1].questions:
         return None

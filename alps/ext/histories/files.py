@@ -18,10 +18,12 @@ from alps.jsonl import parse_json
 from alps.slips import HEAD, refuse_encoding
 
 _CUT_OFF = "the list is not closed; check that the file is complete"
+# Bytes read at a time: the `m` file of LongMemEval has 2.6 GB.
 _CHUNK = 1 << 22
 _BETWEEN = b" \t\r\n,"
 _MARK_AND_BLANKS = b"\xef\xbb\xbf \t\r\n"
 _GZIP, _POINTER = b"\x1f\x8b", b"version https://git-lfs"
+# Brackets inside a text nest nothing: a text is left at its own end alone.
 _END_OF_TEXT = re.compile(rb'["\\]')
 _MARKS = re.compile(rb'["{}\[\]]')
 
@@ -215,6 +217,7 @@ class _Nesting:
                 return -1
             mark = found[0]
             if mark == b"\\":
+                # What the backslash escapes comes with the next bytes.
                 if found.end() == len(buffer):
                     self._at = found.start()
                     return -1
@@ -258,6 +261,8 @@ def text(node: Any, name: str) -> str:
 
 def as_text(value: Any, name: str) -> str:
     """Return a value as a text; see `text`."""
+    # Golds are numbers in six questions of LoCoMo and 32 of LongMemEval. `str` would make a gold
+    # «None» of a null.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{name}: expected a string, got {shown(value)}")
     return str(value)
@@ -340,6 +345,7 @@ def rows_of(
     for path in paths:
         for place in range(len(_opened(path))):
             number += 1
+            # The hub names the files of a split such as 100K-00000-of-00001.parquet.
             yield HubRow(path, place, f"{path.stem.partition('-')[0]}-{number}", make)
 
 
@@ -351,5 +357,6 @@ def literal(text: str) -> Any:
     """
     try:
         return ast.literal_eval(text)
+    # Python raises the last two for literals that nest too deeply.
     except (SyntaxError, MemoryError, RecursionError) as error:
         raise ValueError("not a Python literal") from error

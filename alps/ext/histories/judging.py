@@ -47,6 +47,7 @@ RATED_BY: Mapping[str, str] = {"judged": ANSWER, "guided": GUIDE, "points": POIN
 
 
 def _mark(value: object) -> int:
+    # To Python true is 1, which would be half a mark.
     if isinstance(value, bool) or value not in (0, 1, 2):
         refuse(f"{value!r} is not one of 0, 1, 2")
     return int(str(value)[0])
@@ -181,6 +182,7 @@ def is_exact(question: SetQuestion, answer: str) -> bool:
 def asked_of(cited: CitedSet, question: SetQuestion) -> Iterator[tuple[str, str, str]]:
     """Yield the questions for a judge: key of the mark, rubric, and gold."""
     if question.scoring != "exact":
+        # Before abstention: BEAM has nuggets for its unanswerable questions, too.
         if question.scoring == "points":
             for number, point in enumerate(question.points):
                 yield f"{POINT} {number}", POINT, point
@@ -230,6 +232,8 @@ async def rate(judge: Judge, questions: Mapping[str, RubricQuestion], about: str
     agreements = []
     for key, rating in zip(questions, ratings, strict=True):
         if rating.outcome != "ok":
+            # Without a mark that failed, the mean would be of another rubric: the record is not
+            # scored.
             return {"outcome": rating.outcome, "error": rating.error}
         for name, mark in rating.marks.items():
             marks[key if len(rating.marks) == 1 else f"{key} {name}"] = mark
@@ -250,6 +254,7 @@ async def _pair(
     if cited.authors is None or cited.authors.paired is None:
         return {}
     texts, lines = cited.authors.paired(question, answer)
+    # One question after the other: a match takes its text away from later lines, as in BEAM's code.
     free, found = dict(enumerate(texts)), dict[str, int]()
     for number, line in enumerate(lines):
         for place, text in list(free.items()) if line.strip() else ():
@@ -274,6 +279,7 @@ async def _related(sample: HistorySample, answer: str, judge: Judge) -> dict[str
         declined = int(declines(answer))
         points = {f"{POINT} {place}": 2 * declined for place in range(len(question.points))}
         return {**verdict, "marks": points or {UNANSWERABLE: declined}}
+    # A guide describes a good answer and need not share words with one.
     if question.scoring == "guided" or not answer.strip():
         return verdict
     marks: dict[str, int] = {}
@@ -324,6 +330,7 @@ async def by_words(
     said = list(map(fold, turns))
     marks = {f"{COVERED} {n}": 2 * (n in covered) for n in range(len(points))}
     for n, text in enumerate(texts):
+        # The authors' precision accepts what the dialogue says, in the gold or not.
         repeated = any(turn in fold(text) for turn in said)
         marks[f"{STATED} {n} mark"] = 2 * (n in matched or repeated)
         marks[f"{STATED} {n} included"] = 2 * (n in matched)

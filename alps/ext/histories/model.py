@@ -99,6 +99,7 @@ class Story:
         counted = any(question.sessions is not None for question in self.questions)
         if counted or not all(session.at for session in self.sessions):
             return self
+        # LongMemEval's oracle file has its sessions in no order of time.
         return replace(self, sessions=tuple(sorted(self.sessions, key=lambda one: one.at)))
 
 
@@ -129,6 +130,7 @@ class Authors:
     paired: Callable[[SetQuestion, str], tuple[Sequence[str], Sequence[str]]] | None = None
 
 
+# Its mappings have no hash, and `read_story` caches by the set.
 @dataclass(frozen=True, eq=False)
 class CitedSet:
     """One set of histories and questions; each is made once, and is equal to itself alone.
@@ -191,5 +193,6 @@ def when(text: str, *forms: str) -> str:
             read = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
         except ValueError:
             continue
+        # The zone of the machine would give each machine other times.
         return (read if read.tzinfo else read.replace(tzinfo=UTC)).isoformat()
     return ""

@@ -115,6 +115,7 @@ def economy_of(
     right = np.array([values[one.benchmark_id]["right"] for one in judged])
     histories = [one.session_id for one in judged]
     counts = Counter(histories)
+    # A history is ingested once: each of its questions carries a share, which resamples keep whole.
     share = np.array([1 / counts[name] for name in histories])
     answers = _answers(folder, track)
     took = [answers.get(one.benchmark_id, _Took()) for one in judged]
@@ -207,6 +208,7 @@ def turn_of(ingested: Floats, each: Floats, first: Floats, again: Floats) -> Flo
     gain = again - each
     with np.errstate(divide="ignore", invalid="ignore"):
         turns = np.floor((ingested - first + again) / gain) + 1
+    # The formula gives 0 or less where ingesting costs less than the first whole prompt.
     return np.where(gain > 0, np.maximum(turns, 1), np.inf)
 
 
@@ -217,6 +219,8 @@ def _turn(turn: float) -> int:
 def _turns_between(reached: Estimate) -> tuple[int | None, int | None]:
     if reached.low is None or reached.high is None:
         return None, None
+    # Of 1 / n the lower bound is the upper one of n. A whole number that is turned into 1 / n and
+    # back may miss itself by a rounding.
     high = NEVER if reached.low <= 0 else math.ceil(1 / reached.low - 1e-9)
     return (NEVER if reached.high <= 0 else math.floor(1 / reached.high + 1e-9)), high
 
@@ -231,6 +235,8 @@ def _read_whole(
     rows = []
     for sample, one in zip(samples, took, strict=True):
         tokens = Context(history_of(sample).turns).tokens
+        # The prompt is metered and the memories are estimated, so their difference may fall below
+        # 0.
         prompt = max(0, one.prompt - shown.get(sample.benchmark_id, 0)) + tokens
         written = 0 if price.cache_write is None else tokens
         first = price.cost_of(ReplyTokens(prompt, one.completion, cache_write=written))
@@ -299,6 +305,7 @@ def _memory(
 def _spent(folder: Path, phases: Sequence[str]) -> float:
     """Return the dollars of models that a memory asked in some phases; NaN where not known."""
     costs = [row["cost"] for row in rows_in(folder / CALLS) if row.get("phase") in phases]
+    # One call without a price makes the sum unknown; without that call it would be too low.
     return math.nan if None in costs else math.fsum(costs)
 
 
@@ -311,6 +318,7 @@ class HistoryRunPart(RunPart):
         folder, asked = course.session.folder, vars(self.settings)
         for track in course.session.data.tracks:
             name = track.task.track
+            # Levels have points of sessions, and neither kinds of questions nor right answers.
             if track.task.name in SETS:
                 samples = list(track.samples())
                 found[name] = _held(samples)

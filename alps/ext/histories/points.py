@@ -152,6 +152,7 @@ def tracks_of_level(level: Level) -> Callable[[TaskOptions], tuple[Task, ...]]:
         probes=level.probes,
         prediction=lambda sample, found: {"memories": level.texts(sample, found)},
         lists=level.lists,
+        # A history is ingested once for all of its samples: twenty users have 14,948 points.
         shared=lambda sample: sample.session_id,
     )
 
@@ -219,6 +220,7 @@ def _task(level: Level, options: TaskOptions) -> Task:
         public=PublicAnswers(1_000_000, gold=_gold_lines, schema=Held, is_mark=is_mark),
         shown=Shown(title=level.title, record_parts=record_parts),
         data=TaskData(hub=level.cited.hub, open_records=partial(_open, level)),
+        # A level asks what a memory holds, which a reader alone can't say.
         by_memory=ByMemory(required=True),
     )
     return task

@@ -142,6 +142,8 @@ _SECOND: tuple[Rule, ...] = (
     ("iviti", "ive", _some),
     ("biliti", "ble", _some),
     ("fulli", "ful", _some),
+    # The `l` counts with the stem, or `geologi` and `theologi` would stay while `archaeologi` is
+    # cut.
     ("logi", "log", lambda stem: _some(f"{stem}l")),
 )
 _THIRD: tuple[Rule, ...] = (
@@ -181,6 +183,7 @@ def stem(word: str) -> str:
     """Return the stem of a word in lower case."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
+    # Porter's own program leaves such words alone; his paper does not say so.
     if len(word) <= 2:
         return word
     word = _y(_past(_plural(word)))

@@ -248,6 +248,7 @@ def _imported_rows(path: Path, system: str | None) -> list[Row]:
     if system is None and len(systems) > 1:
         known = ", ".join(systems)
         raise UsageError(f"imported={path.parent}: several systems ({known}); set system=")
+    # A record has one verdict: of repeats the first is taken.
     return [row for row in rows if row["system"] == (system or systems[0]) and not row["repeat"]]
 
 
@@ -255,6 +256,7 @@ def _matched(rows: Sequence[Row], book: Book) -> Iterator[tuple[str, Row]]:
     """Yield the answers with the ids of their questions: by id, else by words in a conversation."""
     questions = [entry.question for entry in book.entries]
     known = {question.id for question in questions}
+    # Result files of Mem0's form have no ids: questions are found by their words.
     if any(row["id"] in known for row in rows):
         yield from ((row["id"], row) for row in rows if row["id"] in known)
         return
@@ -266,6 +268,8 @@ def _matched(rows: Sequence[Row], book: Book) -> Iterator[tuple[str, Row]]:
         by_conversation[str(row["conversation"])].append(row)
     for own in by_conversation.values():
         asked = Counter(fold(str(row["question"])) for row in own)
+        # Harnesses number conversations their own way: the one with the most questions in common is
+        # meant.
         history = max(by_history, key=lambda name: _shared(by_history[name], asked))
         yield from _in_history(own, by_history[history])
 

@@ -108,6 +108,7 @@ def _commonest(sample: HistorySample) -> dict[str, Any]:
 SYSTEMS: Mapping[str, Answer | str] = {
     "rules": by_rules,
     "oracle": lambda sample: {"answer": UNKNOWN if sample.question.abstains else sample.gold},
+    # Refusing all has an authors' F1 of .228 on LoCoMo, and is right on .239 of HaluMem.
     "floor/refusal": lambda sample: {"answer": UNKNOWN},
     "floor/commonest": _commonest,
     "floor/question": lambda sample: {"answer": sample.question.text},
@@ -141,12 +142,14 @@ def _open(cited: CitedSet, data: str, options: TaskOptions) -> Records:
     book = open_book(cited, data, choice_of(options))
     kept = list(book.entries)
     described: dict[str, Any] = {"histories": book.histories, "kinds": book.counts}
+    # Four questions of LoCoMo have no evidence, which no oracle could show.
     if options.memory == "oracle":
         kept = [one for one in kept if evidence_of(_sample(one, book)) is not None]
         described["evidence"] = {"located": len(kept), "of": len(book.entries)}
         if not kept:
             raise UsageError(f"memory=oracle: data={data} has no evidence annotations")
     expected = cited.expected(choice_of(options))
+    # Figures of LoCoMo are often over 1,540 of the 1,986 questions, without the adversarial ones.
     if expected and data != "samples" and book.counts != dict(expected):
         described["not_official"] = f"{sum(book.counts.values())} of {sum(expected.values())}"
 

@@ -17,6 +17,7 @@ from alps.errors import DataError
 from alps.ext.histories.files import WholeFile, as_list, refuse_head, text
 from alps.ext.histories.model import SetQuestion
 
+# Names of tasks and columns change between versions: another one is refused, and not guessed at.
 VERSION = "# queries_csv_version=2"
 LONGEST_FIELD = 1 << 27  # a question holds all its candidates
 ASKED_IN_WORDS = frozenset(
@@ -45,6 +46,7 @@ def questions_in(path: Path) -> list[Row]:
 
 def _of_table(path: Path) -> Iterator[Row]:
     refuse_head(path)
+    # The limit is one for the whole process, so it is put back.
     before = csv.field_size_limit(LONGEST_FIELD)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -74,6 +76,7 @@ def _whole(table: "csv.DictReader[str]", path: Path) -> Iterator[dict[str, str]]
 def _is_asked_in_words(row: Row) -> bool:
     asked = row["query_text"] and not row["query_text"].startswith(_NOBODY_ASKS)
     in_words = row["expected_response_kind"] != "ranking"
+    # What a task writes to an app is no answer in words that a judge could read.
     return bool(asked) and in_words and row["state_write_policy"] == "read_only"
 
 

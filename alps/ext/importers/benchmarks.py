@@ -160,6 +160,8 @@ def read_mem0(path: Path, system: str) -> list[ImportedAnswer]:
     for conversation, rows in conversations.items():
         for number, row in enumerate(rows):
             refuse_off_scale(row.llm_score, path, f"{conversation}.{number}.llm_score")
+            # In Mem0's files `answer` is the gold; in those of Zep and OmniMemEval it is the
+            # system's.
             said = {"gold": row.answer or None, "answer": row.response, "score": row.llm_score}
             answers.append(_of_locomo(system, conversation, row, numbered, **said))
     return answers
@@ -585,6 +587,7 @@ def read_omnimemeval(path: Path, system: str) -> list[ImportedAnswer]:
         conversation = _USER.sub(r"\1\2", user)
         for row in graded:
             draws = [draw for draw in row.llm_judgments.values() if draw is not None]
+            # Draws that were skipped are no votes against the answer.
             score = fmean(draws) if draws else None
             said = {"gold": row.golden_answer, "answer": row.answer, "score": score}
             answers.append(_of_locomo(system, conversation, row, numbered, **said))

@@ -98,6 +98,7 @@ def import_files(form: str, paths: Sequence[Path], settings: ImportSettings) -> 
         answers, flags = _read(form, paths, settings)
     except DataError as error:
         named = form != "rows" and error.field is not None
+        # What is no JSON at all has no rows either.
         other = named and str(error).endswith(_OF_ANOTHER_SHAPE)
         hint = "; to read other shapes, use the format 'rows'" if other else ""
         raise DataError(f"{error}; {form} expects {FORMS[form]}{hint}") from error
@@ -159,6 +160,7 @@ def _read_one(
     own, doubts = _readers(settings)[form](path, name)
     if not own:
         raise UsageError(f"{path}: no answers in this file; {form} expects {FORMS[form]}")
+    # A format knows its verdict; in rows of any project it is first to be found.
     if form != "rows":
         own, unsure = with_verdicts(path, own, settings.verdict)
         return own, [*doubts, *unsure]
@@ -215,6 +217,7 @@ def _names_of(paths: Sequence[Path]) -> dict[Path, str]:
         raise UsageError(f"{twice[0]}: named twice; name it once")
     names = {}
     for path, resolved in zip(paths, whole, strict=True):
+        # Mem0's script calls the file of every system evaluation_metrics.json.
         depth = 1
         while _is_shared(name := _name(resolved, depth), whole, depth):
             depth += 1

@@ -130,6 +130,7 @@ def read_halumem(path: Path, system: str) -> tuple[list[ImportedAnswer], list[st
         unread = {**rated.unread, **_unknown("memory_update_type", given, _OF_UPDATES)}
         answers.append(rated.model_copy(update={"unread": unread}))
     for kept in results.memory_integrity_records:
+        # A memory that must not be kept is no gold, and would count as missed.
         if kept.memory_source != _INTERFERENCE:
             whole = kept.memory_integrity_score
             score = None if whole is None else float(whole == _WHOLE)
@@ -139,6 +140,7 @@ def read_halumem(path: Path, system: str) -> tuple[list[ImportedAnswer], list[st
             mark = extracted.memory_accuracy_score
             score = None if mark is None else mark / _WHOLE
             rated = _memory(extracted, system, PRECISION, score, numbered)
+            # The system wrote this text itself: no gold is like it, and no other system lacks it.
             answers.append(rated.model_copy(update={"gold": None, "of_system": True}))
     return answers, _checked(path, system, results)
 

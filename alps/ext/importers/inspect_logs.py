@@ -85,6 +85,7 @@ def _doubts(path: Path, log: EvalLog, scored: _Place | None) -> Iterator[str]:
     if log.status != "success":
         yield f"{path.name}: the evaluation did not succeed ({log.status})"
     samples = log.samples or []
+    # A log that was stopped has the scores of its first samples, which look like a whole one's.
     planned = (log.eval.dataset.samples or 0) * (log.eval.config.epochs or 1)
     if log.results is not None:
         planned = log.results.total_samples
@@ -110,6 +111,7 @@ def _answer(model: str, sample: EvalSample, scored: _Place | None) -> ImportedAn
         answer=sample.output.completion,
         score=_score(sample, scored),
         reasons=_reasons(sample, scored),
+        # Epochs are further answers to one question, and no question that was asked twice.
         repeat=sample.epoch - 1,
     )
 

@@ -110,6 +110,7 @@ def how_to_map(field: str, values: Sequence[Any]) -> str:
     numbers = [number for number in map(as_number, flat) if number is not None]
     if numbers and len(numbers) == len(flat):
         low, high = min(0.0, *numbers), max(1.0, *numbers)
+        # Stars begin at 1: on a scale from 0 the worst of five would get .2.
         if min(numbers) >= 1 and high <= _MOST_STARS:
             low = 1.0
         if low < high:
@@ -142,12 +143,14 @@ def score_of(value: object) -> float | None:
 
     The empty text and null are no verdict: the judge failed.
     """
+    # Judges that are asked for JSON leave it in the file as a text.
     if isinstance(value, str) and (inner := inside(value)) is not None:
         value = inner
     if isinstance(value, dict):
         value = _judged_in(value)
     if isinstance(value, list):
         draws = [score for score in map(score_of, value) if score is not None]
+        # A mean of the draws that did not fail would be of fewer than the other rows have.
         return fmean(draws) if draws and len(draws) == len(value) else None
     if isinstance(value, str):
         return _score_of_text(value)
@@ -205,10 +208,12 @@ def _score_of_text(text: str) -> float | None:
         return _MEANINGS[word]
     number = as_number(word)
     if number is not None:
+        # 4 may be of five or of ten: the user says which.
         return number if 0 <= number <= 1 else None
     if (share := _SHARE.match(text.strip())) is not None:
         whole = 100.0 if share[2] else float(share[3])
         return float(share[1]) / whole if float(share[1]) <= whole and whole else None
+    # Some files hold the judge's whole reply, which begins with its verdict.
     first = _FIRST.match(text)
     return None if first is None else _MEANINGS.get(_word(first[1]))
 

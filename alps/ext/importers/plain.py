@@ -38,6 +38,7 @@ _OUTCOMES = frozenset(("correct", "hallucination", "omission"))
 _CLAIMS = ("accuracy_percentage", "accuracy", "overall_accuracy", "mean_accuracy")
 _SLACK = 6e-4
 """How far a claim may be from the rows: it may be rounded to a tenth of a percent."""
+# Backboard and MemoryLake publish a file for each of LoCoMo's ten conversations.
 _NUMBER = re.compile(r"[\W_]*\d+\Z")
 _HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 _LOCOMO = {"single-hop", "multi-hop", "open-domain", "temporal", ADVERSARIAL}
@@ -88,6 +89,7 @@ def the_verdict(answers: Sequence[ImportedAnswer]) -> str | None:
             return f"{name}:correct=1,hallucination=0,omission=0"
         scores[name] = [score_of(_value(answer, name)) for answer in answers]
     known = (set(row) - {None} for row in zip(*scores.values(), strict=True))
+    # Two verdicts that differ: the user says which one counts.
     if not looks or any(len(row) > 1 for row in known):
         return None
     return max(scores, key=lambda name: scores[name].count(None))
@@ -110,6 +112,7 @@ def _claimed_share(name: str, said: object) -> float | None:
     """Read what a file says under a name as a share; None where it is neither that nor percent."""
     if not isinstance(said, int | float) or isinstance(said, bool) or not 0 <= said <= 100:
         return None
+    # 1 is one percent under a name of percentages, and everything under other names.
     return said / 100 if said > 1 or name == _CLAIMS[0] else said
 
 
@@ -183,6 +186,7 @@ def _found(path: Path, system: str) -> list[tuple[str, Mapping[str, Any]]]:
             asks = any(isinstance(node.get(name), str) for name in _QUESTIONS)
             unclear = unclear or (asks and _EITHER in node)
             continue
+        # Files that list rows by type may list all of them once more.
         written = json.dumps(node, sort_keys=True)
         if seen.setdefault(written, where) == where:
             kept.append((conversation, node))
@@ -235,6 +239,7 @@ def _is_row(fields: Mapping[str, Any]) -> bool:
 def _answer_and_gold(row: Mapping[str, Any], path: Path) -> tuple[str | None, str | None]:
     said, gold = _one_of(row, _SAID, path), _one_of(row, _GOLDS, path)
     either = _text(row.get(_EITHER))
+    # The fields beside it decide what `answer` is: by its name alone it may be either.
     if not any(name in row for name in _SAID):
         return either, gold
     return said, gold if any(name in row for name in _GOLDS) else either

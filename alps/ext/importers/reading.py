@@ -95,6 +95,7 @@ class Numbered:
     def of(self, conversation: str, question: str) -> str:
         """Return the id of the next question of this wording."""
         # By its words: files of two systems need not have the same order.
+        # Halves of characters, as in files cut by bytes, have no UTF-8.
         digest = sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         self._seen[conversation, question] += 1
         count = self._seen[conversation, question]
@@ -213,6 +214,8 @@ def read_text(path: Path) -> str:
     """
     try:
         content = _read_packed(path)
+        # Repositories keep large result files in Git LFS: a download without it is three lines of
+        # text.
         if (pointer := _POINTER.match(content)) is not None:
             size = f"{int(pointer[1]):,} bytes"
             fault = f"a Git LFS pointer to a file of {size}; fetch that file with git lfs pull"
@@ -234,6 +237,7 @@ def _read_packed(path: Path) -> bytes:
         with path.open("rb") as file:
             first = file.read(_CHUNK)
             packed = first.startswith(_GZIP)
+            # A few kilobytes of gzip can unpack to gigabytes.
             largest = LARGEST_PACKED if packed else LARGEST_FILE
             body = Body("gzip" if packed else "", largest)
             while first:
@@ -255,6 +259,7 @@ def _parsed(text: str, path: Path, line: int | None) -> Any:
     if not text.strip():
         raise DataError("the file is empty; export it again", path=path)
     try:
+        # By itself `json` keeps the last of two equal keys, and drops an answer in silence.
         return parse_json(text, object_pairs_hook=each_key_once)
     except TwiceError as error:
         fault = f"the key {error.key[:80]!r} is repeated in one object; keep one"
@@ -267,6 +272,7 @@ def _parsed(text: str, path: Path, line: int | None) -> Any:
     except TooMuchError as error:
         raise DataError(str(error), path=path, line=line) from error
     except ValueError as error:
+        # Python converts no more than 4,300 digits.
         raise DataError("a number has thousands of digits", path=path, line=line) from error
 
 

@@ -34,6 +34,8 @@ _REASON = re.compile(r"reason|error|explan|judg|(?<!retri)eval|raw|message|feedb
 _FAILED = re.compile(
     r"(judge|judging|llm_judge|grader|grading|eval(uation)?)_?(error|exception)", re.I
 )
+# In a published file of LoCoMo-Plus all 2,240 rows are «correct» with score 1, and the reason of
+# each is an API error 401.
 _ERROR = re.compile(
     r"""\W*((api|llm|judge|judging|evaluation|server|request|connection|openai|http\w*)\W+)+
     (\w*error\b|\w*exception\b|timed?\W*out|fail(ed|ure)\b)
@@ -306,6 +308,8 @@ def _refuse_unread(path: Path, answers: Sequence[ImportedAnswer]) -> Iterator[st
         return
     # A judge that failed on all of a file said nothing.
     rows = [answer.unread for answer in unscored if _error_of(answer) is None]
+    # Zep's file has its verdicts under `grade`: read past it, nobody would have judged 1,540
+    # answers.
     looks = looking_like_verdicts(rows)
     if not looks:
         return
@@ -326,6 +330,8 @@ def _contradicted(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
     for name in looking_like_verdicts([answer.unread for answer in scored]):
         known = _scores_beside(scored, name)
         differ = sum(own != other for own, other in known)
+        # A second judge of some rows is an oddity of the file; one of most rows may be the one that
+        # was published.
         if differ and len(known) >= MOST * len(scored):
             yield (
                 f"{answers[0].system}: the field {name} also looks like a verdict but differs "
@@ -352,6 +358,7 @@ def _read_verdicts(
     """Return the answers with the verdicts of one field, and how its values are read."""
     scale = read_scale(verdict)
     fields = [dict(leaves(answer.unread)) for answer in answers]
+    # A field may have a colon in its own name.
     if any(verdict in own for own in fields):
         scale = MarkScale(verdict, {})
     elif not any(scale.field in own for own in fields):

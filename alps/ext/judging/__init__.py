@@ -45,6 +45,7 @@ def compare_judges(runs: list[Path], settings: "JudgesSettings") -> None:
     if settings.anchors is not None:
         _drift(runs, settings)
         return
+    # With one judge and one draw nothing but the prompt varies, so there are no sources to split.
     if settings.prompts is not None and settings.draws == 1 and _is_one_llm(settings.judge):
         _variants(runs, settings)
         return
@@ -90,6 +91,7 @@ def _drift(folders: list[Path], parsed: Any) -> None:
         raise UsageError(f"anchors= needs two runs (old and new), got {len(folders)}")
     anchors, typed, ours = Path(parsed.anchors), typed_settings(parsed), ("anchors", "format")
     finished = (anchors / SUMMARY).is_file()
+    # Anchors that are judged already ask nobody: settings of a judge would be read by no one.
     nothing = {"prompts", "draws", "out"} | (typed.keys() - {*ours, "level"} if finished else set())
     if others := sorted(nothing & typed.keys()):
         raise UsageError(f"{others[0]}= would change nothing with anchors={anchors}; leave it out")

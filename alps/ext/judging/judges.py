@@ -162,6 +162,7 @@ class _Moments:
         variances = {}
         for name, above in excess.items():
             rest = above if name == BOTH else above - both
+            # Estimates from mean squares may fall below 0 where a source adds nothing.
             variances[name] = np.maximum(rest / within[name], 0.0)
         return {**variances, NOISE: self._noise_of(NOISE, times)}
 
@@ -326,6 +327,7 @@ def observe(done: JudgedCells) -> Observatory:
         if metric is None:
             notes.append(f"Left out (no judge scores this task): {track_title(track)}")
             continue
+        # A prompt variant of another task's rubric would count our own prompt twice here.
         own = {name: cell for name, cell in cells.items() if _speaks(cell, one, track)}
         found, lacking = _on_track(track, metric, having, own)
         tracks.append(found)
@@ -367,6 +369,7 @@ def _on_track(
         for name in cells:
             scored = record_values(row[name]).get(track, {})
             columns[letter, name] = metric_values(scored, metric)
+    # A judge that scores nothing here would leave no record that all cells share.
     lacking = [name for name in cells if not any(columns[letter, name] for letter in runs)]
     cells = {name: cell for name, cell in cells.items() if name not in lacking}
     columns = {key: column for key, column in columns.items() if key[1] in cells}
@@ -386,6 +389,7 @@ def _on_track(
         judged.append(Judged(judge, prompt, counts[place], scores))
     binary = bool(np.isin(values, (0, 1)).all())
     sign = -1 if metric.lower_is_better else 1
+    # Draws are averaged: which run is ahead is asked of judges and prompts.
     design = sign * values[np.array(counts, dtype=bool)].mean(axis=2)
     several = len(runs) > 1 and len(records.ids) > 0 and any(counts)
     found = TrackJudges(
@@ -439,6 +443,7 @@ def _agreements(values: Floats, sessions: Sequence[str], *, binary: bool) -> tup
     """Compare the first draws of each two, on the records of all runs together."""
     _, runs, _, records = values.shape
     clusters = list(sessions) * runs
+    # The first draws alone: a mean of draws agrees better than a verdict of a run does.
     flat = values[:, :, 0].reshape(len(values), runs * records)
     found = []
     for one, other in combinations(range(len(values)), 2):
@@ -475,6 +480,7 @@ def _swaps(design: Floats, letters: Sequence[str]) -> tuple[Swap, ...]:
     for one, other in combinations(range(len(letters)), 2):
         apart = scores[:, one] - scores[:, other]
         ahead, behind = int((apart > 0).sum()), int((apart < 0).sum())
+        # Of all pairs of cells those with one on each side; a tie is on neither.
         swapped = 2 * ahead * behind / (cells * (cells - 1)) if cells > 1 else None
         shares = ahead / cells, behind / cells
         swaps.append(Swap(letters[one], letters[other], *shares, swapped))
@@ -486,6 +492,7 @@ def _winner(design: Floats, letters: Sequence[str], sessions: Sequence[str]) -> 
     cells, runs, records = design.shape
     sums = cluster_sums(design.reshape(cells * runs, records).T, sessions)
     drawn = resampled_sums(sums).reshape(-1, cells, runs).round(_ROUNDING)
+    # All runs have the same resamples: a hard session is drawn for all of them or for none.
     best = drawn == drawn.max(axis=-1, keepdims=True)
     shares = (best / best.sum(axis=-1, keepdims=True)).mean(axis=(0, 1))
     return dict(zip(letters, map(float, shares), strict=True))

@@ -33,6 +33,8 @@ from alps.tasks import load_tracks
 # The name of our own wording.
 OURS = "ours"
 
+# Texts of that folder that rate no answer: how a question is laid out, and whether a dialogue
+# supports a memory.
 _NOT_RUBRICS = ("payload", "support")
 
 
@@ -65,7 +67,7 @@ def read_wordings(
     found: list[RubricWording] = []
     unused: set[str] = set()
     for path in sorted(folder.iterdir()):
-        if path.name.startswith("."):
+        if path.name.startswith("."):  # such as .DS_Store
             continue
         if path.is_dir():
             wording, others = _read_folder(path, used)
@@ -116,6 +118,7 @@ def _read(path: Path, name: str) -> Prompt:
         ) from error
     if not prompt.text:
         raise DataError("no text below the id line", path=path)
+    # Ours twice would be two equal columns, and a spread that looks smaller than it is.
     if prompt.sha256 == rubric(name).sha256:
         raise UsageError(
             f"{path}: identical to the built-in {name}, which is always included; remove this file"
@@ -288,6 +291,7 @@ def plan_cells(
     `kind` is what the folder beside the run is called for.
     """
     first = sources[0].resolve()
+    # A run given as `.` or `..` has its name only once it is resolved.
     beside = sources[0].parent if sources[0].name not in ("", "..") else first.parent
     out = Path(settings.out) if settings.out else beside / f"{first.name}--{kind}"
     folders = []
@@ -331,6 +335,8 @@ def judge_cells(plan: CellPlan, given: Mapping[str, Any]) -> JudgedCells:
         finished.append({})
         for cell in plan.cells:
             folder = row[cell.name]
+            # Further questions about a record cost a call in each cell, and no figure here reads
+            # them.
             own = {**_for_judge(cell.judge, judging), "out": str(folder), "extras": "none"}
             if not is_embedded_judge(cell.judge):
                 # A run knows only what it spends itself.
@@ -363,6 +369,7 @@ def _check_same_data(sources: Sequence[Path], manifests: Sequence[Manifest]) -> 
             )
 
 
+# A judge that agrees with people no better than these adds nothing.
 TRIVIAL_JUDGES = (LexicalJudge.name, *CONSTANT_JUDGES)
 
 
@@ -429,6 +436,7 @@ def _check_names(judges: Sequence[str]) -> None:
 def _check_cells(cells: Sequence[JudgingCell]) -> None:
     folders: dict[str, JudgingCell] = {}
     for cell in cells:
+        # `slug` keeps what is behind the last slash: a/x and b/x would share a folder.
         other = folders.setdefault(same_file(cell.name), cell)
         if other is not cell:
             about = "" if other.judge != cell.judge else f" with the prompt {other.wording.name}"

@@ -294,6 +294,7 @@ def _under(
     summary = run.summary_of(track)
     errors: list[str] = []
     for kind, text in summary.errors.items():
+        # How an answer failed is the same under every wording.
         if kind.startswith("judge "):
             errors.append(text)
     difference = changed = None
@@ -485,6 +486,8 @@ def _spread_table(title: str, spread: Spread) -> Table:
         style = ""
         if one.difference is not None:
             low, high = one.difference.low, one.difference.high
+            # The same records under both prompts: the interval of the difference tells, not those
+            # of scores.
             if low is not None and high is not None and (low > 0 or high < 0):
                 style = "bold"
             moved = (*change(one.difference), Cell(_percent(one.changed), one.changed))

@@ -9,10 +9,13 @@ class JudgesSettings(AskSettings):
     """Settings of `alps judges`."""
 
     judge: str = Field("", description="judges, separated by commas")
+    # The same LoCoMo answers got 91 % and 35 % under two prompts of a judge
+    # (mem0ai/memory-benchmarks).
     prompts: str | None = Field(
         None,
         description="folder of prompt variants: NAME/RUBRIC.md, or NAME.md for a single rubric",
     )
+    # A judge at temperature 0 may still answer otherwise: draws tell that noise from a change.
     draws: int = Field(
         1, ge=1, le=20, description="verdicts per item by each LLM judge, each as its own run"
     )

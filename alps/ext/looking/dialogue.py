@@ -159,6 +159,7 @@ def _word_start(text: str, place: int) -> int:
     """Return where the word after `place` begins, unless words are very long."""
     if place <= 0:
         return 0
+    # Texts without spaces, as in Chinese, are cut where they are.
     space = text.find(" ", place, place + _LONG_WORD)
     return space + 1 if space >= 0 else place
 

@@ -36,6 +36,7 @@ def histogram(values: Sequence[float], *, axis: Axis, name: str, style: str) -> 
         return Markup()
     counts = [0] * _BINS
     for value in values:
+        # The best score lies on the last bin's edge, and belongs to it.
         counts[min(_BINS - 1, int(axis.at(value) * _BINS))] += 1
     width, bottom = _AREA.width / _BINS, _AREA.top + _AREA.height
     parts = []

@@ -125,6 +125,7 @@ def _readable(folder: Path) -> RunFolder:
 
 def _changed(folder: Path) -> float:
     """Return when anything in a run was last written."""
+    # Not of the folder, whose time does not change when a journal grows.
     return max(path.stat().st_mtime for path in folder.iterdir() if path.is_file())
 
 

@@ -234,6 +234,7 @@ def _strength(row: TaskRow) -> float:
     ahead = row.lead.ahead
     value = 0.0 if ahead is None or ahead.value is None else ahead.value
     metric = row.lead.metric
+    # By its range, or marks from 1 to 5 would be ahead of shares by their scale alone.
     return (-value if metric.lower_is_better else value) / (metric.highest - metric.lowest)
 
 
@@ -241,6 +242,7 @@ def _most_costly(head: Head) -> Iterator[_Found]:
     spent = spent_on(head.run.folder)
     if len(spent) < 2:
         return
+    # With one price unknown, dollars give no order; tokens do.
     priced = all(one.cost is not None for one in spent.values())
     most = sorted(spent, key=lambda name: _price(spent[name], priced), reverse=True)
     first = [name for name in most[:_COSTLIEST] if _price(spent[name], priced)]
@@ -456,6 +458,7 @@ def _around_zero(estimates: Iterable[Estimate]) -> Axis:
     ends = [0.0]
     for one in estimates:
         ends += [abs(end) for end in (one.value, one.low, one.high) if end is not None]
+    # One axis for all tasks: a difference twice as long is twice as large.
     reach = max(ends) or 1.0
     for step in round_numbers():
         if step * 4 >= reach:

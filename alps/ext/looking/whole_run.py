@@ -207,6 +207,7 @@ def _floors(track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool) -> 
     for name, floor in track.floors.items():
         score = floor.scores.get(lead, _NO_SCORE)
         scores.append(score)
+        # A difference between scores of two judges would mean nothing.
         gain = f"(another{apart}judge)"
         if score.value is None:
             gain = "–"
@@ -229,6 +230,7 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
     if repeats > 1:
         answers += f" ({track.n // repeats} records, each answered {repeats} times)"
     yield f"{answers}: {track.scored} scored, {track.unscored} unscored."
+    # PersonaMem's 589 rows at 32k have 400 distinct questions about a persona.
     if track.distinct is not None and track.distinct < track.scored:
         told = "for the intervals, records with the same question count as one session"
         yield f"{counted(track.distinct, 'distinct question')}; {told}."
@@ -237,10 +239,13 @@ def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
     yield from _failure_lines(track)
     if cut := track.truncated:
         yield f"{counted(cut, 'answer')} {_were(cut)} cut off at max_tokens."
+    # A real output repeated itself for 30,000 characters: more tokens would be more of the same.
     if wild := track.notes.get(RAN_WILD, 0):
         what = "repeated text until the cut-off; a larger max_tokens does not help"
         yield f"{counted(wild, 'answer')} {what}."
     yield from relation_lines(track.counts)
+    # Gold of AlpsBench has items that its own second stage rejected, often with `[ERROR: …]` in the
+    # text.
     if track.rejected_gold:
         items = counted(track.rejected_gold, "gold item")
         yield f"Annotators rejected {items} in the scored records."
@@ -281,6 +286,7 @@ def _special_cases(track: TrackSummary) -> Iterator[str]:
         yield f"{counted(long, 'answer')} {_were(long)} {limited}."
     if cut := counts.get("histories_cut"):
         yield f"{counted(cut, 'history', 'histories')} {_were(cut)} truncated to fit the context."
+    # Published options are in one fixed order: a system that favours a letter gains by it.
     if chosen := counts.get("letters"):
         shares = []
         for letter in "abcd":
@@ -288,6 +294,7 @@ def _special_cases(track: TrackSummary) -> Iterator[str]:
         yield f"Share of choices per letter, over all orders of the options: {', '.join(shares)}."
     if enforced := counts.get("enforced"):
         yield f"{counted(enforced, 'verdict')} {_were(enforced)} overruled by a hard rule."
+    # One scorer of the benchmark's authors gives such a record 0, another gives it 1.
     if empty := track.empty_vs_empty:
         yield empty_line(empty)
 

@@ -46,6 +46,7 @@ def _serve(folder: Path, parsed: Any) -> None:
     from alps.show.formatting import counted
 
     require_packages("alps annotate")
+    # A port that is taken is refused before a folder is made.
     with listen(parsed.port) as bound:
         begin(folder, parsed)
         seat = Seat(folder, parsed.person, adjudicate=parsed.adjudicate)

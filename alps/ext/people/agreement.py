@@ -148,6 +148,7 @@ def _on_labels(paths: Sequence[Path], settings: AgreementSettings) -> LabelAgree
     if not any((paths[0] / name).exists() for name in (ITEMS, LABELS, SCALE)):
         why = "neither a label folder nor a folder with annotator_….jsonl"
         raise UsageError(f"{paths[0]}: {why}")
+    # Both match memories. Items of a label folder are the same for all who label.
     for name in ("rule", "draft"):
         if name in settings.model_fields_set:
             why = "labels of a label folder are compared on their scale"
@@ -173,6 +174,7 @@ def _with_judge(settings: AgreementSettings) -> AgreementSettings:
         rules = f"{', '.join(known)}, or a litellm model"
         hint = closest(settings.rule, known)
         raise UsageError(f"rule={settings.rule}: unknown rule{hint} ({rules})")
+    # The publishers' rule asks nobody: under an embedded judge keys of an LLM are refused.
     judge = EMBEDDED_JUDGES[0] if settings.rule == PUBLISHERS else settings.rule
     settings = settings.model_copy(update={"judge": judge})
     refuse_without_effect(settings)
@@ -246,7 +248,9 @@ def _of_rubric(matrix: LabelMatrix, *, seed: int) -> LabelledRow | None:
     figures = {} if kappa is None else {"kappa": AgreementFigure.of(kappa, "items")}
     for name, estimate in raters.items():
         figures[name] = AgreementFigure.of(estimate, "items")
+    # The pairs with most shared items have the narrowest intervals.
     chosen = sorted(shared, key=shared.__getitem__, reverse=True)[:PAIRS]
+    # Names have no distance, so a mean difference needs a scale with an order.
     names = ["agreement", "kappa"] if scale.kind == "nominal" else ["agreement", "kappa", "mae"]
     sides = [(columns[one], columns[other]) for one, other in chosen]
     of_pairs = pair_figures(sides, scale, names, clusters, **resampling)
@@ -295,6 +299,7 @@ def _head(row: GoldAgreement) -> Iterator[str]:
 def _part(part: PartRow, people: tuple[str, str]) -> Iterator[Part]:
     yield Line(part.title, "bold")
     for kind, counts in part.counts.items():
+        # Each left one memory a session: a row of two equal counts says nothing.
         if kind != "memory":
             first, second = counts.items
             pairs = counted(counts.pairs, "matched pair")

@@ -11,6 +11,7 @@ AGREED = {"memories": "set_f1", "memory": "same_memory", "queries": "query_f1"}
 
 
 class _Part(BaseModel):
+    # Boards read such files from others: an unknown field or a NaN is refused, and not shown.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     def as_json(self) -> dict[str, Any]:

@@ -39,6 +39,7 @@ SAID = {
     "abilityPurity": "ability purity",
 }
 """What a person says of a query, by its field."""
+# The authors of AlpsBench published theirs under these names.
 _FOLDER, _FILES, _RELEASE = "annotations", "annotator_*.jsonl", "benchmark_data"
 
 
@@ -179,6 +180,7 @@ def read_two(paths: list[Path]) -> TwoPeople:
     """
     first, second = paths
     names = (first.stem, second.stem)
+    # Two people may have a file of one name in folders of their own.
     if first.stem == second.stem:
         names = (str(first), str(second))
     return TwoPeople(names, (read_annotations(first), read_annotations(second)), first.parent)
@@ -228,6 +230,7 @@ def _queries(said: _Choice | _Queries) -> tuple[AnnotatedQuery, ...]:
 
 def release_beside(folder: Path) -> Path | None:
     """Return the release next to or in a folder of annotations, which both people edited."""
+    # In the authors' packets the release and the annotations lie side by side.
     for base in (folder.resolve().parent, folder.resolve()):
         if (base / _RELEASE).is_dir():
             return base / _RELEASE
@@ -248,6 +251,7 @@ def read_draft(path: Path) -> Sessions:
     sessions: dict[str, AnnotatedSession] = {}
     tracks = sorted({file.parent for file in path.rglob(GOLD)})
     for track in tracks:
+        # `task4_ability2` is of task 4.
         parts = [name.partition("_")[0] for name in track.parts]
         part = next((name for name in reversed(parts) if name in TITLES), None)
         if part is not None:
@@ -274,6 +278,7 @@ def _add_track(sessions: dict[str, AnnotatedSession], track: Path, part: str) ->
 
 
 def _add_gold(session: AnnotatedSession, part: str, given: Row, gold: Row) -> None:
+    # Extraction and update have lists, retrieval and utilization the memory of a query.
     if "selected_memory" not in gold:
         values = [AnnotatedMemory(value=memory.value) for memory in read_gold(gold, "gold")]
         session.memories[part] = (*session.memories.get(part, ()), *values)

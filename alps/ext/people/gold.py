@@ -189,6 +189,8 @@ class JudgeRule:
         judged = await match_memories(gold, predicted, judge=self._judge, about=about)
         if judged.outcome != "ok":
             return Matched([], judged.outcome)
+        # As a run matches, so that the figure is what one person would score on the gold of the
+        # other.
         matches = assign(judged.pairs, "lenient")
         return Matched([(match.gold, match.predicted) for match in matches])
 
@@ -276,6 +278,8 @@ async def gold_agreement(
         row = PartRow(title=title)
         for kind in _kinds(rule):
             lists = await _lists(kind, part, both, draft, done)
+            # Where the judge failed nobody knows whether people agree: such lists are counted
+            # apart.
             heard = [one for one in lists if one.outcome == "ok"]
             unjudged.update(one.outcome for one in lists if one.outcome != "ok")
             if heard:
@@ -357,6 +361,8 @@ def _measure(row: PartRow, kind: Kind, lists: Sequence[PairedLists]) -> None:
         row.figures.update(_confidence(lists))
     if kind.name == "queries":
         row.figures.update(_label_figures(lists, tuple(SAID)))
+    # Of the published annotations 82 % and 79 % of each person's items are the draft's own words.
+    # Of all other items in task 1 the F1 is .09, next to .76 of all.
     drafted = [one for one in lists if one.drafted is not None]
     if drafted:
         shares = (_verbatim(drafted, 0), _verbatim(drafted, 1))
@@ -454,6 +460,7 @@ def _without(kind: str, lists: Sequence[PairedLists]) -> Figures:
     if not left:
         return {}
     figures = {f"{AGREED[kind]}_micro": _f1_micro(left)}
+    # Where one person alone added something the F1 is 0 whatever it says.
     several = [one for one in left if one.first and one.second]
     return {**figures, AGREED[kind]: _f1(several)} if several else figures
 
@@ -490,6 +497,7 @@ class _Ranked:
     def __init__(self, numbers: Floats) -> None:
         self._order = np.argsort(numbers, kind="stable")
         ordered = numbers[self._order]
+        # NaN differs from everything, so the first number starts a group of equal ones.
         starts = np.flatnonzero(np.diff(ordered, prepend=np.nan) != 0)
         ends = np.append(starts[1:], len(ordered)) - 1
         group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(ordered))))
@@ -499,6 +507,8 @@ class _Ranked:
 
     def ranks(self, weights: Floats) -> Floats:
         """Return the middle rank of each number where each counts by its weight; (…, numbers)."""
+        # A resample repeats items. Cumulated weights give the ranks of the repeated list without
+        # sorting it again.
         upto = np.cumsum(weights[..., self._order], axis=-1)
         below = np.concatenate([np.zeros((*upto.shape[:-1], 1)), upto[..., :-1]], axis=-1)
         return np.asarray((upto[..., self._last] + below[..., self._first]) / 2)
@@ -511,6 +521,7 @@ def _spearman(times: Floats, sides: Sequence[_Ranked], index: NDArray[np.int64])
     parts = []
     for start in range(0, len(flat), rows):
         weights = flat[start : start + rows][:, index]
+        # The mean of middle ranks.
         half = weights.sum(axis=-1, keepdims=True) / 2
         one, other = (side.ranks(weights) - half for side in sides)
         together = (weights * one * other).sum(axis=-1)

@@ -35,6 +35,8 @@ class Settings(FrozenSettings):
     people: str | None = Field(
         None, description="annotators, such as anna,ben,cleo [everyone labels every item]"
     )
+    # Who sees a draft or a verdict first keeps most of it: of published annotations four of five
+    # items are the draft's.
     blind: bool = Field(True, description="show judge and draft only after the person's own label")
     target: float | None = Field(
         None, gt=0, lt=0.5, description="stop at this half-width of the interval, such as .05"
@@ -72,6 +74,7 @@ class LabelExportSettings(FrozenSettings):
     """Settings of `alps annotate export`."""
 
     out: HomePath = Field(description="folder to write")
+    # First ones by default: later labels are anchored by what was shown.
     labels: Literal["first", "revised"] = Field(
         "first",
         description="first: labels given before judge or draft was shown; revised: last labels",

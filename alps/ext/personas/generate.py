@@ -97,6 +97,8 @@ def generate(settings: PersonaSettings) -> Generated:
     check_models(asked.values())
     with claimed_folder(folder) as ledger:
         row = _manifest(settings)
+        # Before anything is asked: a generation that was killed goes on under the same settings
+        # alone.
         _claim(folder / MANIFEST, row)
         done = run_loop(_generate(settings, folder, ledger, asked))
         figures = {"questions": done.questions, "dropped": done.dropped}
@@ -160,6 +162,8 @@ async def _generate(
         writer = stack.enter_context(set_writer(folder, settings.size))
         advance = stack.enter_context(progress_line("personas", settings.n, ledger.totals))
         for numbers in _batches(settings.n):
+            # In the order of their numbers, whichever is ready first: the same seed gives the same
+            # bytes.
             batch = await asyncio.gather(
                 *(_make(settings, number, engine, blind) for number in numbers)
             )
@@ -220,6 +224,7 @@ class _BlindFilter:
 
     async def _guessed(self, asked: DraftQuestion, about: str) -> bool:
         """Tell whether the model is right under every rotation; it stops at the first miss."""
+        # A model that always says (a) is right in one of the four, and drops nothing.
         for shift in range(len(LETTERS)):
             rotated = (*asked.options[shift:], *asked.options[:shift])
             options = dict(zip(LETTERS, rotated, strict=True))
@@ -234,6 +239,7 @@ class _BlindFilter:
                 about=about,
             )
             reply = await self.client.complete(request)
+            # No response says nothing about the question, and would keep it unchecked.
             if reply.outcome in _UNHEARD:
                 raise UnwrittenError(reply.outcome, f"{about}, filter: {reply.error}")
             # No letter is no right answer: the question stays.
@@ -278,6 +284,7 @@ async def _make(
         if error.outcome == "budget":
             what = "the budget is spent; to resume, repeat the command with a larger budget"
             raise BudgetError(what) from error
+        # Texts that fail their checks cost one persona; an outage would cost all that follow.
         if error.outcome == "transport":
             what = f"{error}; to resume, repeat the same command"
             raise TooManyFailuresError(what) from error

@@ -30,6 +30,7 @@ class PersonaSettings(FrozenSettings):
     language: Literal["en", "zh"] = Field("en", description="en or zh")
     seed: int = Field(0, ge=0, description="seed of every random draw")
     model: str = Field("templates", description="writer of the texts: templates or PROVIDER/MODEL")
+    # Without any history a model answers 49.2 % of PersonaMem's questions at 128k.
     filter: str | None = Field(
         None, description="PROVIDER/MODEL; drops questions that it answers without history"
     )

@@ -131,6 +131,7 @@ def _with_curves(
     for track in plan.tracks:
         name = track.task.track
         if _has_sizes(track.task):
+            # The largest size is the run itself, and the last point of the curve.
             by_size = {one: less[one][name] for one in sorted(less)} | {size: outcomes[name]}
             curve = _curve(by_size, leading_metric(track.task, plan.judge))
             curve = _with_costs(curve, folder, name)
@@ -146,6 +147,8 @@ def _with_costs(curve: Curve | None, folder: Path, track: str) -> Curve | None:
         inside = folder
         if point is not curve.points[-1]:
             inside = folder_of(folder, point.max_context_tokens)
+        # Searches are noted in the run's own folder: the smaller sizes have the same hits, cut
+        # shorter.
         taken = question_of(folder, inside, track)
         new = {"seconds": taken.seconds, "cost": taken.cost}
         points.append(point.model_copy(update=new))
@@ -158,6 +161,8 @@ def _curve(by_size: Mapping[int, Outcome], lead: Metric | None) -> Curve | None:
         return None
     points = [_point(size, outcome, lead) for size, outcome in by_size.items()]
     first, *others = [outcome.board for outcome in by_size.values()]
+    # All sizes at once: a record is resampled with its scores at every size, which are not
+    # independent.
     area = first.area(others, tuple(by_size), lead)
     return Curve(metric=lead.name, points=points, area=Interval(**area.row))
 
@@ -167,6 +172,7 @@ def _point(size: int, outcome: Outcome, metric: Metric) -> CurvePoint:
     return CurvePoint(
         max_context_tokens=size,
         score=Interval(**board.estimate(metric).row),
+        # What was shown, and not the bound: a short history fills no large context.
         tokens=fmean(outcome.shown) if outcome.shown else None,
         n=board.scored + board.unscored,
         failed_predictions=dict(sorted(board.failed_predictions.items())),

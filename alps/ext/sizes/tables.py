@@ -102,6 +102,7 @@ class FrontPlace:
     @property
     def ties(self) -> bool:
         """Whether it does not differ significantly from its rival."""
+        # Without a p, as with one session, nothing tells them apart.
         return self.rival is not None and (self.corrected is None or self.corrected > SIGNIFICANT)
 
     @property
@@ -212,6 +213,7 @@ def _chart(drawn: "Sequence[tuple[ChartedTrack, Curve]]") -> Chart:
         "the x-axis is log₂ of this number. Bands show 95 % intervals. The area under a curve is "
         "the curve's mean height along this axis."
     )
+    # Where sizes double, a linear axis would have all but the last two at its left end.
     drawing = context_curve(lines, axis_of(metric), name=f"{title} by context size")
     heading = f"Equal context sizes: {track_title(first.track)}"
     return Chart("contexts", "Context sizes", heading, about, drawing, legend)
@@ -228,12 +230,14 @@ def fronts(
         metric: What is scored.
         sessions: The session of each record that the runs share.
     """
+    # Runs at one size each have a comparison of their own, with tests of every pair.
     if not any(run.summary_of(track).curve for run in runs.values()):
         return
     columns = {}
     for letter, run in runs.items():
         for size, inside in _sizes_of(run, track):
             columns[letter, size, inside] = _values(inside, track, metric)
+    # On other records each, points would differ by the records.
     records = SharedRecords.of(metric, sessions, columns.values(), sessions)
     points = []
     for (letter, size, inside), values in columns.items():
@@ -277,6 +281,7 @@ def _places(
         if place in front:
             places.append(FrontPlace(point, taken))
             continue
+        # Against a dearer point a loss would say nothing: it may be what the price buys.
         rival = points[rival_of(place, spots, front)]
         ahead = records.difference(rival.values, point.values)
         places.append(FrontPlace(point, taken, rival, ahead))
@@ -285,6 +290,7 @@ def _places(
 
 def _corrected(places: Sequence[FrontPlace]) -> list[FrontPlace]:
     """Correct every p for all points that are held to the front."""
+    # Only what is held to the front is a test: points on it are compared with nothing.
     ps = []
     for place in places:
         if place.difference is not None and place.difference.p is not None:

@@ -52,6 +52,8 @@ def sweep_plan(plan: str, settings: "SweepSettings") -> None:
         raise
     caps = {name: getattr(settings, name) for name in ("max_cost", "max_total_tokens")}
     given = {name: value for name, value in caps.items() if value is not None}
+    # Caps are no part of what a run measures: a sweep that a budget stopped goes on under a higher
+    # one.
     read = replace(read, **given)
     _show_sweep(read.answered_again() if settings.fresh else read, only=settings.only)
 

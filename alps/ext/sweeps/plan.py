@@ -155,6 +155,8 @@ def read_plan(path: Path) -> SweepPlan:
         faults.append(f"{path}: no run is left; name models and tasks in [matrix]")
     whole = {name: tables.common[name] for name in _OF_ALL if name in tables.common}
     try:
+        # By the types of a run's own settings; `task` and `model` are there because a run needs
+        # both.
         caps = parse_settings({"task": "all", "model": "rules", **whole}, RunSettings)
     except UsageError as error:
         raise PlanError([*faults, f"{path}: {error}"]) from error
@@ -212,6 +214,7 @@ def _read_base(path: Path, extends: object, faults: list[str], above: tuple[Path
     if not isinstance(extends, str):
         faults.append(f"{path}, extends: must be the path of another plan")
         return _Tables()
+    # Two plans that extend each other would be read without end.
     if path.resolve() in above:
         faults.append(f"{path}, extends: a plan can't extend itself")
         return _Tables()
@@ -341,6 +344,7 @@ def _drafts(path: Path, tables: _Tables, faults: list[str]) -> Iterator[_Draft]:
                 words = [str(model), *_varying(tables.matrix, values)]
                 particular = {*tables.tasks.get(task, ()), *axes, *own}
                 yield _Draft(" ".join(words), task, values, frozenset(shared.keys() - particular))
+    # A table that no run uses is most often a name that was mistyped.
     faults += (f'{path}, task "{name}": no run of the matrix has this task' for name in idle)
     for place, _ in enumerate(tables.excluded):
         if place not in used:
@@ -380,6 +384,7 @@ def _cells(path: Path, drafts: Sequence[_Draft], faults: list[str]) -> list[Swee
     runs = [(settings, draft.common) for draft, settings in parsed]
     for (draft, _), settings in zip(parsed, _without_idle(runs), strict=True):
         name = draft.name
+        # The folder is named after the same: twins would write into one.
         measured = json.dumps(settings.experiment(), sort_keys=True, default=str)
         if measured in twins:
             faults.append(f"{path}, matrix: {name} and {twins[measured]} are the same run")

@@ -94,6 +94,7 @@ class Sum:
         if not began or not self.done:
             return None
         ends = [row.ended for row in self.rows if row.ended is not None]
+        # A system that is done keeps its speed while others go on.
         until = max(ends) if len(ends) == len(self.rows) else now
         return self.done / max(0.1, until - min(began))
 
@@ -145,6 +146,7 @@ class SweepProgress:
         row = self.rows[place]
         row.ended, row.fault = time.monotonic(), fault
         self._ended += 1
+        # A log has no table: each run leaves a line of its own.
         if self._live is None:
             which = f"{self._ended}/{len(self.rows)} {row.cell}"
             account = f"{row.done} of {row.total} records, {row.failures.kinds()}"
@@ -172,6 +174,7 @@ class SweepProgress:
                 self.rows, console.width, console.height, time.monotonic()
             ),
             refresh_per_second=2,
+            # The result's own tables take the place of this one.
             transient=True,
         )
         self._live.start()

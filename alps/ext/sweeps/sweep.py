@@ -129,6 +129,7 @@ def _resolved(plan: SweepPlan) -> list[RunSession]:
         try:
             session = resolve(_placed(cell, plan), opened=opened)
             refuse_other_files(session.folder)
+            # Without a price a budget in dollars would never be spent.
             if plan.max_cost is not None:
                 check_priced_models(session.settings, session.data.tasks, session.parts)
         except AlpsError as error:
@@ -164,6 +165,8 @@ def _complete(session: RunSession) -> Finished | None:
         summary = run.finished
     except (UsageError, RunFolderError):
         return None
+    # After a change of version, code or data the run goes its usual way, which refuses or scores it
+    # again.
     same = run.manifest.alps == __version__
     same = same and not changed_code(run.manifest.code, session.code)
     same = same and run.manifest.data.row() == session.data.description
@@ -183,6 +186,7 @@ async def _all(
     """Run them side by side; those of one model take turns, so that none holds up another."""
     shared = _shared(plan, sessions)
     models = {cell.settings.model for cell, _ in chosen}
+    # A model that waits for its limit must not hold the places of the others.
     each = max(1, _OPEN // max(1, len(models)))
     turns = {model: asyncio.Semaphore(each) for model in models}
 
@@ -243,6 +247,7 @@ async def _run_beside_others(session: RunSession, shared: Shared, watched: Watch
 
 def _shared(plan: SweepPlan, sessions: Sequence[RunSession]) -> Shared:
     """Open what all runs share; the budget counts what earlier sweeps spent in these folders."""
+    # Systems that ask no model need neither the cache nor a budget, nor the packages of either.
     if not any(opens_models(one.settings, one.data.tasks, one.parts) for one in sessions):
         return Shared()
     from alps.llm.structured import Ladder

@@ -218,6 +218,7 @@ def _ranks(track: TrackComparison) -> Iterator[tuple[str, Estimate, str]]:
         for ranked in track.lead.ranked:
             yield ranked.name, ranked.estimate, "".join(ranked.letters)
         return
+    # Letters of ties are made from three runs on; two have one test.
     contrast = track.lead.contrasts[0]
     sides = list(zip((contrast.first, contrast.second), contrast.scores, strict=True))
     sign = 1.0 if track.lead.metric.lower_is_better else -1.0
@@ -234,6 +235,7 @@ def _with_front(
     places: list[int] = []
     spots: list[Spot] = []
     for place, one in enumerate(standings):
+        # A system of unknown price would stand at 0 dollars and beat every other.
         if one.cost is not None and one.estimate.value is not None:
             places.append(place)
             spots.append(Spot(one.cost, sign * one.estimate.value))
@@ -274,6 +276,7 @@ class _Column:
 
 
 def _columns(tracks: Sequence[TrackStandings]) -> list[_Column]:
+    # Only where judges differ does a heading need to name one.
     judges = {track.judge for track in tracks if track.metric.judged}
     columns: dict[tuple[str, str], _Column] = {}
     for track in tracks:
@@ -282,6 +285,8 @@ def _columns(tracks: Sequence[TrackStandings]) -> list[_Column]:
             found = open_run(one.folder).summary_of(track.track)
             lead = Headline(track.track, found, track.metric)
             mark = BELOW_MARK if lead.is_below else ""
+            # By letters, which stand for tests corrected for all pairs: the highest score alone may
+            # be chance.
             mark += _TIED if best & set(one.letters) else ""
             cells[one.system] = Cell(f"{number(one.estimate.value)}{mark:1}", one.estimate.value)
             if baseline == "–" and lead.baseline is not None:
@@ -339,8 +344,10 @@ def _costs(report: SweepReport) -> dict[str, float | None]:
     """Return what each system cost on all tasks, the judge left out; None where unknown."""
     costs: dict[str, float | None] = {}
     for run in report.runs:
+        # A run that was refused has no folder, and spent nothing.
         cost = cost_without_judge(run.folder) if run.folder.is_dir() else 0.0
         before = costs.get(run.system, 0.0)
+        # One unknown price makes the sum unknown: without it the sum would be too low.
         costs[run.system] = None if before is None or cost is None else before + cost
     return costs
 

@@ -20,6 +20,7 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
     "connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'",
+    # The token is in the address, which a link must not tell to another site.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -46,6 +47,7 @@ def listen(port: int) -> socket.socket:
         UsageError: If the port is taken.
     """
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # A page that was just closed can be served at its port again.
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((HOST, port))
@@ -122,6 +124,7 @@ class _Guard:
         headers = Headers(scope=scope)
         origin, own = headers.get("origin"), f"http://{headers.get('host', '')}"
         foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+        # Browsers name the origin of each form that they send: one without is not from our page.
         if foreign or origin not in (None, own) or (scope["method"] == "POST" and origin is None):
             refusal = PlainTextResponse("request from another page", 403)
             await refusal(scope, receive, with_headers)
@@ -144,6 +147,7 @@ class _Login:
 
         given, slash, _ = scope["path"].removeprefix("/").partition("/")
         answer: Response
+        # The time of an ordinary comparison would tell the token sign by sign.
         if not secrets.compare_digest(given.encode(), self._token.encode()):
             answer = PlainTextResponse(_REFUSAL, 403)
         elif slash:

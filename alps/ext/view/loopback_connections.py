@@ -68,6 +68,7 @@ class TimedConnection(H11Protocol):  # type: ignore[misc]
 
     def _end(self, why: str) -> None:
         self._wait_no_longer()
+        # `close` would wait until the other side has taken what is still to be sent.
         self.transport.abort()
         self._tell(why)
 

@@ -237,6 +237,7 @@ def write_files(records: RecordLines, out: Path) -> Path:
     records_folder = out / RECORDS
     try:
         records_folder.mkdir(parents=True, exist_ok=True)
+        # A page that was written here before may have had more parts.
         for old in records_folder.glob("*.js"):
             old.unlink()
         for name, path in assets().items():
@@ -285,6 +286,7 @@ class _Desk:
 
     def _found(self) -> int:
         """Return what grows with the journals of the runs."""
+        # The page asks every few seconds: sizes of files are read without their lines.
         sizes = 0
         for folder in self._folders:
             for journal in ("predictions.jsonl", "scores.jsonl"):

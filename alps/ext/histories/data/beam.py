@@ -27,7 +27,9 @@ from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuest
 from alps.ext.histories.task import tracks_of
 
 ASKED_OF = {"100K": 40, "500K": 70, "1M": 70, "10M": 20}
+# The folder 100K has what the paper calls 128K.
 SIZES = tuple(ASKED_OF)
+# Abilities call their gold by different names.
 GOLDS = ("answer", "ideal_response", "ideal_answer", "ideal_summary", "expected_compliance")
 CHATS, ASKED = ("chat_trunecated.json", "chat.json"), "probing_questions/probing_questions.json"
 # Two of three messages of users end in the place that their generator gave them.
@@ -38,6 +40,7 @@ def _files(data: Path, choice: SetChoice) -> SetFiles:
     size = choice.size or SIZES[0]
     found = [*(data / size).glob("*"), *(data / "chats" / size).glob("*")]
     chats = []
+    # Folders are numbered: by length first, 10 comes after 9.
     for folder in sorted(found, key=lambda path: (len(path.name), path.name)):
         chat = [folder / name for name in CHATS if (folder / name).is_file()]
         if chat and (folder / ASKED).is_file():
@@ -70,6 +73,7 @@ def _session(batch: Mapping[str, Any], number: int) -> HistorySession:
         for one in as_list(turn, "turns"):
             said = _MARK.sub("", text(one, "content"))
             messages.append(Message(role(one), said, text(one, "id")))
+            # One message has the date of its batch, whose own field is null.
             written = written or str(one.get("time_anchor") or "")
     return HistorySession(f"b{number}", when(written, "%B-%d-%Y"), tuple(messages), written)
 

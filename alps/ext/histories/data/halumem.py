@@ -36,6 +36,8 @@ def _story(node: Mapping[str, Any]) -> Story:
         name = f"s{number}"
         sessions.append(_session(session, name))
         for point in maybe_listed(session, "memory_points"):
+            # Evidence names the text of a point and no message: the first session with that text is
+            # meant.
             said.setdefault(text(point, "memory_content"), name)
         if not session.get("is_generated_qa_session"):
             questions += _questions(session, f"{user}:{name}", user, number, said)
@@ -66,6 +68,7 @@ def _questions(
             at=when(text(session, "end_time"), TIME),
             evidence=tuple(dict.fromkeys(found)),
             abstains=one["question_type"] == BOUNDARY,
+            # The authors ask right after the session; other harnesses ask after all of them.
             sessions=number,
             more={"facts": facts, "written": session["end_time"]},
         )

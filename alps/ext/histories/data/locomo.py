@@ -51,6 +51,7 @@ def _story(node: Mapping[str, Any] | tuple[str, Mapping[str, Any]]) -> Story:
     number, node = node if isinstance(node, tuple) else ("", node)
     said = node.get("conversation", node)
     name = number or text(node, "sample_id")
+    # By sessions and not by dates: conv-26 has 16 dates without a session.
     numbers = sorted(int(found[1]) for key in said if (found := _NUMBER.match(key)))
     sessions = tuple(_session(said, number) for number in numbers)
     asked = [_question(one, place, name) for place, one in enumerate(listed(node, "qa"))]
@@ -67,6 +68,8 @@ def _message(one: Mapping[str, Any]) -> Message:
     # What a picture shows is a part of what was said, and 1,226 messages have one.
     said, who = text(one, "text"), text(one, "speaker")
     caption = f" [shares a picture: {one['blip_caption']}]" if one.get("blip_caption") else ""
+    # Both friends are users by name. Mem0's code ingests a conversation once for each of them,
+    # which doubles tokens and context.
     return Message("user", f"{said}{caption}", text(one, "dia_id"), who)
 
 

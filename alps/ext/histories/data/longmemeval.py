@@ -27,6 +27,7 @@ from alps.ext.histories.task import tracks_of
 
 ABSTAINS = "_abs"
 PREFERENCE = "single-session-preference"
+# The cleaned files of September 2025 have other data than the first ones, so they come first.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "oracle": ("longmemeval_oracle.json",),
     "s": ("longmemeval_s_cleaned.json", "longmemeval_s.json"),
@@ -73,6 +74,7 @@ def _story(node: Mapping[str, Any]) -> Story:
         at=when(asked, _TIME),
         evidence=tuple(evidence or map(str, listed(node, "answer_session_ids"))),
         abstains=name.endswith(ABSTAINS),
+        # Golds of this type are rubrics of 58 words on average.
         scoring="guided" if kind == PREFERENCE else "judged",
         more={"written": asked},
     )

@@ -63,6 +63,7 @@ async def _judge(sample: PointsSample, texts: Sequence[str], judge: Judge) -> di
         )
     listed, known = "\n".join(texts), "\n".join(points)
     questions = {}
+    # Nothing stored covers nothing: no judge is paid to say so.
     for n, point in enumerate(points if texts else ()):
         asked = RubricQuestion(rubric_of(COVERED), ASKED, listed, point, ())
         questions[f"{COVERED} {n}"] = asked
@@ -87,6 +88,7 @@ tracks = tracks_of_level(
         systems={
             "rules": lambda sample: [],
             "floor/nothing": lambda sample: [],
+            # Storing every message has a recall near 1, which the accuracy has to show.
             "floor/verbatim": lambda sample: [
                 turn.text for turn in history_in(sample.sessions).turns[sample.before :]
             ],

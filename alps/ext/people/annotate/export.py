@@ -156,6 +156,8 @@ def _label_folder(work: Work, labels: Mapping[str, Decided], out: Path) -> dict[
     for item_id, one in labels.items():
         said = {name: answer["label"] for name, answer in one.by.items()}
         if one.ruling is not None:
+            # A label of nobody: it is the truth of a calibration, and no vote in the agreement of
+            # people.
             said[ADJUDICATED] = one.ruling.answer["label"]
         for name, label in said.items():
             rows.append({"item_id": item_id, "annotator": name, "label": label})
@@ -258,6 +260,8 @@ def _records(work: Work) -> list[Row]:
     """
     path, folders = work.folder / RECORDS, dict[str, str]()
     records = read_lines(path)
+    # The folder may come from somebody else. A track `../x` would write outside `out=`, and names
+    # that differ in case are one folder on some disks.
     for line, record in enumerate(records, start=1):
         track = str(record.get("track"))
         fault = path_fault(track)
@@ -324,6 +328,7 @@ def _anchoring(
             for name, change in _changes(items[item_id], of_item, scales):
                 changes.setdefault(name, []).append(change)
                 changes[ALL].append(change)
+    # With one field only, all labels together are that field once more.
     if len(changes) < 3:
         changes.pop(ALL)
     return {name: _estimate(of_field) for name, of_field in changes.items()}
@@ -333,9 +338,11 @@ def _changes(
     item: LabelItem, said: Sequence[GivenLabel], scales: Mapping[str, LabelScale]
 ) -> Iterator[tuple[str, _Change]]:
     first, last = before_shown(said), said[-1]
+    # Only who saw it after a label of their own can be said to have moved.
     if first is None or first.shown or not last.shown or item.shown is None:
         return
     for name, shown in item.shown.items():
+        # Two quotes of one turn are the same evidence.
         if shown is None or name == "quote" or name not in first.answer:
             continue
         # A memory that is rejected in the end has none of its fields any more.
@@ -357,6 +364,8 @@ def _apart(value: object, shown: object, scale: LabelScale | None) -> float:
 
 
 def _estimate(changes: Sequence[_Change]) -> Anchoring:
+    # Who already agrees can't move nearer, and who differs can't leave: each share has its own
+    # base.
     apart = [change for change in changes if change.before]
     same = [change for change in changes if not change.before]
     return Anchoring(
@@ -440,6 +449,7 @@ def verified(record: Row, labels: Mapping[str, Decided]) -> tuple[Row, list[Memo
     unseen = [item for item in items if f"{name}/{item['memory_id']}" not in labels]
     if last is None or unseen:
         return None
+    # Gold is whole only when somebody says that no memory is missing.
     if not any(answer["verdict"] == NOTHING for answer in last.by.values()):
         return None
     kept: list[Row] = []
@@ -496,6 +506,7 @@ def _change(record: str, old: Row, new: Row | None, one: Decided) -> MemoryChang
         for name in ("value", *FIELDS, "evidence"):
             if old.get(name) != new.get(name):
                 fields[name] = (old.get(name), new.get(name))
+        # Fields that are hidden may change while the text is kept.
         what = "edited" if fields or one.answer["verdict"] == EDIT else "kept"
     by, decided = tuple(one.by), None if one.ruling is None else one.ruling.by
     return MemoryChange(record, old["memory_id"], what, old["value"], by, decided, fields)

@@ -259,6 +259,7 @@ def _on_scale(scale: LabelScale, rubric: str) -> LabelQuestion:
     numbers = all(isinstance(value, int) and 0 <= value <= 9 for value in values)
     choices = []
     for place, value in enumerate(values, start=1):
+        # On a scale of digits a key is the value, so that 1 never means 0.
         code = str(value) if numbers else _code(place, len(values))
         word = _met(value, values)
         gloss = gloss_in(text, word.replace(" ", "_"), rubric)
@@ -327,6 +328,7 @@ def _of_a_memory(item: LabelItem) -> list[LabelQuestion]:
             word = str(value).replace("_", " ")
             choices.append(AnswerChoice(value, str(n), word, _GLOSSES[value]))
         questions.append(_unless_rejected(name, text, choices))
+    # The authors' validator accepts evidence in turns of the user alone.
     turns = [n for n, turn in enumerate(item.payload["dialogue"]) if turn["role"] == "user"]
     shown = []
     for n, turn in enumerate(turns, start=1):
@@ -384,6 +386,7 @@ def _texts(item: LabelItem, answer: Answer, given: Mapping[str, str]) -> dict[st
         fix = "copy it from there, or leave it empty"
         raise UsageError(f"The quote is not in the selected turn: {fix}")
     old = item.payload.get("memory", {}).get("value", "")
+    # The log of changes counts kept and edited apart: verdict and text must not contradict.
     if answer["verdict"] == EDIT and fold(value) == fold(old):
         raise UsageError("The memory is unchanged: edit it, or choose keep")
     if answer["verdict"] == KEEP and fold(value) != fold(old):
@@ -405,6 +408,7 @@ def read_queries(item: LabelItem, given: Mapping[str, str]) -> list[str]:
     for query in queries:
         if len(query.split()) > WORDS:
             raise UsageError(f"The query has {len(query.split())} words: use at most {WORDS}")
+        # Such a query is answered by its own words, and needs no memory.
         if value in fold(query):
             raise UsageError("The query repeats the memory: ask without stating the memory")
     return queries

@@ -62,6 +62,7 @@ class LabelJournal:
     """
 
     def __init__(self, folder: Path, person: str) -> None:
+        # On a disk that ignores case Anna and anna would write into one journal.
         for other in map(_person, _journals(folder)):
             if other != person and same_file(other) == same_file(person):
                 fault = f"has the same file name as {other} on some disks; choose another name"
@@ -69,6 +70,8 @@ class LabelJournal:
         path = folder / f"{_BEGINNING}{person}{_END}"
         self._lock = FileLock(f"{path}.lock")
         try:
+            # A second page says at once that the first one is open, and does not hang until it
+            # closes.
             self._lock.acquire(timeout=0)
         except Timeout as error:
             fault = "this annotator's page is already open; close it, or choose another name"
@@ -237,6 +240,7 @@ def _decide(
         by[name] = one.answer
     if item.rubric == "missing":
         added = [(one, rulings.get(one.item.item_id)) for one in _added_to(item, labels)]
+        # `{}` and not None: the item itself is decided, what people add is open.
         return Decided(by, {}, added=added)
     ruling = rulings.get(item.item_id)
     if ruling is not None:
@@ -249,6 +253,7 @@ def _added_to(item: LabelItem, people: Mapping[str, Sequence[GivenLabel]]) -> li
     """Return what is added by people who are finished with a session."""
     finished: dict[str, list[Answer]] = {}
     for name, said in people.items():
+        # Who is not finished may add the same memory later.
         if said[-1].answer["verdict"] == NOTHING:
             finished[name] = [one.answer for one in said if one.answer["verdict"] == ADD]
     first: dict[str, Answer] = {}
@@ -268,6 +273,7 @@ def _added_to(item: LabelItem, people: Mapping[str, Sequence[GivenLabel]]) -> li
 def _as_item(item: LabelItem, answer: Answer) -> LabelItem:
     memory = {"value": answer["value"]}
     payload = {"memory": memory, "dialogue": item.payload["dialogue"]}
+    # The id follows from the words, so that a ruling finds its memory in any later process.
     name = f"{item.item_id}{rank(0, fold(answer['value']))[:16]}"
     return LabelItem(name, "gold", item.cluster, payload, item.system)
 

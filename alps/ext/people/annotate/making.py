@@ -98,6 +98,7 @@ def _labels(asked: JudgeCall, row: Row) -> Iterator[tuple[str, object]]:
         pairs = row.get("pairs") or ()
         said = {(pair["gold"], pair["predicted"]): pair["relation"] for pair in pairs}
         for gold, predicted in product(asked.question.gold, asked.question.predicted):
+            # A judge names the pairs that are related: of all others it said that they are not.
             label = said.get((gold.id, predicted.id), UNRELATED)
             yield f"{asked.name}/{gold.id}-{predicted.id}", label
         return
@@ -120,6 +121,7 @@ def _of_memories(folder: Path, plan: LabelPlan) -> None:
                 shown.append({"item_id": row["item_id"], "by": _DRAFT, "answer": draft})
     if not rows:
         raise UsageError(f"from={plan.source}: no memories found; name data with gold, or a run")
+    # Only now: a source without memories leaves no folder behind.
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder}: the folder is not empty; name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
@@ -220,6 +222,7 @@ def _memories_of(source: str, split: str | None, *, n: int, seed: int) -> list[_
         if count >= n:
             break
         drawn.append(one)
+        # A record without memories is work as well: somebody must say that none is missing.
         count += max(1, len(one.items))
     return drawn
 

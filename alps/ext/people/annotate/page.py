@@ -228,6 +228,7 @@ def _agreement(items: Mapping[str, LabelItem], labels: _Labels) -> Estimate | No
     groups: list[str] = []
     for item_id, item in items.items():
         main = [_main(of_person[item_id]) for of_person in labels.values() if item_id in of_person]
+        # Written queries are never equal, and say nothing about agreement.
         if len(main) < 2 or main[0] is None:
             continue
         alike = 0
@@ -256,6 +257,7 @@ def _half_width(seat: Seat, labels: _Labels) -> float | None:
     for pairs in by_rubric.values():
         values, groups = zip(*pairs, strict=True)
         done = clustered_mean(np.array(values), groups)
+        # One rubric with too few labels is enough: people stop for all of them at once.
         if len(pairs) < FEWEST or done.low is None or done.high is None:
             return None
         widest = max(widest, (done.high - done.low) / 2)
@@ -298,6 +300,7 @@ class _Desk:
         body = bytearray()
         async for piece in request.stream():
             body += piece
+            # Counted as it comes: a form without end states no length, or a false one.
             if len(body) > _LONGEST:
                 return self._refusal("The text is too long to save: shorten it", 413)
         given = dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
@@ -316,6 +319,8 @@ class _Desk:
             return self._page(request, step, None)
         from starlette.responses import RedirectResponse
 
+        # Without a script the browser sends the form itself; reloading what follows then sends
+        # nothing.
         return RedirectResponse(f"{request.scope['root_path']}/", status_code=303)
 
     def _page(
@@ -352,6 +357,7 @@ class _Desk:
             template = "item.html"
             values |= _of_item(seat, step, given)
         text = self.templates.get_template(template).render(**values)
+        # Half a surrogate pair, which JSON can hold, has no UTF-8.
         return HTMLResponse(text.encode(errors="replace"))
 
     def _current(self) -> WorkProgress:
@@ -381,6 +387,7 @@ def application(seat: Seat, token: str, purpose: Sequence[str] = ()) -> "Starlet
 
     async def asset(request: "Request") -> "Response":
         name = request.path_params["name"]
+        # A path out of a request is never joined to a folder.
         if name not in _KINDS:
             return PlainTextResponse("not found", 404)
         return FileResponse(ASSETS / name, media_type=_KINDS[name])

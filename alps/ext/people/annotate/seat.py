@@ -83,6 +83,7 @@ class Seat:
         plan = self.work.plan
         if plan.people and person not in plan.people and not adjudicate:
             raise UsageError(f"as={person}: not one of the annotators ({', '.join(plan.people)})")
+        # Who labelled would vote a second time on their own label.
         if adjudicate and person in people_in(folder) and by_item(people_in(folder)[person]):
             fault = f"{person} has labelled items here; another person must adjudicate"
             raise UsageError(f"as={person}: {fault}")
@@ -129,6 +130,8 @@ class Seat:
         said = self._own.get(item.item_id, ())
         if not said or said[-1].answer.get("verdict") == ADD:
             return False
+        # Unfinished until it was also seen with judge or draft: anchoring is measured between both
+        # labels.
         hidden = self.work.plan.blind and item.shown is not None
         return not hidden or any(one.shown for one in said)
 
@@ -146,6 +149,7 @@ class Seat:
         return self._step(self.order[place - 1], place)
 
     def _step(self, item: LabelItem, place: int) -> Step:
+        # Reloading the page does not start the clock again.
         if self._since[0] != item.item_id:
             self._since = (item.item_id, time.monotonic())
         form = form_of(item, self.scales)
