@@ -170,7 +170,7 @@ def _paths(begun: str, *, files: bool = False) -> list[str]:
 class _Bash(BashComplete):
     """Completion in bash, which takes `=` and `:` for the ends of words.
 
-    It is Made only what comes after them.
+    It is given only what comes after them.
     """
 
     name = "bash"

@@ -17,7 +17,7 @@ from alps.leaderboard.provenance import FilePlace
 from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
 from alps.stats.bootstrap import Floats, cluster_index, clustered_difference
-from alps.stats.paired import holm_all, t_tests
+from alps.stats.paired import SIGNIFICANT, holm_all, t_tests
 from alps.tasks import Metric
 
 
@@ -122,7 +122,6 @@ def above(
     return SystemLead(estimate.value, estimate.low, estimate.high)
 
 
-SIGNIFICANCE = 0.05
 _ROUNDING = 1e-12
 
 
@@ -137,7 +136,7 @@ class Rank(NamedTuple):
 
 
 def rank_classes(
-    scores: Floats, clusters: Sequence[Hashable], *, significance: float = SIGNIFICANCE
+    scores: Floats, clusters: Sequence[Hashable], *, significance: float = SIGNIFICANT
 ) -> list[Rank] | None:
     """Return the rank of each system, or None for fewer than two clusters.
 

@@ -33,6 +33,7 @@ from alps.show.shared_records import (
 from alps.show.table import as_html
 from alps.stats.bootstrap import Estimate
 from alps.stats.paired import (
+    SIGNIFICANT,
     Difference,
     McNemar,
     Ranked,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 
 
 _MOST_NAMES = 4
-SIGNIFICANT = 0.05
-"""The highest p that is bold, and tells two runs apart."""
 
 
 @dataclass(frozen=True)

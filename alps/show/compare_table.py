@@ -6,7 +6,6 @@ from rich.console import Console
 
 from alps.judges.embedded import LexicalJudge
 from alps.show.compare import (
-    SIGNIFICANT,
     ComparedRun,
     Comparison,
     Contrast,
@@ -37,6 +36,7 @@ from alps.show.table import (
     with_interval,
 )
 from alps.stats.bootstrap import RESAMPLED
+from alps.stats.paired import SIGNIFICANT
 from alps.tasks import Metric
 
 _RUNS_A_TABLE = 5

@@ -18,6 +18,8 @@ from alps.stats.bounded import LEVEL, student_quantile
 _ROUNDING = 1e-12
 # The share of cases in which a detectable difference is found.
 POWER = 0.8
+SIGNIFICANT = 0.05
+"""The highest p that is bold, and tells two systems apart."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from alps.leaderboard.comparison import SIGNIFICANCE
 from alps.leaderboard.pages.board_table import KINDS, BoardTable, board_table, foreign, metric_title
 from alps.leaderboard.parts import part_of
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
@@ -18,6 +17,7 @@ from alps.leaderboard.references import ReferenceFile
 from alps.leaderboard.site_data import SiteSystem, official
 from alps.show.formatting import MEANINGS, letter_of
 from alps.show.html import page_environment
+from alps.stats.paired import SIGNIFICANT
 from alps.tasks import TASKS, Task, board_tasks, board_tracks, load_task
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
@@ -253,7 +253,7 @@ class Renderer:
             KINDS=KINDS,
             MEANINGS=MEANINGS,
             letter_of=letter_of,
-            level=f"{100 * (1 - SIGNIFICANCE):.0f} %",
+            level=f"{100 * (1 - SIGNIFICANT):.0f} %",
             # Not the day of the build: the same submissions give the same bytes.
             latest=max((system.card.submitted for system in content.systems), default=""),
         )

@@ -8,7 +8,6 @@ from alps.ext.audits.records import HALF
 from alps.rows import AuditedScore, AuditedTrack, AuditSummary, BentRow, Summary
 from alps.run.opened import RunFolder
 from alps.show.caveats import known_item_lines
-from alps.show.compare import SIGNIFICANT
 from alps.show.formatting import counted, number, p_value
 from alps.show.parts import CorrectedComparison, Pair, ShownPart
 from alps.show.table import (
@@ -28,7 +27,7 @@ from alps.show.table import (
     ungrouped,
     with_interval,
 )
-from alps.stats.paired import Difference
+from alps.stats.paired import SIGNIFICANT, Difference
 from alps.tasks import Metric
 from alps.tasks.metrics import headline_of
 

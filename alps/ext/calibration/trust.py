@@ -30,11 +30,10 @@ from alps.judges.calibration_file import (
     calibration_files,
     read_calibration,
 )
-from alps.show.compare import SIGNIFICANT
 from alps.show.html import page_environment, refuse_other_file, write_page
 from alps.show.svg import axis_labels
 from alps.stats.bootstrap import Floats, cluster_sums, resampled_sums
-from alps.stats.paired import holm, shared_letters, t_tests
+from alps.stats.paired import SIGNIFICANT, holm, shared_letters, t_tests
 
 FEWEST = 20
 """Items that judges must share to be told apart."""
@@ -185,7 +184,7 @@ def _told_apart(
         # Judges that say the same everywhere have no spread between them.
         ps.append(p if isfinite(p) else 1.0)
     for pair, p in zip(pairs, holm(ps), strict=True):
-        if p < SIGNIFICANT:
+        if p <= SIGNIFICANT:
             yield pair
 
 

@@ -23,10 +23,9 @@ from alps.ext.importers.halumem import ANSWERS
 from alps.ext.importers.reading import UNKNOWN, ImportedAnswer
 from alps.show.formatting import counted
 from alps.stats.bootstrap import Estimate, clustered_mean
-from alps.stats.paired import Difference, holm, paired_difference, shared_letters
+from alps.stats.paired import SIGNIFICANT, Difference, holm, paired_difference, shared_letters
 from alps.text import fold
 
-SIGNIFICANCE = 0.05
 REFUSAL = "I don't know."
 _WORD = re.compile(r"\w+")
 _ARTICLES = frozenset(("a", "an", "the"))
@@ -212,7 +211,7 @@ def _ties(part: str, scores: dict[str, dict[str, ImportedAnswer]]) -> Ties:
     for first, second, found in compared:
         p = None if found.p is None else next(corrected)
         pairs.append(SystemPair(part, first, second, found.estimate.n, found, p))
-        if p is not None and p < SIGNIFICANCE:
+        if p is not None and p <= SIGNIFICANT:
             different.append((order.index(first), order.index(second)))
     letters = shared_letters(len(order), different)
     named = {name: "".join(own) for name, own in zip(order, letters, strict=True)}

@@ -389,9 +389,7 @@ def plan_judges(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan:
     """
     if not settings.judge:
         raise UsageError("name judges with judge=a,b; to measure drift, set anchors=DIR instead")
-    if "level" in settings.model_fields_set:
-        why = "would change nothing without anchors=DIR; leave it out"
-        raise UsageError(f"level={settings.level} {why}")
+    _refuse_level(settings)
     judges = [name.strip() for name in settings.judge.split(",")]
     _check_names(judges)
     asked = [name for name in judges if not is_embedded_judge(name)]
@@ -446,6 +444,12 @@ def _check_cells(cells: Sequence[JudgingCell]) -> None:
             )
 
 
+def _refuse_level(settings: JudgesSettings) -> None:
+    if "level" in settings.model_fields_set:
+        why = "would change nothing without anchors=DIR; leave it out"
+        raise UsageError(f"level={settings.level} {why}")
+
+
 def plan_wordings(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan:
     """Check runs, judge and wordings before anything is asked; a cell is named by its wording.
 
@@ -458,6 +462,7 @@ def plan_wordings(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan
         AlpsError: What can't be used, and why, in one line.
     """
     assert settings.prompts is not None
+    _refuse_level(settings)
     manifests = read_same_data(sources)
     folder = Path(settings.prompts).expanduser()
     others, notes = read_wordings(folder, rubrics_of(sources, manifests))

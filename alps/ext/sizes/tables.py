@@ -23,7 +23,6 @@ from alps.show.charts import (
     context_curve,
     letter_sign,
 )
-from alps.show.compare import SIGNIFICANT
 from alps.show.formatting import dollars, interval, number, seconds, tokens
 from alps.show.parts import ChartedTrack, More, ShownPart
 from alps.show.shared_records import SharedRecords, Values, metric_values, values_in
@@ -42,7 +41,7 @@ from alps.show.table import (
 )
 from alps.stats.bootstrap import Estimate
 from alps.stats.curves import Spot, front_of, rival_of
-from alps.stats.paired import Difference, holm
+from alps.stats.paired import SIGNIFICANT, Difference, holm
 from alps.tasks import Metric
 from alps.tasks.by_memory import FULL
 from alps.tasks.registry import track_title

@@ -371,7 +371,7 @@ def _varying(matrix: Mapping[str, Sequence[Any]], values: Mapping[str, Any]) -> 
 
 
 def _cells(path: Path, drafts: Sequence[_Draft], faults: list[str]) -> list[SweepCell]:
-    """Check the settings of every run; a fault that many of them have is Made once."""
+    """Check the settings of every run; a fault that many of them have is told once."""
     cells: list[SweepCell] = []
     told: dict[str, list[str]] = {}
     twins: dict[str, str] = {}

@@ -12,7 +12,7 @@ from alps.ext.sweeps.sweep import Swept
 from alps.llm.ledger import cost_without_judge
 from alps.run.opened import open_run
 from alps.show.caveats import BELOW_MARK, judge_of
-from alps.show.compare import SIGNIFICANT, TrackComparison, compare_runs
+from alps.show.compare import TrackComparison, compare_runs
 from alps.show.formatting import counted, dollars, metric_title, number, task_title
 from alps.show.html import refuse_other_file, write_tables_page
 from alps.show.short_form import Headline, needs_rating_judge
@@ -31,6 +31,7 @@ from alps.show.table import (
 )
 from alps.stats.bootstrap import Estimate
 from alps.stats.curves import Spot, front_of
+from alps.stats.paired import SIGNIFICANT
 from alps.tasks import Metric
 
 _TIED = "*"

@@ -117,6 +117,7 @@ def test_judges_prompts_and_trivial_judges_stand_beside_each_other(server, obser
         (("judge=lexical,",), "a name is missing between two commas"),
         (("judge=lexical", "prompts=words"), "prompts=words would change nothing"),
         (("judge=lexical", "draws=2"), "draws=2 would change nothing"),
+        (("judge=lexical", "level=.01"), "level=0.01 would change nothing without anchors=DIR"),
     ],
 )
 def test_what_can_not_be_judged_is_said_in_one_line(observed, words, said):

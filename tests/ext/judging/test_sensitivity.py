@@ -314,6 +314,7 @@ NO_LLM = "prompts=new would change nothing: no judge is a litellm model"
         ({"a.md": ID + "x", "a/pa.md": ID + "y"}, (), "a folder and a file are both named 'a'"),
         ({}, ("judge=lexical",), NO_LLM),
         ({}, ("judge=recorded:verdicts.jsonl",), NO_LLM),
+        ({}, ("level=.01",), "level=0.01 would change nothing without anchors=DIR"),
         ({"a.md": ID + "x"}, ("other/steady",), "other/steady: has the same name"),
         ({}, ("steady",), "steady: named twice"),
         ({}, ("promts=new",), "unknown key 'promts' — did you mean 'prompts'?"),

@@ -8,13 +8,14 @@ import json
 import re
 import shutil
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from alps.errors import UsageError
 from alps.ext.people.annotate.export import export
-from alps.ext.people.annotate.items import gloss_in, open_work
+from alps.ext.people.annotate.items import LabelItem, form_of, gloss_in, open_work
 from alps.ext.people.annotate.labels import people_in, read_journal
 from alps.ext.people.annotate.page import application
 from alps.ext.people.annotate.seat import Seat
@@ -45,6 +46,15 @@ def works(runs, tmp_path_factory):
 def work(works, tmp_path):
     """A folder of answers to rate that nobody has labelled."""
     return Path(shutil.copytree(works["rate"], tmp_path / "work"))
+
+
+@pytest.mark.parametrize("count", [1, 9, 10, 120])
+def test_no_key_of_an_answer_begins_as_another(count):
+    dialogue = [{"role": "user", "text": f"turn {n}"} for n in range(count)]
+    memory = LabelItem("m", "memories", None, {"dialogue": dialogue, "memory": {"value": "x"}})
+    for question in form_of(memory, {}).questions:
+        codes = sorted(choice.code for choice in question.choices)
+        assert not any(later.startswith(one) for one, later in pairwise(codes)), question.name
 
 
 class Desk:

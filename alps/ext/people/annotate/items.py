@@ -305,7 +305,8 @@ def gloss_in(text: str, label: str, rubric: str) -> str:
 
 
 def _code(place: int, count: int) -> str:
-    return str(place) if count < 10 else f"{place:02}"
+    # Of one length: the page takes an answer at the last key, so none may begin as another.
+    return f"{place:0{len(str(count))}}"
 
 
 def _verdict(words: Sequence[str]) -> LabelQuestion:
@@ -332,7 +333,7 @@ def _of_a_memory(item: LabelItem) -> list[LabelQuestion]:
     turns = [n for n, turn in enumerate(item.payload["dialogue"]) if turn["role"] == "user"]
     shown = []
     for n, turn in enumerate(turns, start=1):
-        shown.append(AnswerChoice(turn, _code(n, len(turns) + 1), f"turn {n}"))
+        shown.append(AnswerChoice(turn, _code(n, len(turns)), f"turn {n}"))
     questions.append(_unless_rejected("evidence", "Which turn expresses this memory?", shown))
     questions.append(_unless_rejected("label", "What is this memory about?", _labels()))
     return questions
