@@ -217,9 +217,11 @@ class RetrievalSample(FrozenRow):
 class RetrievalAnswer(FrozenRow):
     """What a system answers in retrieval: the memory it chose, and what it makes of it."""
 
+    # In the order of the prompt: a server that writes by the schema would else choose before it
+    # gives its reason.
+    reason: Annotated[str, Field(max_length=600)]
     selected_memory_id: Annotated[str, Field(max_length=200)]
     answer: Annotated[str, Field(max_length=2_000)]
-    reason: Annotated[str, Field(max_length=600)]
 
 
 class Target(FrozenRow):

@@ -468,3 +468,8 @@ def test_a_choice_counts_where_it_is_whole_and_alone(text, finish, chosen):
     asked = TASK.answer_to(RetrievalSample(**shown, gold="c002"))
     value = understand(Reply(text, finish), asked).value
     assert (value and value["selected_memory_id"]) == chosen
+
+
+def test_the_schema_asks_for_the_keys_in_the_order_of_the_prompt():
+    told = TASK.prompt.text.partition("its keys in this order:")[2]
+    assert re.findall(r"`(\w+)`, ", told) == list(TASK.answer.schema.model_fields)
