@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from alps.errors import UsageError, closest
-from alps.extension import EVERYDAY, headings, load, words_of_commands
+from alps.extension import EVERYDAY, brought, headings, load
 
 _OWN_TASK = "python:MODULE: allow alps to import the code of the run's own task"
 _AFTER_A_COMMAND = "settings follow a command: alps run task=extraction model=rules"
@@ -195,7 +195,7 @@ class ExplainedGroup(click.Group):
         """Return where extensions have commands of this group."""
         return {
             words.removeprefix(self._prefix): where
-            for words, where in words_of_commands("commands").items()
+            for words, where in brought("commands").items()
             if words.startswith(self._prefix) and " " not in words.removeprefix(self._prefix)
         }
 
@@ -309,10 +309,10 @@ def typed_as(name: str, key: SettingKey) -> str:
 
 def _in_current_words(ctx: click.Context, args: list[str]) -> list[str]:
     """Replace the old words of a command by its own, and say so in one line."""
-    for old, what in words_of_commands("removed").items():
+    for old, what in brought("removed").items():
         if args[:1] == [old]:
             raise click.UsageError(f"'alps {old}' was removed: {what}", ctx)
-    for old, new in words_of_commands("moved").items():
+    for old, new in brought("moved").items():
         words = old.split()
         if args[: len(words)] == words:
             if not ctx.resilient_parsing:
