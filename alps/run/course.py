@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from alps.run.judge_check import Checks, admit_judge
 from alps.run.opened import MANIFEST, PREDICTIONS, read_manifest
 from alps.run.parts import Course
 from alps.run.progress import Watched, progress_line
-from alps.run.services import AS_EVER, AskedAs, Services, closing, open_services
+from alps.run.services import AS_EVER, AskedAs, Services, open_services
 from alps.run.session import DATA_ASKED, RunSession
 from alps.run.shared import Shared
 from alps.run.source import RunData, TrackData
@@ -82,7 +82,7 @@ async def run_course(
     """
     settings, data, folder = session.settings, session.data, session.folder
     judge = services.judge
-    async with closing(services):
+    async with aclosing(services):
         for part in services.parts:
             await part.begin(services, data, generate=judged is None)
         merging = manifest is not None

@@ -23,6 +23,7 @@ from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.llm.types import EndpointCalls
 from alps.prompts import Prompt
+from alps.run.folder import Capped
 from alps.run.parts import Parts
 from alps.run.shared import Shared, close_cache, close_connections, open_cache
 from alps.run.source import RunData
@@ -109,27 +110,7 @@ def _innermost(system: Any) -> Any:
     return system
 
 
-async def close_clients(clients: Iterable["Client"]) -> None:
-    """Give up what clients ask, and close their connections."""
-    await _give_up(clients)
-    await close_connections()
-
-
-async def _give_up(clients: Iterable["Client"]) -> None:
-    for client in clients:
-        await client.aclose()
-
-
-@asynccontextmanager
-async def closing(services: Services) -> AsyncIterator[Services]:
-    """Close the services on leaving, whatever happens."""
-    try:
-        yield services
-    finally:
-        await services.aclose()
-
-
-class Limits(Protocol):
+class Limits(Capped, Protocol):
     """The limits that a client keeps to, as settings have them."""
 
     @property
@@ -143,14 +124,6 @@ class Limits(Protocol):
     @property
     def patience(self) -> float:
         """Seconds for which failures that may pass are tried again."""
-
-    @property
-    def max_cost(self) -> float | None:
-        """The most US dollars."""
-
-    @property
-    def max_total_tokens(self) -> int | None:
-        """The most tokens."""
 
 
 class Clients:
@@ -167,20 +140,16 @@ class Clients:
         """Return who asks a model at an endpoint, `per_minute` times at most."""
         served = is_served(model)
         where = api_base, model if served else model.partition("/")[0]
-        endpoint = None
-        settings = self._settings
-        if isinstance(settings, AskSettings):
-            at_once, patience = settings.at_once, settings.patience
-            endpoint = self._sharing.endpoint(where, at_once, patience, per_minute)
+        at_once, patience = self._settings.at_once, self._settings.patience
+        endpoint = self._sharing.endpoint(where, at_once, patience, per_minute)
         if where not in self._clients:
             self._clients[where] = self._client(EndpointCalls(model, api_base), endpoint)
         return self._clients[where]
 
-    def _client(self, asking: EndpointCalls, endpoint: "Endpoint | None") -> "Client":
-        from alps.llm.client import Client, Endpoint
+    def _client(self, asking: EndpointCalls, endpoint: "Endpoint") -> "Client":
+        from alps.llm.client import Client
 
         settings, totals = self._settings, self._ledger.totals
-        endpoint = endpoint or Endpoint.of(settings.at_once, settings.patience)
         limits = replace(asking, timeout=settings.timeout, limiter=endpoint.limiter)
         return Client(
             concurrency=settings.at_once,
@@ -198,13 +167,38 @@ class Clients:
 
     async def give_up(self) -> None:
         """Give up what is still asked."""
-        await _give_up(self._clients.values())
+        for client in self._clients.values():
+            await client.aclose()
 
 
-def opens_models(settings: RunSettings, tasks: Sequence[Task], parts: Parts = ()) -> bool:
-    """Tell whether a run asks any LLM."""
-    local = is_local(settings.model, tasks) and is_embedded_judge(settings.judge)
-    return not local or any(part.asked() for part in parts)
+@dataclass(frozen=True)
+class UsedModel:
+    """An LLM that is to be asked, by the `key` of its settings, and with what."""
+
+    key: str
+    name: str
+    api_base: str | None
+    sampling: Mapping[str, Any]
+    extra: Mapping[str, Any] | None
+
+
+def _model_of(settings: RunSettings) -> UsedModel:
+    sampling, extra = settings.sampling(), settings.request
+    return UsedModel("model", settings.model, settings.api_base, sampling, extra)
+
+
+def _judge_of(settings: AskSettings) -> UsedModel:
+    sampling, extra = settings.judge_sampling(), settings.judge_request
+    return UsedModel("judge", settings.judge, settings.judge_api_base, sampling, extra)
+
+
+def asked_models(
+    settings: RunSettings, tasks: Sequence[Task], parts: Parts = ()
+) -> list[UsedModel]:
+    """Return the LLMs that a run asks, those of its parts first."""
+    asked = [one for part in parts for one in part.asked()]
+    asked += [] if is_local(settings.model, tasks) else [_model_of(settings)]
+    return asked + ([] if is_embedded_judge(settings.judge) else [_judge_of(settings)])
 
 
 def open_services(
@@ -227,7 +221,8 @@ def open_services(
         AlpsError: If one of them is unknown, or the budget can't be enforced.
     """
     local, embedded = is_local(settings.model, tasks), is_embedded_judge(settings.judge)
-    if not opens_models(settings, tasks, parts):
+    asking = asked_models(settings, tasks, parts)
+    if not asking:
         systems = _local(settings, tasks, folder, id_key)
         judge = embedded_judge(settings.judge)
         return Services(systems, judge, None, shared=shared, parts=parts)
@@ -236,7 +231,7 @@ def open_services(
     sharing = shared
     if sharing is None:
         cache = open_cache() if asked_as.cached else None
-        sharing = Shared(cache, _budget(settings, tasks, ledger, parts), Ladder())
+        sharing = Shared(cache, _capped(settings, ledger, asking), Ladder())
 
     batches = None
     if folder is not None:
@@ -275,7 +270,7 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
     check_judge(settings)
     if is_embedded_judge(settings.judge):
         return Services((), embedded_judge(settings.judge), None)
-    sharing = Shared(open_cache(), _budget_of(settings, ledger))
+    sharing = Shared(open_cache(), _capped(settings, ledger, [_judge_of(settings)]))
     clients = Clients(settings, ledger, sharing)
     most = settings.judge_requests_per_minute
     client = clients.of(settings.judge_api_base, settings.judge, most)
@@ -284,7 +279,7 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
 
 @asynccontextmanager
 async def open_clients(
-    settings: Limits, ledger: Ledger, asked: Sequence["UsedModel"]
+    settings: Limits, ledger: Ledger, asked: Sequence[UsedModel]
 ) -> "AsyncIterator[tuple[Client, ...]]":
     """Open a client for each of some LLMs, one an endpoint, and close them on leaving.
 
@@ -301,7 +296,7 @@ async def open_clients(
 
 
 def check_models(
-    asked: Iterable["UsedModel"], embedded: Collection[str] = (), *, keys: bool = True
+    asked: Iterable[UsedModel], embedded: Collection[str] = (), *, keys: bool = True
 ) -> None:
     """Refuse LLMs that are unknown, have no key, or take other options; nothing is written before.
 
@@ -323,14 +318,8 @@ def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
     if is_embedded_judge(settings.judge):
         embedded_judge(settings.judge)
         return
-    asked = UsedModel(
-        "judge",
-        settings.judge,
-        settings.judge_api_base,
-        settings.judge_sampling(),
-        settings.judge_request,
-    )
-    _check_llm(asked, (*EMBEDDED_JUDGES, *beginnings_of_judges()), keys=keys)
+    embedded = (*EMBEDDED_JUDGES, *beginnings_of_judges())
+    _check_llm(_judge_of(settings), embedded, keys=keys)
 
 
 def check_names(
@@ -357,10 +346,7 @@ def check_names(
     if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in task.systems]
         known += beginnings_of_systems()
-        asked = UsedModel(
-            "model", settings.model, settings.api_base, settings.sampling(), settings.request
-        )
-        _check_llm(asked, known, keys=keys)
+        _check_llm(_model_of(settings), known, keys=keys)
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
         resolve_systems(settings.model, tasks)
     elif generate:
@@ -466,7 +452,7 @@ def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_E
     return RepeatedJudge(draws)
 
 
-def check_priced_models(settings: RunSettings, tasks: Sequence[Task], parts: Parts = ()) -> None:
+def check_priced_models(asked: Iterable[UsedModel]) -> None:
     """Refuse models that no price is known of: a cap in dollars could not be kept.
 
     Raises:
@@ -474,32 +460,14 @@ def check_priced_models(settings: RunSettings, tasks: Sequence[Task], parts: Par
     """
     from alps.llm.prices import check_priced
 
-    asked = [(one.key, one.name) for part in parts for one in part.asked()]
-    asked += [] if is_local(settings.model, tasks) else [("model", settings.model)]
-    asked += [] if is_embedded_judge(settings.judge) else [("judge", settings.judge)]
-    for key, name in asked:
-        check_priced(key, name)
-
-
-def _budget(
-    settings: RunSettings, tasks: Sequence[Task], ledger: Ledger, parts: Parts
-) -> "Budget | None":
-    if settings.max_cost is not None:
-        check_priced_models(settings, tasks, parts)
-    return budget_within(settings.max_cost, settings.max_total_tokens, ledger.totals)
-
-
-def _budget_of(settings: AskSettings, ledger: Ledger) -> "Budget | None":
-    judge = UsedModel("judge", settings.judge, settings.judge_api_base, {}, None)
-    return _capped(settings, ledger, () if is_embedded_judge(settings.judge) else (judge,))
-
-
-def _capped(settings: Limits, ledger: Ledger, asked: Iterable["UsedModel"]) -> "Budget | None":
-    """Return the budget of what is asked; a cap in dollars needs a price for each model."""
-    for one in asked if settings.max_cost is not None else ():
-        from alps.llm.prices import check_priced
-
+    for one in asked:
         check_priced(one.key, one.name)
+
+
+def _capped(settings: Capped, ledger: Ledger, asked: Iterable[UsedModel]) -> "Budget | None":
+    """Return the budget of what is asked; a cap in dollars needs a price for each model."""
+    if settings.max_cost is not None:
+        check_priced_models(asked)
     return budget_within(settings.max_cost, settings.max_total_tokens, ledger.totals)
 
 
@@ -513,17 +481,6 @@ def budget_within(
     from alps.llm.prices import price_of
 
     return Budget(max_cost=max_cost, max_total_tokens=max_total_tokens, spent=spent, price=price_of)
-
-
-@dataclass(frozen=True)
-class UsedModel:
-    """An LLM that is to be asked, by the `key` of its settings, and with what."""
-
-    key: str
-    name: str
-    api_base: str | None
-    sampling: Mapping[str, Any]
-    extra: Mapping[str, Any] | None
 
 
 def _check_llm(asked: UsedModel, embedded: Collection[str], *, keys: bool) -> None:
