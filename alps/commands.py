@@ -15,7 +15,7 @@ import click
 
 from alps.completion import words_of
 from alps.errors import BudgetError, TooManyFailuresError
-from alps.explained import Explained, ExplainedGroup, WithCommands, Words
+from alps.explained import Explained, ExplainedGroup, Words
 from alps.extension import extensions, load
 from alps.waiting import end, status, tell
 
@@ -154,11 +154,6 @@ def command(
     return declare
 
 
-def with_commands(command: Explained) -> WithCommands:
-    """Make a command a group as well, which others can name as theirs."""
-    return WithCommands(command)
-
-
 def group() -> Callable[[Callable[..., Any]], ExplainedGroup]:
     """Declare a group of such commands."""
     return click.group(cls=ExplainedGroup)
@@ -242,12 +237,6 @@ def tell_former(finished: Any) -> None:
     run, former = finished.folder, finished.former
     compare = f"; alps compare {former} {run} shows what changed" if is_whole(former) else ""
     click.echo(f"The previous run is kept in {former} until the next run with fresh=yes{compare}.")
-
-
-def tell_faults(error: Any) -> None:
-    """Print each fault of a plan on a line, where there are several."""
-    for fault in error.faults if len(error.faults) > 1 else ():
-        say(f"alps: {fault}", err=True)
 
 
 @command("KEY=VALUE…", "alps.settings:RunSettings", raw=True)

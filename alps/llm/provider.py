@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -90,57 +90,6 @@ async def send(
     if told is not None and (left := requests_left(exchange.headers)) is not None:
         told(*left)
     return replace(reply, strict=is_valid(reply, request))
-
-
-class _Drafted(BaseException):
-    """Ends a request that was to be seen and not sent; no client takes it for an error."""
-
-
-@dataclass(frozen=True)
-class DraftRequest:
-    """A request as its provider would have been sent it: address, headers, and the JSON body."""
-
-    url: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
-async def draft(request: Request[Any], messages: list[dict[str, str]]) -> DraftRequest:
-    """Return what `send` would send, without sending it.
-
-    Raises:
-        TransportError: If it could not even be sent.
-    """
-    drafts: list[DraftRequest] = []
-
-    def keep(sent: Any) -> Any:
-        drafts.append(DraftRequest(str(sent.url), dict(sent.headers), sent.content))
-        raise _Drafted
-
-    with suppress(_Drafted):
-        await send(request, messages, stand_in=keep)
-    if not drafts:
-        raise TransportError(
-            "litellm sends no HTTP request for this model", transient=False, unsent=True
-        )
-    return drafts[0]
-
-
-async def read_kept(
-    request: Request[Any], messages: list[dict[str, str]], *, status: int, body: bytes, service: str
-) -> Reply:
-    """Return the reply of a response that came by another way, as `send` would have.
-
-    Raises:
-        TransportError: As `send` does.
-    """
-    import httpx
-
-    def kept(sent: Any) -> Any:
-        headers = {"content-type": "application/json"}
-        return httpx.Response(status, headers=headers, content=body, request=sent)
-
-    return await send(request, messages, stand_in=kept, service=service)
 
 
 def _asked(

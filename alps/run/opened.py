@@ -367,21 +367,6 @@ class Samples:
     problem: str | None = None
 
 
-def read_keys(run: RunFolder) -> list[AnswerKey]:
-    """Return the first answer to every known record of a run, in the order of the data."""
-    # Of a run that is not finished, records that nobody asked for yet can be shown, too.
-    if run.summary_row is None:
-        try:
-            return [AnswerKey(track, name) for track in run.tracks for name in _ids(run, track)]
-        except (AlpsError, OSError, LookupError):
-            pass
-    names: dict[AnswerKey, None] = {}
-    for stage in ("scores", "predictions"):
-        names |= dict.fromkeys(AnswerKey(key.track, key.id) for key in run.rows(stage))
-    places = {track: place for place, track in enumerate(run.tracks)}
-    return sorted(names, key=lambda key: places.get(key.track, 0))
-
-
 def read_wanted(
     run: RunFolder, track: str, wanted: Collection[str], *, of: Callable[[Any], Any] = itself
 ) -> Samples:
@@ -392,7 +377,7 @@ def read_wanted(
     if not wanted:
         return Samples({})
     try:
-        data = _track_data(run, track)
+        data = track_data(run, track)
         samples = data.find(wanted, run.tracks[track].sha256, of=of)
     except CodeNotImportedError as error:
         return Samples({}, f"dialogues and gold are not shown: {error}")
@@ -407,18 +392,7 @@ def read_wanted(
     return Samples({}, f"{data.place} {changed}")
 
 
-def _ids(run: RunFolder, track: str) -> Iterator[str]:
-    data = _track_data(run, track)
-    if isinstance(data.place, PoolSource):
-        # The ids are known before any pool is built.
-        for query in data.place.queries[: data.limit]:
-            yield query.benchmark_id
-    else:
-        for sample in data.samples():
-            yield sample.benchmark_id
-
-
-def _track_data(run: RunFolder, track: str) -> TrackData:
+def track_data(run: RunFolder, track: str) -> TrackData:
     """Find the records of a track again, where the settings of the run say that they lie."""
     settings, task = run.manifest.settings, run.tasks[track]
     if task.data.open_records is not None:

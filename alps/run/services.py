@@ -1,7 +1,6 @@
 """System, judge, and what they share: opened for a run, closed when it ends."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -231,7 +230,7 @@ def open_services(
     sharing = shared
     if sharing is None:
         cache = open_cache() if asked_as.cached else None
-        sharing = Shared(cache, _capped(settings, ledger, asking), Ladder())
+        sharing = Shared(cache, capped(settings, ledger, asking), Ladder())
 
     batches = None
     if folder is not None:
@@ -270,29 +269,11 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
     check_judge(settings)
     if is_embedded_judge(settings.judge):
         return Services((), embedded_judge(settings.judge), None)
-    sharing = Shared(open_cache(), _capped(settings, ledger, [_judge_of(settings)]))
+    sharing = Shared(open_cache(), capped(settings, ledger, [_judge_of(settings)]))
     clients = Clients(settings, ledger, sharing)
     most = settings.judge_requests_per_minute
     client = clients.of(settings.judge_api_base, settings.judge, most)
     return Services((), _llm_judge(settings, client), sharing.cache, clients)
-
-
-@asynccontextmanager
-async def open_clients(
-    settings: Limits, ledger: Ledger, asked: Sequence[UsedModel]
-) -> "AsyncIterator[tuple[Client, ...]]":
-    """Open a client for each of some LLMs, one an endpoint, and close them on leaving.
-
-    Raises:
-        AlpsError: If a model is unknown, its key is missing, or the budget can't be enforced.
-    """
-    sharing = Shared(open_cache(), _capped(settings, ledger, asked))
-    clients = Clients(settings, ledger, sharing)
-    try:
-        yield tuple(clients.of(one.api_base, one.name) for one in asked)
-    finally:
-        await clients.give_up()
-        await sharing.aclose()
 
 
 def check_models(
@@ -464,7 +445,7 @@ def check_priced_models(asked: Iterable[UsedModel]) -> None:
         check_priced(one.key, one.name)
 
 
-def _capped(settings: Capped, ledger: Ledger, asked: Iterable[UsedModel]) -> "Budget | None":
+def capped(settings: Capped, ledger: Ledger, asked: Iterable[UsedModel]) -> "Budget | None":
     """Return the budget of what is asked; a cap in dollars needs a price for each model."""
     if settings.max_cost is not None:
         check_priced_models(asked)

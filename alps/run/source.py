@@ -4,7 +4,6 @@ A finished run finds its records again here, and whoever asks for them learns wh
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -206,42 +205,12 @@ class RunData:
         """How many records the run is of."""
         return sum(track.n for track in self.tracks) if self.sessions is None else self.part
 
-    @property
-    def n_sessions(self) -> int:
-        """How many sessions the data have: all of them are read for it."""
-        return len(self._records_of_sessions())
-
     def located(self) -> "RunData":
         """Return them so that they are found from any working folder, all read before."""
         tracks = [
             replace(one, place=_located(one.place), known=one.description) for one in self.tracks
         ]
         return replace(self, tracks=tuple(tracks))
-
-    def _records_of_sessions(self) -> Counter[str]:
-        records: Counter[str] = Counter()
-        for track in self.tracks:
-            records.update(track.sessions())
-        return records
-
-    def shard(self, number: int, count: int) -> "RunData":
-        """Return one of `count` parts, so that each session is in one of them alone.
-
-        Sessions and not records: intervals are between sessions, and a memory system is told the
-        history of a session once. They are dealt in the order of their hashes, so that no part gets
-        the long ones of a sorted file.
-
-        Raises:
-            UsageError: If there are fewer sessions than parts.
-        """
-        records = self._records_of_sessions()
-        if len(records) < count:
-            raise UsageError(
-                f"shard={number}/{count}: more shards than sessions ({len(records)}); use fewer"
-            )
-        dealt = sorted(records, key=lambda name: hashlib.sha256(name.encode()).digest())
-        own = dealt[number - 1 :: count]
-        return replace(self, sessions=frozenset(own), part=sum(records[name] for name in own))
 
 
 def _located(place: Path | PoolSource | Records) -> Path | PoolSource | Records:
