@@ -209,13 +209,14 @@ class Client:
                 completion = await self._ask(request, messages, key=key, ask=ask)
             except TransportError as error:
                 if (otherwise := self._ladder.otherwise(request, error)) is not None:
-                    return await self._instead(otherwise)
+                    return await self._answer(otherwise, cache_key(otherwise))
                 self._permanent.check(request.model, error)
                 return last or Completion(_outcome_of(error), error=str(error))
             except _BudgetSpent as error:
                 return last or Completion("budget", error=str(error))
             if completion.starved and request.longest is not None:
-                return _using(await self._instead(self._ladder.unbounded(request)), completion)
+                unbounded = self._ladder.unbounded(request)
+                return _using(await self._answer(unbounded, cache_key(unbounded)), completion)
             if ask:
                 notes = (*completion.notes, f"after {ask} re-asks")
                 completion = replace(completion, notes=notes)
@@ -225,10 +226,6 @@ class Client:
             messages = _with_problem(request, completion)
         assert last is not None
         return last
-
-    async def _instead(self, request: Request[T]) -> Completion[T]:
-        """Answer a request that takes the place of one that did not go well."""
-        return await self._answer(request, cache_key(request))
 
     async def _ask(
         self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int

@@ -179,8 +179,6 @@ class Limiter:
     """
 
     def __init__(self, most: int, *, start: int | None = None, patience: float = math.inf) -> None:
-        if most < 1:
-            raise ValueError(f"most must be >= 1, got {most}")
         self.most = most
         self.allowed = float(most if start is None else min(start, most))
         self.breaker = Breaker(patience)

@@ -304,9 +304,6 @@ class Recorder:
         return Completion("ok", request.likely())
 
 
-Messages = Sequence[dict[str, str]]
-
-
 class Gathering(Protocol):
     """Where requests wait to be sent together."""
 
@@ -320,7 +317,7 @@ class Gathering(Protocol):
     def is_sent(self, key: str) -> bool:
         """Tell whether a request was sent before, by a command that was killed, say."""
 
-    def note(self, messages: Messages) -> None:
+    def note(self, messages: Sequence[dict[str, str]]) -> None:
         """Record the memory use of the current record's requests."""
 
     async def answered(

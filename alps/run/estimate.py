@@ -20,7 +20,7 @@ from alps.llm.prices import Price, price_of
 from alps.llm.structured import MODES
 from alps.llm.types import Recorder, Request
 from alps.run.course import track_plans, wrapped
-from alps.run.engine import TrackPlan, Unit, heard_prediction, is_judged, units
+from alps.run.engine import TrackPlan, Unit, floor_answers, heard_prediction, is_judged, units
 from alps.run.finished import judging_services
 from alps.run.journal import Journal
 from alps.run.judge_check import requests_of_check
@@ -278,15 +278,11 @@ async def _judging(
 
 async def _baseline_requests(unit: Unit, services: Services) -> list[Request[Any]]:
     """Return the calls that judge the trivial baselines on a record that was drawn for it."""
-    track, judge = unit.track, services.judge
-    drawn = unit.repeat == 0 and unit.place in track.floor_sample
-    if not drawn or not track.task.has_gold(unit.sample) or not judge.comparable:
-        return []
+    drawn = unit.repeat == 0 and unit.place in unit.track.floor_sample
     requests: list[Request[Any]] = []
-    for system in track.floor_systems.values():
-        answer = system.answer_at_once(track.task, unit.sample)
+    for _, answer in floor_answers(unit) if drawn and services.judge.comparable else ():
         if answer.outcome == "ok":
-            requests += await _judging(unit, answer, judge, JUST_THE_SCORE)
+            requests += await _judging(unit, answer, services.judge, JUST_THE_SCORE)
     return requests
 
 
