@@ -17,11 +17,7 @@ _changing = threading.Lock()
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` to its end, as `asyncio.run` does.
-
-    Raises:
-        KeyboardInterrupt: If it was ended by `cancel_loop`.
-    """
+    """Run `main` as `asyncio.run` does; raises KeyboardInterrupt if `cancel_loop` ended it."""
     # `asyncio.run` cancels its task at Ctrl-C, but not where Ctrl-C is ignored. An exception raised
     # in the handler of a signal would then hit any line: in the start of a thread, for one, of
     # which nobody knows at exit, so that it is waited for without end.
@@ -65,9 +61,9 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 def cancel_loop(thread: int | None = None) -> bool:
-    """Cancel what `run_loop` runs in a thread, by default in this one.
+    """Cancel what `run_loop` runs in a thread, by default this one; return whether anything was.
 
-    The handler of a signal may call it. Returns whether anything was running.
+    The handler of a signal may call it.
     """
     cancel = _cancels.get(threading.get_ident() if thread is None else thread)
     if cancel is not None:

@@ -40,10 +40,8 @@ class Words(click.Argument):
     """The words of a command, which knows the settings among them.
 
     Args:
-        names: The name of the argument.
         settings: The class of the settings, `module:Class`, imported when it is asked.
         own_task: Whether `task=python:MODULE` is one of the words.
-        others: As `click.Argument` takes them.
     """
 
     def __init__(
@@ -157,7 +155,6 @@ class ExplainedGroup(click.Group):
     Args:
         lazy: Where further commands lie, `module:name` by name: imported when they are asked for.
         under: The headings of those that are not everyday ones; None: help does not list it.
-        others: As `click.Group` takes them.
     """
 
     command_class = Explained
@@ -264,11 +261,7 @@ class ExplainedGroup(click.Group):
 
 
 class WithCommands(ExplainedGroup):
-    """A command that has others below it: words that name none of them are its own.
-
-    Args:
-        command: The command.
-    """
+    """A command that has others below it: words that name none of them are its own."""
 
     def __init__(self, command: Explained) -> None:
         super().__init__(command.name, help=command.help)

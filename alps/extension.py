@@ -271,11 +271,7 @@ def keys_of(kind: Literal["judging", "settings", "doctor"], *known: "type[BaseMo
 
 
 def _own_keys(own: "type[BaseModel]", taken: Collection[str]) -> set[str]:
-    """Return the keys that a class adds to those that are `taken`.
-
-    Raises:
-        ValueError: If one of them can't be added.
-    """
+    """Return the keys that a class adds to `taken`; raises ValueError for one that can't be."""
     keys = {key for key in vars(own).get("__annotations__", {}) if key in own.model_fields}
     for key in sorted(keys & {*taken}):
         raise ValueError(f"the key {key} exists already")

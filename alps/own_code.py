@@ -124,12 +124,7 @@ class _Walk:
         return found
 
     def add_module(self, name: str, elsewhere: Sequence[str] = ()) -> None:
-        """Add a module, and the packages above it, which are imported before it.
-
-        Args:
-            name: Its full name.
-            elsewhere: Folders where it may lie, too.
-        """
+        """Add a module, `elsewhere` too, and the packages above it, which come before it."""
         folders: Sequence[str] | None = None
         parts = name.split(".")
         for end in range(1, len(parts) + 1):
@@ -316,10 +311,7 @@ def _absolute(name: str, package: str) -> str:
 
 
 def _named_files(tree: ast.AST, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the texts beside a source that it names, such as a prompt, by their names from there.
-
-    Folders that it names are looked into, too.
-    """
+    """Yield the texts, as a prompt, that a source names beside it, or in a folder it names."""
     short = sorted(_texts_of(tree))
     texts = [word for word in short if Path(word).suffix in _NAMED_IN_SOURCE]
     if not texts:
@@ -392,10 +384,7 @@ def _hashes_of_executable(word: str, above: Sequence[Path]) -> Hashes:
 def _of_named(word: str, folders: Sequence[str], above: Sequence[Path]) -> Hashes:
     """Return the hashes of the file that a word names, also behind `--name=`.
 
-    Args:
-        word: A word of a command.
-        folders: Those that the command names: it may begin in one, as behind `cd`.
-        above: The scripts that the command is a line of.
+    It may begin in one of the `folders` that the command names; `above` are the scripts it is in.
     """
     texts = dict.fromkeys((word, word.partition("=")[2]))
     if above:  # as in `"$(dirname "$0")/answer.py"`

@@ -52,10 +52,7 @@ _IN_WORDS = {
 
 
 def part_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part words into folders and settings.
-
-    A word with a = in it is a folder where there is one of that name.
-    """
+    """Part words into folders and settings; one with a = in it may be a folder, too."""
     settings = [word for word in words if "=" in word and not _is_there(word)]
     return [word for word in words if word not in settings], settings
 

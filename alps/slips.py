@@ -30,13 +30,7 @@ _SAVE = "save it as UTF-8"
 
 @dataclass
 class Slips:
-    """The slips of one file.
-
-    Attributes:
-        path: The file.
-        errors: What is wrong, in the order of the file.
-        rows: How many rows the file has.
-    """
+    """The slips of one file: what is wrong, in the order of the file, and how many rows it has."""
 
     path: Path
     errors: list[DataError] = field(default_factory=list)
@@ -153,14 +147,9 @@ def _error(error: Any, path: Path, line: int) -> DataError:
 
 
 def refuse_encoding(head: bytes, path: Path) -> None:
-    """Refuse a file that is not UTF-8 as a whole, with a mark of its encoding or without.
+    """Refuse, with a DataError, a file in UTF-16 or UTF-32, with a mark of its encoding or without.
 
-    Args:
-        head: Its first bytes; they begin with a sign of ASCII, as JSON, TOML and tables do.
-        path: The file.
-
-    Raises:
-        DataError: If it is UTF-16 or UTF-32.
+    `head` are its first bytes; they begin with a sign of ASCII, as JSON, TOML and tables do.
     """
     # A mark alone is no text of any encoding.
     encoding = json.detect_encoding(head) if len(head) > 3 else "utf-8"
@@ -169,11 +158,7 @@ def refuse_encoding(head: bytes, path: Path) -> None:
 
 
 def refuse_form(head: bytes, path: Path) -> None:
-    """Refuse a file that can't be one JSON object a line, whatever its rows hold.
-
-    Args:
-        head: Its first `HEAD` bytes, or all of it.
-        path: The file.
+    """Refuse a file that can't be one JSON object a line, by its first `HEAD` bytes.
 
     Raises:
         DataError: If it is UTF-16 or UTF-32, one JSON list, or JSON with line ends in it.

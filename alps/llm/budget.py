@@ -75,8 +75,6 @@ class Budget:
     Args:
         max_cost: US dollars, None for no cap.
         max_total_tokens: Prompt and completion tokens together, None for no cap.
-        spent: What earlier sessions of the run spent.
-        price: Looks up the price of a model.
     """
 
     def __init__(

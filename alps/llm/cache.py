@@ -178,11 +178,7 @@ def _beside(path: Path, suffix: str) -> Path:
 
 
 def _keep_private(path: Path) -> None:
-    """Make the file where it is not there, and take it and SQLite's own from everybody else.
-
-    Raises:
-        OSError: If it can't be made or opened.
-    """
+    """Make the file where it is not there, and take it and SQLite's own from everybody else."""
     # SQLite gives the files that it makes the mode of this one.
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT, 0o600))
     keep_private(path, *(_beside(path, suffix) for suffix in _OF_SQLITE))

@@ -52,9 +52,7 @@ class _Attempt:
     """One attempt under way.
 
     Attributes:
-        call: Its row, as far as it is known.
         started: When it began, by the clock of `time.perf_counter`.
-        ticket: What is set aside for it.
         in_ledger: Whether a session that was killed has written its row, and so counted it.
     """
 
@@ -78,7 +76,7 @@ class Endpoint:
 
     @classmethod
     def of(cls, concurrency: int | None, patience: float) -> "Endpoint":
-        """Return a new client; see `Client` for the arguments."""
+        """Return a new endpoint; see `Client` for the arguments."""
         limiter = Limiter(
             AUTO_MOST if concurrency is None else concurrency,
             start=AUTO_START if concurrency is None else None,
@@ -93,13 +91,9 @@ class Client:
     Args:
         concurrency: The most requests under way at once; None: as many as the endpoint is found to
             take.
-        ledger: Where every HTTP attempt is written.
-        cache: Replies of earlier runs, None for none.
         timeout: Seconds after which a request counts as unanswered.
-        budget: What the whole run may spend, None for no cap.
         patience: Seconds for which a request is tried again, and for which an endpoint may answer
             nothing.
-        notice: Is given a line when there is something to wait for.
         send: Makes one HTTP request; another one can be given where no provider should be asked.
         sender: What an extension has send them, which keeps the time itself; None for nothing.
         ladder: How models are asked for typed answers; clients of one run share it.

@@ -71,8 +71,8 @@ class Totals:
     """Sums over the calls of a run; `unpriced` counts answered calls whose cost is unknown.
 
     `without_price` names the models of those. `served` holds by purpose what answered, replies of
-    the cache included. `under_way` counts requests that wait for an answer; `rate`
-    tells how fast a slow server writes; `stage` what is asked before the first record.
+    the cache included. `under_way` counts requests that wait for an answer; `rate` tells how fast a
+    slow server writes; `stage` what is asked before the first record.
     """
 
     calls: int = 0

@@ -226,10 +226,7 @@ class Limiter:
         self._wake()
 
     def keep_to(self, per_minute: int | None) -> None:
-        """Start at most so many requests a minute, evenly; of several limits the least holds.
-
-        Evenly, as it is not known whether the minutes of the server are fixed or slide.
-        """
+        """Start at most so many requests a minute, evenly; of several limits the least holds."""
         if per_minute is None or 60 / per_minute <= self._apart:
             return
         self._apart = 60 / per_minute

@@ -76,11 +76,7 @@ def read_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
 
 
 def _texts(words: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return `NAME=VALUE` words as they are: what a memory takes is its own.
-
-    Raises:
-        ValueError: If a name stands twice.
-    """
+    """Return `NAME=VALUE` words as they are: what a memory takes is its own."""
     table: dict[str, str] = {}
     for name, text in words:
         if name in table:
@@ -115,12 +111,9 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
-    """Return a table of options as plain JSON.
+    """Return a table of options, or the JSON of one, as plain JSON.
 
-    Args:
-        value: The table, or its JSON.
-        settings: Options with a setting of their own name.
-        prefix: `judge_` for settings of the judge.
+    `settings` are options with a setting of their own name, before which stands `prefix`.
 
     Raises:
         ValueError: If an option is no JSON, has a setting of its own, is decided by alps, or would

@@ -144,11 +144,7 @@ def _is_new(model: str, api_base: str | None) -> bool:
 
 
 def check_name(model: str) -> None:
-    """Check that litellm knows by its name where to send `model`.
-
-    Raises:
-        UsageError: If no provider can be told from it.
-    """
+    """Refuse a `model` by whose name litellm can't tell where to send it; raises UsageError."""
     if not is_known(model):
         what = "unknown provider; write provider/model, such as openai/gpt-4.1-mini"
         raise UsageError(f"model '{model}': {what}")

@@ -121,11 +121,7 @@ def unreachable(
 
 
 def seconds_of(text: str) -> float:
-    """Read `90`, `90s`, `30min` or `2h` as seconds.
-
-    Raises:
-        ValueError: If it is none of these.
-    """
+    """Read `90`, `90s`, `30min` or `2h` as seconds; raises ValueError for anything else."""
     units: Mapping[str, float] = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
     number = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(s|m|min|h|)\s*", text)
     if number is None:

@@ -108,9 +108,7 @@ class Request(Generic[T]):
 
     Attributes:
         model: A litellm model name.
-        messages: The rendered messages.
         answer: The typed answer, or None for plain text.
-        sampling: Sampling parameters, sent as they are.
         api_base: The endpoint, None for the provider's own.
         extra: What else the provider is sent, as `alps.llm.options` describes it.
         longest: Its output budget in tokens, for where `sampling` bounds no answer; None for none.
@@ -193,8 +191,8 @@ class Completion(Generic[T]):
     `value` is set exactly when `outcome` is `ok`; `raw` is the last text heard, None where nothing
     was. `thought` is what the model thought before it answered: of `raw`, or given beside it.
     `strict` is that of the reply. `starved` tells that it broke off after thought had taken of its
-    tokens. `cached` tells that nobody was asked: a reply was kept, or one is
-    shared. `used` is what the replies took, None where none came.
+    tokens. `cached` tells that nobody was asked: a reply was kept, or one is shared. `used` is what
+    the replies took, None where none came.
     """
 
     outcome: Outcome
@@ -284,9 +282,7 @@ class Completes(Protocol):
 class Recorder:
     """Notes requests, and gives each the answer that it takes for the likeliest.
 
-    Attributes:
-        requests: What it was asked, in this order. What was asked after an answer was given hangs
-            on that answer, so it is not `certain`.
+    What was asked after an answer was given hangs on that answer, so it is not `certain`.
     """
 
     def __init__(self) -> None:
@@ -335,11 +331,7 @@ class Gathering(Protocol):
     async def read(
         self, request: Request[Any], messages: list[dict[str, str]], answered: Any
     ) -> Reply:
-        """Return the reply of an answer.
-
-        Raises:
-            TransportError: If there is none.
-        """
+        """Return the reply of an answer; raises TransportError if there is none."""
 
     def taken(self, answered: Any) -> None:
         """Forget an answer, which the ledger and the cache have."""

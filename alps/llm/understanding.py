@@ -303,11 +303,7 @@ def _understand_json(text: str, answer: AnswerType[T], *, cut: bool) -> Completi
 
 
 def _find(text: str, answer: AnswerType[T], *, cut: bool) -> _Answers[T]:
-    """Read `text` in every way.
-
-    Of readings that had to be mended, the first that fits is enough. Where something literal fits,
-    only an answer that was begun behind it counts.
-    """
+    """Read `text` in every way, the most literal first, until something fits."""
     answers: _Answers[T] = _Answers()
     for reading in readings(text):
         literal_fits = bool(answers.fitting) and answers.fitting[-1].reading.literal

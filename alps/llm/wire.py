@@ -126,11 +126,7 @@ def read(response: Any, exchange: Exchange) -> Any:
 
 
 async def read_aiohttp(response: Any, exchange: Exchange) -> Any:
-    """Read a response of aiohttp, which inflates it piece by piece itself, within the bound.
-
-    Raises:
-        httpx.DecodingError: If it is too large.
-    """
+    """Read a response of aiohttp, which inflates it piece by piece itself, within the bound."""
     body = Body("", exchange.largest)
     try:
         async for data in response.content.iter_chunked(_KEPT):
@@ -145,11 +141,7 @@ async def read_aiohttp(response: Any, exchange: Exchange) -> Any:
 
 
 def check_answers(data: bytes | bytearray) -> None:
-    """Refuse a reply of more answers, or parts of one, than any provider gives.
-
-    Raises:
-        Unreadable: If it has more than `MOST_ANSWERS`.
-    """
+    """Refuse a reply of more answers, or parts of one, than `MOST_ANSWERS`."""
     # litellm makes several objects of each: 1.9 million took 2 GB, and did not end in 20 minutes.
     if len(data) < _KEPT:
         return

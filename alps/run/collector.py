@@ -47,8 +47,7 @@ def baseline_key(row: Row) -> str | None:
 class Journals:
     """The three journals of a run folder, with one numbering of their keys.
 
-    `baselines` holds the verdicts on trivial baselines; None where they cost nothing, and are made
-    anew.
+    `baselines` holds verdicts on trivial baselines; None where they cost nothing and are made anew.
     """
 
     predictions: Journal
@@ -179,10 +178,7 @@ async def run_tracks(plan: RunPlan, *, progress: Advance) -> dict[str, Outcome]:
     """Take every sample through the stages that its journals do not hold yet.
 
     Samples are drawn one by one by `plan.workers` workers, so that memory does not grow with their
-    number. After each sample `progress` is called.
-
-    Returns:
-        What came out of each track, by its name.
+    number. Returns what came out of each track, by its name.
     """
     outcomes = {track.task.track: Outcome.of(track) for track in plan.tracks}
     orders = {name: array("q") for name in outcomes}
@@ -242,10 +238,7 @@ async def _finish_all(
 
 @asynccontextmanager
 async def stopping_together(coroutines: Iterator[Any]) -> AsyncIterator[list[asyncio.Task[Any]]]:
-    """Run workers as tasks.
-
-    When one fails, or the run is interrupted, end the others before going on.
-    """
+    """Run workers as tasks; when one fails, or the run is interrupted, end the others first."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         yield tasks
@@ -303,10 +296,7 @@ async def _score_free_floors(plan: RunPlan, unit: Unit, outcome: Outcome) -> Non
 
 
 async def _judge_floors(plan: RunPlan, journal: Journal, outcomes: Mapping[str, Outcome]) -> None:
-    """Judge the floors on the records that were drawn for it.
-
-    Last, so that a budget goes to the run first.
-    """
+    """Judge the floors on records drawn for it: last, so that a budget goes to the run first."""
     rows: list[tuple[int, int, int, str]] = []
     tracks = {track.task.track: number for number, track in enumerate(plan.tracks)}
 

@@ -39,10 +39,7 @@ STRUCTURED = "structured"
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to.
-
-    How it went, how many answers were there when it began, and the check of its judge.
-    """
+    """How a run went, how many answers were there when it began, and the check of its judge."""
 
     course: Course
     resumed: int
@@ -65,17 +62,9 @@ async def run_course(
 ) -> RunResult:
     """Claim the folder, and ask, judge and score what its journals do not hold yet.
 
-    Args:
-        session: The settings, the data, the folder and the parts of extensions.
-        services: Who is asked; they are closed in the end.
-        ledger: What the calls are written to.
-        judged: Finished predictions that are judged again, if they are.
-        told: Lines above the settings that repeat the run.
-        manifest: Manifest of the folder whose journals are scored without a run.
-        begun: Whether there is anything in the folder to go on from.
-        shown: The folder as messages call it.
-        watched: Shows how it goes on.
-        asked_as: How an LLM judge is asked.
+    The `services` are closed in the end. With `judged` predictions, or the `manifest` of a folder
+    whose journals are scored, nothing is generated. `told` stands above the settings that repeat
+    the run; `begun` says whether the folder has anything to go on from, and `shown` is its name.
 
     Raises:
         AlpsError: If the folder holds another run, or somebody can't be asked.
@@ -178,10 +167,7 @@ def track_plans(
 
 
 def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
-    """Draw the records, by position, that floors are judged on where that costs calls.
-
-    The same for every run.
-    """
+    """Draw the positions of records on which floors are judged by calls: in every run the same."""
     size = min(settings.baseline_records, track.n)
     return frozenset(
         random.Random(f"{settings.seed} {track.task.track}").sample(range(track.n), size)
@@ -250,10 +236,7 @@ def _given(settings: RunSettings) -> list[str]:
 def _structured_modes(
     settings: RunSettings, tasks: Sequence[Task], ladder: "Ladder | None"
 ) -> dict[str, str]:
-    """Return the modes in which `model` and `judge` are asked.
-
-    Of those that are LLMs, and give typed answers.
-    """
+    """Return the modes in which `model` and `judge` are asked, if LLMs that give typed answers."""
     modes: dict[str, str] = {}
     if ladder is None:
         return modes
@@ -267,10 +250,7 @@ def _structured_modes(
 
 
 def _resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") -> None:
-    """Begin with the modes that earlier sessions of a run came to.
-
-    So no endpoint need refuse one again.
-    """
+    """Begin with the modes that earlier sessions came to, so no endpoint need refuse one again."""
     if ladder is None:
         return
     from alps.llm.structured import MODES
@@ -310,10 +290,7 @@ def answering_services(
 def wrapped(services: Services, data: RunData, folder: Path | None) -> Services:
     """Return the services with their systems as the samples of `data` are asked.
 
-    `folder` is that of the run; None in a dry run.
-
-    Raises:
-        AlpsError: If the part of an extension can't be opened.
+    `folder` is that of the run, None in a dry run. Raises an AlpsError if a part can't be opened.
     """
     rows = []
     for track, systems in zip(data.tracks, services.systems, strict=True):

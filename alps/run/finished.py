@@ -31,7 +31,6 @@ class Finished:
         too_many_unscored: Whether a larger share of the records than `max_failures` is unscored.
         complaint: What to say of a run of which a larger share failed or is unscored, with the
             first error; else None.
-        budget_spent: Whether the budget stopped it.
         resumed: How many of its answers an earlier command had left in the folder.
         former: Where the run is that this one took the place of; None where it took none.
     """
@@ -128,10 +127,7 @@ def lost_records(summary: Summary) -> int:
 
 
 def _complaint(summary: Summary, most: float, folder: Path) -> str | None:
-    """Say that more than the share `most` of the records failed or is unscored.
-
-    The first error stands there whole.
-    """
+    """Say that more than the share `most` failed or is unscored, with the first error."""
     tracks, unscored, failed = counted_parts(summary), lost_records(summary), 0
     n = sum(track.n for track in tracks)
     errors: list[str] = []
@@ -165,11 +161,7 @@ class Predictions:
 
 
 def predictions_of(source: Path) -> Predictions:
-    """Read the predictions of a run.
-
-    Raises:
-        UsageError: If it has none.
-    """
+    """Read the predictions of a run; raises UsageError if it has none."""
     path = source / PREDICTIONS
     if not path.is_file():
         raise UsageError(f"{source}: no {PREDICTIONS} to judge; name a run folder")

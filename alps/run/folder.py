@@ -96,15 +96,9 @@ def build_manifest(
 def claim(
     folder: Path, manifest: Mapping[str, Any], *, begun: bool = True, shown: Path | None = None
 ) -> bool:
-    """Write `manifest` into a new folder, or check it against the one that is there.
+    """Write `manifest` into a folder without one, or check it against that; return if it was there.
 
-    Return whether it was there.
-
-    Args:
-        folder: The folder.
-        manifest: What the run measures.
-        begun: Whether a run in it left anything to go on from; else its manifest is replaced.
-        shown: The folder as messages name it.
+    The manifest of a run that has not `begun` is replaced; `shown` is the folder in messages.
 
     Raises:
         RunFolderError: If the folder holds another run; the message names the first field that
@@ -157,12 +151,7 @@ def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:
     """Refuse a folder with files of the names that a run writes and without the manifest of a run.
 
     They are the user's: opening a journal cuts a torn line, and a finished one keeps no line that
-    it can't read.
-
-    Args:
-        folder: Where a run is to be written.
-        predictions: The sha256 of those that are judged again: they come into a folder before its
-            manifest does.
+    it can't read. `predictions` is the sha256 of those that come before the manifest does.
 
     Raises:
         RunFolderError: If there is such a file, or the manifest is not one of a run.
@@ -226,9 +215,7 @@ def repeating(folder: Path) -> list[str]:
 
 
 def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] = ()) -> None:
-    """Write the settings that were `given` as the config file that repeats a run.
-
-    A config file that is there stays as it is.
+    """Write the settings that were `given` as the config file that repeats a run, if there is none.
 
     Paths stay as they were typed, but for the `~` of `out`, and secrets are masked; `told` are
     lines that are said above the settings.
@@ -250,10 +237,7 @@ def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] 
 
 
 def _as_toml(value: Any) -> str:
-    """Write a value as TOML does.
-
-    JSON is the same but for tables, and one character, which TOML wants escaped.
-    """
+    """Write a value as TOML: JSON but for tables, and one character, which TOML wants escaped."""
     if isinstance(value, Mapping):
         inner = (f"{json.dumps(name)} = {_as_toml(below)}" for name, below in value.items())
         return f"{{{', '.join(inner)}}}"
@@ -339,11 +323,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def claimed_folder(folder: Path) -> Iterator[Ledger]:
-    """Make `folder`, and hold it and its ledger of calls until the end.
-
-    Raises:
-        RunFolderError: If it can't be written, or another process holds it.
-    """
+    """Make `folder`, and hold it and its ledger of calls until the end; see `locked_folder`."""
     with locked_folder(folder):
         try:
             ledger = Ledger(folder.absolute() / "calls.jsonl")
@@ -359,12 +339,7 @@ def claimed_folder(folder: Path) -> Iterator[Ledger]:
 
 
 def caps_left(capped: Capped, spent: tuple[int, float]) -> dict[str, int | float]:
-    """Return what is left of the caps of a command, as settings; nothing of one that is not given.
-
-    Args:
-        capped: The caps, which hold for several folders together.
-        spent: Tokens and US dollars that the other folders took.
-    """
+    """Return, as settings, what is left of caps after tokens and US dollars that were `spent`."""
     tokens, cost = spent
     left: dict[str, int | float] = {}
     if capped.max_cost is not None:

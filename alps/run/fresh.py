@@ -63,12 +63,7 @@ def _hashes(name: str) -> "Hashes":
 
 
 def refuse_changed_code(folder: Path, recorded: Mapping[str, Any], code: Code) -> None:
-    """Refuse to resume a run whose code was edited; `fresh=yes` answers again.
-
-    Args:
-        folder: Where the run is to be written.
-        recorded: The settings as the manifest has them.
-        code: What is there now.
+    """Refuse to resume a run with these `recorded` settings whose code was edited.
 
     Raises:
         RunFolderError: If a file differs; names it, and the two ways on.

@@ -80,15 +80,10 @@ async def admit_judge(
     check: bool,
     ask: bool = True,
 ) -> CheckedJudge:
-    """Ask a judge the known items that the journal in `folder` holds no answer to.
+    """Ask a judge the known items of rubrics that the journal in `folder` holds no answer to.
 
-    Args:
-        judge: Who is asked.
-        rubrics: By which it is going to judge.
-        folder: Where its answers are kept, each as soon as it is there.
-        totals: Of the calls of the run; their `stage` says how far the check is.
-        check: Whether it is checked at all.
-        ask: Whether it may be asked; else what the journal holds counts.
+    It is not checked without `check`, and without `ask` what the journal holds counts. The `stage`
+    of `totals` says how far the check is.
 
     Raises:
         AlpsError: If the judge can't be asked.
@@ -126,10 +121,7 @@ def _before(judge: Judge, rubrics: Sequence[Rubric], folder: Path) -> Checks | N
 async def requests_of_check(
     judge: Judge, rubrics: Sequence[Rubric], folder: Path
 ) -> list[Request[Any]]:
-    """Return the calls that the check of a judge takes, without making one.
-
-    Those left out whose answers the journal in `folder` holds.
-    """
+    """Return the calls of the check of a judge, but for those that `folder` has answers to."""
     if isinstance(judge, EmbeddedJudge):
         return []
     from alps.llm.types import Recorder

@@ -79,12 +79,7 @@ class RunFolder:
 
     @property
     def finished(self) -> Summary:
-        """What the run found.
-
-        Raises:
-            UsageError: If it is not finished.
-            RunFolderError: If `summary.json` is not of a run of this alps.
-        """
+        """What the run found; see `summary`. Raises UsageError if it is not finished."""
         if self.summary is None:
             raise UsageError(f"{self.folder}: not finished; to finish it, repeat the same alps run")
         return self.summary
@@ -200,12 +195,9 @@ class RunFolder:
 def read_rows(
     path: Path, *, track: str = "", ids: Collection[str] | None = None
 ) -> dict[AnswerKey, Row]:
-    """Return the last readable row of each answer in a journal.
+    """Return the last readable row of each answer in a journal, or of those to `ids` alone.
 
-    Args:
-        path: The journal.
-        track: That of rows without one.
-        ids: The records to keep, all if None.
+    `track` is that of rows without one.
     """
     rows: dict[AnswerKey, Row] = {}
     for _, _, row in scan(path):
@@ -245,12 +237,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def manifest_row(folder: Path) -> Row:
-    """Read the manifest of a run as JSON, with all that a later version may have put there.
-
-    Raises:
-        UsageError: If there is none.
-        RunFolderError: If it can't be read.
-    """
+    """Read a manifest as JSON, with what a later version put there; raises as `read_manifest`."""
     path = folder / MANIFEST
     if not path.is_file():
         raise UsageError(f"{folder}: no run here ({MANIFEST} is missing)")
@@ -280,11 +267,7 @@ def _read_json(path: Path) -> Any:
 
 
 def refuse_same_names(folders: Sequence[Path]) -> None:
-    """Refuse runs whose folders have the same name.
-
-    Raises:
-        UsageError: If two folders have one name, or a folder is there twice.
-    """
+    """Refuse, with a UsageError, runs whose folders have the same name, or a folder named twice."""
     names: dict[str, Path] = {}
     for folder in folders:
         name = same_file(folder.resolve().name)
@@ -370,10 +353,7 @@ class Samples:
 def read_wanted(
     run: RunFolder, track: str, wanted: Collection[str], *, of: Callable[[Any], Any] = itself
 ) -> Samples:
-    """Read the samples of `track` that are in `wanted`, or what `of` makes of each.
-
-    None of them where the data are not those of the run.
-    """
+    """Read samples of `track` in `wanted`, or what `of` makes of each; none if the data changed."""
     if not wanted:
         return Samples({})
     try:
@@ -420,7 +400,6 @@ class StoredRows(Mapping[AnswerKey, Row]):
 
     Args:
         file: The journal; None where there is none.
-        offsets: Where each row begins.
     """
 
     def __init__(self, file: BinaryIO | None, offsets: Mapping[AnswerKey, int]) -> None:

@@ -34,12 +34,9 @@ NO_GROUPS: Mapping[str, str] = {}
 
 
 class RecordScores:
-    """Scores of every record of one system under one judge.
-
-    Columns of numbers, so that memory stays small.
+    """Scores of every record of one system under one judge, in columns, so that memory stays small.
 
     Args:
-        metrics: What is shown of them.
         sessions: The numbers that sessions have; boards on the same records share one, and add to
             it.
     """
@@ -66,15 +63,7 @@ class RecordScores:
         repeat: int = 0,
         groups: Mapping[str, str] = NO_GROUPS,
     ) -> None:
-        """Add a scored record.
-
-        Args:
-            place: Its position in the data.
-            session_id: Its session.
-            scored: Its scores and counts.
-            repeat: Which of its answers this is.
-            groups: Its group in each breakdown of the task.
-        """
+        """Add a scored record: its place in the data, and its group in each breakdown."""
         self._place.append(place)
         self._repeat.put(len(self._repeat), repeat)
         self._cluster.append(self._codes.setdefault(session_id, len(self._codes)))
@@ -115,10 +104,7 @@ class RecordScores:
         return int(np.nansum(self._column(name))) if name in self._columns else 0
 
     def total_once(self, name: str) -> int:
-        """Return the sum of a count over the scored records.
-
-        A record that was answered several times counts once.
-        """
+        """Return the sum of a count over the scored records, answered once or several times."""
         return int(np.nansum(self._by_place(name)[1])) if name in self._columns else 0
 
     def totals(self) -> dict[str, int]:
@@ -196,12 +182,9 @@ class RecordScores:
     def area(
         self, others: Sequence["RecordScores"], sizes: Sequence[int], metric: Metric
     ) -> Estimate:
-        """Estimate the area under the curve of a mean metric, over the records of all boards.
+        """Estimate the area under the curve of a metric, over the records of boards of all `sizes`.
 
-        Args:
-            others: What followed at larger sizes.
-            sizes: Of this board and of the others.
-            metric: What the curve is of; what is no mean has no area.
+        What is no mean has no area; `others` are the boards at larger sizes.
         """
         if not metric.is_mean:
             reason = "the area is defined only for a mean over records"
@@ -217,10 +200,7 @@ class RecordScores:
         return area_under(np.stack(columns, axis=1), sizes, names, bounds=bounds)
 
     def by_repeat(self, metric: Metric) -> list[float | None]:
-        """Return the mean of a metric in each repeat, in the order of the repeats.
-
-        None where no record has it.
-        """
+        """Return the mean of a metric in each repeat, in order; None where no record has it."""
         values, repeats = self._column(metric.name), self._repeat.numbers()[self._order()]
         of_each = [values[repeats == repeat] for repeat in np.unique(repeats)]
         return [None if np.isnan(found).all() else float(np.nanmean(found)) for found in of_each]
@@ -276,10 +256,7 @@ class RecordScores:
         return total
 
     def _by_place(self, name: str) -> tuple[Integers, Floats, Integers]:
-        """Return the records that have a value, in the order of their places.
-
-        Place, mean over repeats, and cluster.
-        """
+        """Return place, mean over repeats, and cluster of the records with a value, by place."""
         column = self._columns.get(name, RecordColumn()).numbers()
         rows = np.flatnonzero(~np.isnan(column))
         places = np.array(self._place, dtype=np.int64)[rows]
@@ -316,10 +293,7 @@ _SMALL: dict[float, int] = {number: number for number in range(_NOTHING)}
 
 
 class RecordColumn:
-    """One number a record, or none.
-
-    Whole ones below 255 take a byte each, until one comes that is not among them.
-    """
+    """One number a record, or none; whole ones below 255 take a byte each until another comes."""
 
     def __init__(self) -> None:
         self._numbers: array[Any] = array(_BYTES)
@@ -329,10 +303,7 @@ class RecordColumn:
         return len(self._numbers)
 
     def put(self, place: int, number: float) -> None:
-        """Set the number of the record at `place`, behind all that were set.
-
-        Those between have none.
-        """
+        """Set the number at `place`, behind all that were set; those between have none."""
         gap = place - len(self._numbers)
         if gap:
             self._numbers.extend([_NOTHING if self._narrow else math.nan] * gap)

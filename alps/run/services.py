@@ -65,10 +65,8 @@ class Services:
 
     Attributes:
         systems: A row for every track, in their order, with the system once per repeat.
-        judge: Who judges.
         cache: The reply cache; None where no LLM is asked, or it is off.
         clients: Who asks LLMs; None where nobody does.
-        ladder: How models are asked for typed answers.
         shared: What other runs of the process use, too.
         batches: Where requests wait to be sent together.
         parts: The parts of extensions, which are closed with the rest.
@@ -289,9 +287,7 @@ def check_models(
 
 
 def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
-    """Refuse a judge that is unknown, has no key, or takes other options.
-
-    Nothing is written before.
+    """Refuse a judge that is unknown, has no key, or takes other options; nothing is written.
 
     Raises:
         AlpsError: What is unknown, missing or not taken, in one line.
@@ -308,15 +304,8 @@ def check_names(
 ) -> None:
     """Refuse unknown systems and judges, and LLMs whose key is missing or that take other options.
 
-    Nothing is written before.
-
-    Args:
-        settings: What names them.
-        data: What is asked about.
-        parts: Of extensions, which check what is theirs.
-        generate: Whether the system is asked.
-        keys: Whether keys are asked for: a dry run needs none, and does not import litellm to find
-            one.
+    Nothing is written before. `generate` tells whether the system is asked, `keys` whether keys are
+    asked for: a dry run needs none, and does not import litellm to find one.
 
     Raises:
         AlpsError: What is unknown, missing or not taken, in one line.
@@ -434,11 +423,7 @@ def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_E
 
 
 def check_priced_models(asked: Iterable[UsedModel]) -> None:
-    """Refuse models that no price is known of: a cap in dollars could not be kept.
-
-    Raises:
-        UsageError: Names the first.
-    """
+    """Refuse, with a UsageError, models without a known price: no cap in dollars could be kept."""
     from alps.llm.prices import check_priced
 
     for one in asked:
