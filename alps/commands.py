@@ -25,17 +25,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Takes:
-    """What a command takes; see `command`, whose arguments these are."""
+    """What a command takes.
+
+    Attributes:
+        run: Whether its first word is a run: it is called with `run`, the folder.
+        record: Whether an id may follow: `record`, which may be empty.
+        runs: Whether runs are among its words: `runs`, their folders.
+        folders: Whether other folders or files are: `folders`, as they were typed.
+        none: Whether none of these will do.
+        own_task: Whether help and Tab offer `task=python:MODULE`, which all that look at runs take.
+        raw: Whether it is called with `words`, as they were typed.
+    """
 
     shown: str
     settings: str | None
-    run: bool
-    record: bool
-    runs: bool
-    folders: bool
-    none: bool
-    own_task: bool
-    raw: bool
+    run: bool = False
+    record: bool = False
+    runs: bool = False
+    folders: bool = False
+    none: bool = False
+    own_task: bool = False
+    raw: bool = False
 
     def arguments(self, words: tuple[str, ...] = (), **given: Any) -> dict[str, Any]:
         """Return what the function of the command is called with, from what was typed.
@@ -69,7 +79,6 @@ class _Takes:
         return given | self._found(named, given)
 
     def _found(self, named: list[str], given: dict[str, Any]) -> dict[str, Any]:
-        """Return the folders of the runs that were typed."""
         if not (self.run or self.runs):
             return {}
         from alps.run.opened import find_run
@@ -108,14 +117,8 @@ def command(
     *,
     name: str | None = None,
     group: click.Group | None = None,
-    run: bool = False,
-    record: bool = False,
-    runs: bool = False,
-    folders: bool = False,
-    none: bool = False,
-    own_task: bool = False,
-    raw: bool = False,
     quick: bool = False,
+    **words: bool,
 ) -> Callable[[Callable[..., Any]], Explained]:
     """Declare a command, whose help is the docstring and its settings; it is called with them.
 
@@ -125,16 +128,10 @@ def command(
             called with `settings`, one of these.
         name: What it is called, if not as the function.
         group: Of which it is one.
-        run: Whether its first word is a run: it is called with `run`, the folder.
-        record: Whether an id may follow: `record`, which may be empty.
-        runs: Whether runs are among its words: `runs`, their folders.
-        folders: Whether other folders or files are: `folders`, as they were typed.
-        none: Whether none of these will do.
-        own_task: Whether help and Tab offer `task=python:MODULE`, which all that look at runs take.
-        raw: Whether it is called with `words`, as they were typed.
         quick: Whether nothing is shown while libraries are loaded, which takes seconds.
+        words: What else it takes, see `_Takes`.
     """
-    takes = _Takes(shown, settings, run, record, runs, folders, none, own_task, raw)
+    takes = _Takes(shown, settings, **words)
 
     def declare(carry_out: Callable[..., Any]) -> Explained:
         @functools.wraps(carry_out)

@@ -207,7 +207,6 @@ def _ill_typed(extension: Extension) -> str:
 
 
 def _is_like(value: Any, default: Any) -> bool:
-    """Tell whether a value of a field is of the kind of its default."""
     if default is None or callable(default):
         return callable(value) or value is default
     if type(value) is not type(default):

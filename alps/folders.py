@@ -152,7 +152,7 @@ def hashed(name: str, plain: str) -> str:
 
 
 def own_folder(parent: Path, name: str, plain: str, owner: Callable[[Path], str | None]) -> Path:
-    """Return the folder of `name` below `parent`: the `plain` one, unless its `owner` is another."""
+    """Return the folder of `name` in `parent`: the `plain` one, unless its `owner` is another."""
     safe = is_file_name(plain) and owner(parent / plain) in (None, name)
     return parent / (plain if safe else hashed(name, plain))
 

@@ -62,7 +62,6 @@ def _thousands(text: str) -> object:
 
 
 def _seconds(value: object) -> object:
-    """Read `30min` as 1800."""
     return seconds_of(value) if isinstance(value, str) else value
 
 

@@ -284,14 +284,12 @@ def _imports_by_name(function: ast.expr) -> bool:
 
 
 def _imports_by_variable(tree: ast.AST) -> bool:
-    """Tell whether a source imports a module whose name does not stand where it does."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     named = [call.args[0] for call in calls if call.args and _imports_by_name(call.func)]
     return any(not isinstance(argument, ast.Constant) for argument in named)
 
 
 def _texts_of(tree: ast.AST) -> set[str]:
-    """Return the short texts that stand in a source."""
     words = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -85,18 +85,15 @@ class _Status:
                 log_line(waited)
 
     def erase(self) -> None:
-        """Remove the line from the terminal."""
         with self._lock:
             if self._terminal and not self._paused:
                 print(_ERASE, end="", file=sys.stderr, flush=True)
 
     def pause(self) -> None:
-        """Leave the terminal to another line."""
         self.erase()
         self._paused = True
 
     def tell(self, text: str, *, announced: bool = False) -> None:
-        """Say what is done from now on."""
         self.text, self._since = text, time.monotonic()
         if self._terminal:
             self._draw()
@@ -104,12 +101,10 @@ class _Status:
             log_line(text)
 
     def go_on(self, text: str) -> None:
-        """Go on after a pause."""
         self._paused = False
         self.tell(text)
 
     def stop(self) -> None:
-        """End it."""
         if self._ticking is not None:
             self._ticking.stop()
         self.erase()

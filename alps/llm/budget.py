@@ -56,8 +56,6 @@ class _Seen:
 
 @dataclass(frozen=True)
 class _Flight:
-    """A call under way, and what is set aside for it."""
-
     reserve: Spending
     seen: _Seen
     size: int

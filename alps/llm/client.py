@@ -429,7 +429,6 @@ class Client:
 def _call(
     request: Request[Any], key: str, *, ask: int = 0, attempt: int = 1, service: str | None = None
 ) -> Call:
-    """Return the row of an attempt of which nothing is heard yet."""
     return Call(
         key=key[:16],
         purpose=request.purpose,

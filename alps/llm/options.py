@@ -52,7 +52,6 @@ _SECRET_HEADER = re.compile(
     r"auth|key|token|secret|cookie|password|credential|bearer|session", re.IGNORECASE
 )
 _FROM_ENVIRONMENT = re.compile(r"env:([A-Za-z_]\w*)")
-_DEEPEST = 8
 
 
 def read_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
@@ -86,7 +85,6 @@ def _texts(words: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _value(text: str) -> Any:
-    """Read a value as JSON, or as text."""
     # `False` is no text: a chat template would take it for true
     if text.casefold() in ("true", "false"):
         return text.casefold() == "true"
@@ -125,7 +123,7 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
         value = _value(value)
     if not isinstance(value, Mapping):
         raise ValueError('write options such as request.seed=7, or a table: {"seed": 7}')
-    table = _plain(value, _DEEPEST)
+    table = _plain(value)
     body = table.get(BODY, {})
     for name in (*table, *(body if isinstance(body, dict) else ())):
         if instead := name if name in settings else _SETTINGS.get(name):
@@ -154,15 +152,13 @@ def _check_values(table: dict[str, Any]) -> None:
         _check_secret(path, leaf)
 
 
-def _plain(node: Any, levels: int) -> Any:
-    if not levels:
-        raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
+def _plain(node: Any) -> Any:
     if isinstance(node, Mapping):
         if odd := [name for name in node if not _NAME.fullmatch(str(name))]:
             raise ValueError(f"{redact(str(odd[0]))[:40]!r} is not a valid option name")
-        return {str(name): _plain(inner, levels - 1) for name, inner in node.items()}
+        return {str(name): _plain(inner) for name, inner in node.items()}
     if isinstance(node, list | tuple):
-        return [_plain(inner, levels - 1) for inner in node]
+        return [_plain(inner) for inner in node]
     return _plain_leaf(node)
 
 

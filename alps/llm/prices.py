@@ -391,7 +391,6 @@ class _FileEntry(_FileRates):
     priority: _FileRates | None = None
 
     def price(self) -> Price:
-        """Return the entry as a price."""
         base = self.over({})
         longer = sorted(self.above, key=lambda tier: tier.tokens)
         tiers = tuple(Tier(tier.tokens, Rates(**tier.over(base))) for tier in longer)

@@ -322,7 +322,6 @@ def _name(value: Any) -> str | None:
 
 
 def _without_secrets(names: dict[str, str | None]) -> dict[str, str | None]:
-    """Return short names without secrets."""
     # all at once, as looking secrets up takes a tenth of a millisecond
     clean = redact("\0".join(name or "" for name in names.values())).split("\0")
     return {key: name[:_LONGEST_NAME] or None for key, name in zip(names, clean, strict=True)}

@@ -192,7 +192,6 @@ def _quoted_json(text: str, at: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def _string_end(text: str, at: int) -> int:
-    """Return where the JSON string ends that begins at `at`, closed or not."""
     closing = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)', re.DOTALL).match(text, at)
     return closing.end() if closing is not None else len(text)
 

@@ -188,7 +188,6 @@ def _given_up(response: Any, exchange: Exchange, error: Exception) -> Exception:
 
 
 def _stood_in(exchange: Exchange, request: Any) -> Any:
-    """Return the response of httpx that stands in for one of the network."""
     assert exchange.stand_in is not None
     response = exchange.stand_in(request)
     exchange.note(response.status_code, response.headers)

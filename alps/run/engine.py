@@ -215,11 +215,9 @@ def _without_secrets(unit: Unit, prediction: Prediction) -> Prediction:
     safe = masked(
         kept, lambda: json.dumps(unit.track.task.input_row(unit.sample), ensure_ascii=False)
     )
-    return (
-        prediction
-        if safe == kept
-        else prediction.model_copy(update={**safe, "notes": tuple(safe["notes"])})
-    )
+    if safe == kept:
+        return prediction
+    return prediction.model_copy(update={**safe, "notes": tuple(safe["notes"])})
 
 
 def _fitting(unit: Unit, prediction: Prediction) -> Prediction:

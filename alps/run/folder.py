@@ -247,7 +247,6 @@ def _as_toml(value: Any) -> str:
 
 
 def _difference(there: Any, here: Any, name: str) -> str:
-    """Say where two JSON values differ first, or nothing."""
     if isinstance(there, dict) and isinstance(here, dict):
         for key in [*there, *(key for key in here if key not in there)]:
             if difference := _difference(there.get(key), here.get(key), f"{name}.{key}"):
@@ -290,10 +289,6 @@ def _locked(folder: Path) -> FileLock:
         holder = path.read_text(errors="replace").strip() or "another process"
         raise FolderInUseError(
             f"{folder}: in use by {holder}; wait for it, or choose another out="
-        ) from error
-    except OSError as error:  # a file system that knows no locks
-        raise RunFolderError(
-            f"{folder}: can't be locked ({error.strerror}); choose another out="
         ) from error
     with suppress(OSError):  # Windows lets nobody write into a file that is locked
         path.write_text(f"{_LOCKED_BY} {os.getpid()} on {socket.gethostname()}")

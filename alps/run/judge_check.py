@@ -53,11 +53,9 @@ class _Asked:
 
     @property
     def key(self) -> str:
-        """The key of its row in the journal."""
         return f"{self.judge} {self.item.name}"
 
     def row(self, verdict: Any) -> Row:
-        """Return its row, with the verdict that the judge gave."""
         raw = verdict.raw or ()
         return {
             "rubric": self.rubric,

@@ -272,12 +272,9 @@ def refuse_same_names(folders: Sequence[Path]) -> None:
     for folder in folders:
         name = same_file(folder.resolve().name)
         if name in names:
-            same = folder.resolve() == names[name].resolve()
-            why = (
-                "named twice"
-                if same
-                else f"has the same name as {names[name]}; rename one of the folders"
-            )
+            why = f"has the same name as {names[name]}; rename one of the folders"
+            if folder.resolve() == names[name].resolve():
+                why = "named twice"
             raise UsageError(f"{folder}: {why}")
         names[name] = folder
 
@@ -325,7 +322,6 @@ def find_run(word: str) -> Path:
 
 
 def _is_of_calibration(settings: Row) -> bool:
-    """Tell whether settings are of a folder that `alps calibrate` wrote."""
     return "labels" in settings and "task" not in settings
 
 

@@ -145,7 +145,6 @@ def log_of(begin: str, line: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def _bar(title: str, progress: Progress) -> Iterator[None]:
-    """Show a bar in the terminal, drawn again while nothing happens."""
     from rich.console import Console
     from rich.progress import BarColumn, ProgressColumn, TextColumn
     from rich.progress import Progress as Bar

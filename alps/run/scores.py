@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -45,11 +45,11 @@ class RecordScores:
         self.metrics = metrics
         self._place, self._cluster, self._repeat = array("I"), array("I"), RecordColumn()
         self._codes = {} if sessions is None else sessions
-        self._columns: dict[str, RecordColumn] = {}
+        self._columns: defaultdict[str, RecordColumn] = defaultdict(RecordColumn)
         self._counts: set[str] = set()
         self._questions: set[Hashable] = set()
         self._groups: dict[str, dict[str, int]] = {}
-        self._members: dict[str, RecordColumn] = {}
+        self._members: defaultdict[str, RecordColumn] = defaultdict(RecordColumn)
         self.failed_predictions: Counter[str] = Counter()
         self.failed_judgements: Counter[str] = Counter()
         self.unscored = 0
@@ -68,18 +68,14 @@ class RecordScores:
         self._repeat.put(len(self._repeat), repeat)
         self._cluster.append(self._codes.setdefault(session_id, len(self._codes)))
         self._counts.update(scored.counts)
+        row = len(self._place) - 1
         if scored.question is not None:
             self._questions.add(scored.question)
         for name, group in groups.items():
             codes = self._groups.setdefault(name, {})
-            members = self._members.setdefault(name, RecordColumn())
-            members.put(len(self._place) - 1, codes.setdefault(group, len(codes)))
-        row = len(self._place) - 1
+            self._members[name].put(row, codes.setdefault(group, len(codes)))
         for name, value in {**scored.scores, **scored.counts}.items():
-            column = self._columns.get(name)
-            if column is None:
-                column = self._columns[name] = RecordColumn()
-            column.put(row, value)
+            self._columns[name].put(row, value)
 
     def add_unscored(self) -> None:
         """Count a record that could not be scored."""
@@ -119,7 +115,7 @@ class RecordScores:
             return clustered_ratio(
                 above,
                 below,
-                self._clusters(),
+                self.clusters(),
                 bounds=metric.bounds,
                 resampled=metric.inference.resampled,
             )
@@ -129,7 +125,7 @@ class RecordScores:
         defined = ~np.isnan(values)
         return clustered_mean(
             values[defined],
-            self._clusters()[defined],
+            self.clusters()[defined],
             bounds=metric.bounds,
             resampled=metric.inference.resampled,
         )
@@ -162,7 +158,7 @@ class RecordScores:
         places, first, index = np.unique(in_order, return_index=True, return_inverse=True)
         sums = np.zeros((len(places), len(names)))
         np.add.at(sums, index, np.stack(columns, axis=1))
-        return places, sums, self._clusters()[first]
+        return places, sums, self.clusters()[first]
 
     def difference(self, other: "RecordScores", metric: Metric) -> Estimate:
         """Estimate the paired difference of a mean metric to `other`, over shared records."""
@@ -219,7 +215,7 @@ class RecordScores:
 
     def clusters(self) -> Integers:
         """Return the numbers of the records' sessions, in the order of `values`."""
-        return self._clusters()
+        return np.array(self._cluster, dtype=np.int64)[self._order()]
 
     def bounds(self, metric: Metric, estimate: Estimate) -> tuple[float, float] | None:
         """Return the metric's value if every unscored record had scored worst, and best."""
@@ -227,25 +223,17 @@ class RecordScores:
         if estimate.value is None or isinstance(metric.value, _UNBOUNDED):
             return None
         heard, whole = estimate.value * estimate.n, estimate.n + self.unscored
-        limits = (
-            (metric.highest, metric.lowest)
-            if metric.lower_is_better
-            else (metric.lowest, metric.highest)
-        )
-        worst, best = (heard + limit * self.unscored for limit in limits)
-        return worst / whole, best / whole
+        limits = metric.lowest, metric.highest
+        worst, best = limits[::-1] if metric.lower_is_better else limits
+        return (heard + worst * self.unscored) / whole, (heard + best * self.unscored) / whole
 
     def _order(self) -> Integers:
         return np.lexsort((self._repeat.numbers(), np.array(self._place, dtype=np.int64)))
 
-    def _clusters(self) -> Integers:
-        return np.array(self._cluster, dtype=np.int64)[self._order()]
-
     def _column(self, name: str) -> Floats:
         values = np.full(len(self._place), np.nan)
-        column = self._columns.get(name)
-        if column is not None:
-            values[: len(column)] = column.numbers()
+        column = self._columns.get(name, RecordColumn())
+        values[: len(column)] = column.numbers()
         ordered: Floats = values[self._order()]
         return ordered
 

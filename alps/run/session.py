@@ -314,11 +314,9 @@ def effective_judge(settings: SettingsT) -> SettingsT:
     if is_embedded_judge(settings.judge):
         return settings
     settings = settings.model_copy(update=_added(settings, "judge", "judge_"))
-    return (
-        settings.model_copy(update={"judge_temperature": "none"})
-        if _takes_no_temperature(settings)
-        else settings
-    )
+    if _takes_no_temperature(settings):
+        settings = settings.model_copy(update={"judge_temperature": "none"})
+    return settings
 
 
 def _takes_no_temperature(settings: AskSettings) -> bool:
@@ -343,10 +341,8 @@ def _added(settings: AskSettings, who: str, prefix: str) -> dict[str, Any]:
     if not is_known(model):
         return {}
     added: dict[str, Any] = {}
-    if (
-        getattr(settings, f"{prefix}api_base") is None
-        and (elsewhere := endpoint_from_environment(model)) is not None
-    ):
+    given = getattr(settings, f"{prefix}api_base") is not None
+    if not given and (elsewhere := endpoint_from_environment(model)) is not None:
         variable, address = elsewhere
         added[f"{prefix}api_base"] = address
         say_once(f"requests to {model} go to {urlsplit(address).netloc} (set by {variable})")
