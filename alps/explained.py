@@ -39,9 +39,8 @@ class SettingKey(NamedTuple):
 class Words(click.Argument):
     """The words of a command, which knows the settings among them.
 
-    Args:
-        settings: The class of the settings, `module:Class`, imported when it is asked.
-        own_task: Whether `task=python:MODULE` is one of the words.
+    Their class is `module:Class`, imported when it is asked; `own_task` tells whether
+    `task=python:MODULE` is one of the words.
     """
 
     def __init__(

@@ -291,11 +291,7 @@ def sender_of(asking: Any) -> Any:
 
 
 def load(where: str) -> Any:
-    """Import what `module:name` says.
-
-    Raises:
-        UsageError: If the module is none of ours, and can't be imported or lacks the name.
-    """
+    """Import what `module:name` says; raises UsageError if it is a stranger's and can't be."""
     module, _, name = where.partition(":")
     try:
         return getattr(import_module(module), name)

@@ -104,12 +104,7 @@ def _forget(files: set[Path]) -> None:
 
 
 class _Walk:
-    """The files that are reached from where it began, by their names.
-
-    Args:
-        find: How modules are found.
-        prefix: What names of modules are shown below, with a slash at its end.
-    """
+    """The files that are reached from where it began, by their names behind a prefix."""
 
     def __init__(self, find: Find, prefix: str) -> None:
         self.files: dict[str, Path] = {}

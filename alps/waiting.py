@@ -67,14 +67,14 @@ class _Status:
 
     def __init__(self, text: str, *, announced: bool) -> None:
         self._terminal = sys.stderr.isatty()
-        self._lock, self._paused = threading.Lock(), False
+        self._lock, self.paused = threading.Lock(), False
         every = _REDRAWN if self._terminal else period()
         self.tell(text, announced=announced)
         self._ticking = None if every is None else Ticking(every, self._draw)
 
     def _draw(self) -> None:
         with self._lock:
-            if self._paused:
+            if self.paused:
                 return
             took = time.monotonic() - self._since
             waited = f"{self.text}: {in_words(took)}" if took >= _REDRAWN else f"{self.text} …"
@@ -86,12 +86,12 @@ class _Status:
 
     def erase(self) -> None:
         with self._lock:
-            if self._terminal and not self._paused:
+            if self._terminal and not self.paused:
                 print(_ERASE, end="", file=sys.stderr, flush=True)
 
     def pause(self) -> None:
         self.erase()
-        self._paused = True
+        self.paused = True
 
     def tell(self, text: str, *, announced: bool = False) -> None:
         self.text, self._since = text, time.monotonic()
@@ -99,10 +99,6 @@ class _Status:
             self._draw()
         elif announced and period() is not None:
             log_line(text)
-
-    def go_on(self, text: str) -> None:
-        self._paused = False
-        self.tell(text)
 
     def stop(self) -> None:
         if self._ticking is not None:
@@ -148,7 +144,8 @@ def paused(then: str) -> Iterator[None]:
         yield
     finally:
         for one in _shown:
-            one.go_on(then)
+            one.paused = False
+            one.tell(then)
 
 
 def erase() -> None:

@@ -66,11 +66,8 @@ class Cache:
 
     A file that is not a database, or has other columns, is put aside as `….broken` and a new one
     begun; `rebuilt` tells so. Once a reply can't be stored, as on a full disk, no more are kept:
-    `unkept` counts those.
-
-    Raises:
-        UsageError: If the file can't be opened, made or written, or another process keeps it for
-            more than 30 s.
+    `unkept` counts those. A file that can't be opened, made or written, or that another process
+    keeps for more than 30 s, is a UsageError.
     """
 
     _db: sqlite3.Connection

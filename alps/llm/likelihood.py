@@ -108,9 +108,7 @@ class Echo:
     """Tokens of a prompt, removed from a reply's body before litellm parses the rest.
 
     The openai package walks through them in pure Python: 1.5 s of a processor for 50,000 tokens.
-
-    Args:
-        begins: The character from which on log-probabilities are asked for.
+    Log-probabilities are asked for from the character `begins` on.
     """
 
     def __init__(self, prompt: str, begins: int) -> None:
@@ -144,9 +142,7 @@ class Echo:
         """Return as JSON the log-probabilities of the tokens that hold what was asked for.
 
         `generated` is how many tokens the server says to have answered, None where it does not.
-
-        Raises:
-            ValueError: If the reply does not tell them; one line.
+        Raises ValueError, in one line, if the reply does not tell them.
         """
         try:
             heard = _Logprobs.model_validate(self._heard)

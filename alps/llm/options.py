@@ -55,11 +55,7 @@ _FROM_ENVIRONMENT = re.compile(r"env:([A-Za-z_]\w*)")
 
 
 def read_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Read `NAME.NAME=VALUE` words, their names without the first, into a nested table.
-
-    Raises:
-        ValueError: If a name stands twice, or is both a table and a value.
-    """
+    """Read `NAME.NAME=VALUE` words into a nested table; raises ValueError for one given twice."""
     table: dict[str, Any] = {}
     for path, text in words:
         *above, last = path.split(".")
@@ -224,11 +220,7 @@ def sent(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_memory(value: Any) -> Any:
-    """Return the options of a memory as texts by their names, a dot between those of tables.
-
-    Raises:
-        ValueError: If it is no table, or an option would hold a secret.
-    """
+    """Return a memory's options as texts, by names with dots; raises ValueError for a secret."""
     if value is None or value == {}:
         return None
     if not isinstance(value, Mapping):
@@ -280,8 +272,7 @@ def key_of(word: str) -> str:
 def option_tables(words: Sequence[str], known: Collection[str]) -> tuple[dict[str, Any], list[str]]:
     """Return the tables that words with a dot in their key make, and the other words.
 
-    Raises:
-        UsageError: If one is empty, stands twice, or is a table and a value.
+    Raises a UsageError if one is empty, stands twice, or is a table and a value.
     """
     others: list[str] = []
     parts: dict[str, list[tuple[str, str]]] = {}

@@ -54,11 +54,7 @@ def default_temperature(
 def check_sampling(
     model: str, sampling: Mapping[str, Any], extra: Mapping[str, Any], *, prefix: str = ""
 ) -> None:
-    """Refuse a sampling setting that `model` does not take.
-
-    Raises:
-        UsageError: Names the setting, and why litellm would refuse it.
-    """
+    """Refuse, with a UsageError, a sampling setting that `model` does not take, and say why."""
     settings = {name: value for name, value in sampling.items() if value is not None}
     problem = _refusal(model, {**settings, **sent(extra)})
     if problem is None:

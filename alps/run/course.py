@@ -269,11 +269,7 @@ def _resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") 
 def answering_services(
     session: RunSession, ledger: Ledger, shared: Shared | None = None
 ) -> Services:
-    """Open the systems and the judge of a run; `shared` is what runs beside it use, too.
-
-    Raises:
-        AlpsError: If somebody can't be asked, or the part of an extension can't be opened.
-    """
+    """Open the systems and the judge of a run; `shared` is what runs beside it use, too."""
     data, folder = session.data, session.folder
     services = open_services(
         session.settings,

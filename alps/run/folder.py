@@ -96,13 +96,10 @@ def build_manifest(
 def claim(
     folder: Path, manifest: Mapping[str, Any], *, begun: bool = True, shown: Path | None = None
 ) -> bool:
-    """Write `manifest` into a folder without one, or check it against that; return if it was there.
+    """Write `manifest` into a folder without one, or check it against that; tell if one was there.
 
     The manifest of a run that has not `begun` is replaced; `shown` is the folder in messages.
-
-    Raises:
-        RunFolderError: If the folder holds another run; the message names the first field that
-            differs.
+    Raises a RunFolderError, with the first field that differs, if it holds another run.
     """
     path = folder / MANIFEST
     if not path.exists() or not begun:
@@ -190,11 +187,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write `value` to `path` in one atomic step, indented for people.
-
-    Raises:
-        ValueError: If a number in it is not finite.
-    """
+    """Write `value` in one atomic step, indented for people; raises ValueError for NaN."""
     dump(dict(value))
     write_whole(path, json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n")
 
@@ -297,11 +290,7 @@ def _locked(folder: Path) -> FileLock:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Make `folder`, and hold it until the end.
-
-    Raises:
-        RunFolderError: If it can't be written, or another process holds it.
-    """
+    """Make `folder`, and hold it until the end; raises RunFolderError where it can't."""
     place = folder.absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
 """Check of a run's judge: it answers known items before its first verdict, once a run folder."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,8 +96,12 @@ async def admit_judge(
     with closing(Journal(folder / FILE, key=_key)) as journal:
         waiting = [one for one in asked if ask and journal.get(one.key) is None]
         asking = judge.under(JUDGE_CHECK)
-        left = _Left(totals, len(waiting))
-        tasks = (_ask(asking, one, journal, left) for one in waiting)
+        answered = itertools.count(1)
+
+        def tell() -> None:  # to whoever watches: a small judge takes minutes for it
+            totals.stage = f"judge check {next(answered):,}/{len(waiting):,}"
+
+        tasks = (_ask(asking, one, journal, tell) for one in waiting)
         async with stopping_together(tasks) as answering:
             outcomes = await asyncio.gather(*answering)
         totals.stage = ""
@@ -144,23 +149,10 @@ def _drawn(judge: Judge, rubrics: Sequence[Rubric]) -> list[_Asked]:
     return asked
 
 
-@dataclass
-class _Left:
-    """How far a check is, for whoever watches: a small judge takes minutes for it."""
-
-    totals: Totals
-    items: int
-    answered: int = 0
-
-    def count(self) -> None:
-        self.answered += 1
-        self.totals.stage = f"judge check {self.answered:,}/{self.items:,}"
-
-
-async def _ask(judge: Judge, asked: _Asked, journal: Journal, left: _Left) -> Outcome:
+async def _ask(judge: Judge, asked: _Asked, journal: Journal, tell: Callable[[], None]) -> Outcome:
     """Keep the answer to one item; an item that was not heard is asked again another time."""
     verdict = await judge.answer(asked.item.question, about=asked.item.name)
-    left.count()
+    tell()
     if verdict.outcome not in UNHEARD:
         await journal.append_together(asked.row(verdict))
     outcome: Outcome = verdict.outcome

@@ -56,11 +56,7 @@ class RunFolder:
 
     @cached_property
     def summary(self) -> Summary | None:
-        """What the run found; None while it is not finished.
-
-        Raises:
-            RunFolderError: If `summary.json` is not of a run of this alps.
-        """
+        """What the run found; None while it is not finished. RunFolderError: not of this alps."""
         # Read where it is needed: one record can be shown without it.
         if self.summary_row is None:
             return None
@@ -392,10 +388,7 @@ class StoredRows(Mapping[AnswerKey, Row]):
     """The last readable row of each answer in a journal, in the order of their first rows.
 
     Each is read anew whenever it is asked for: a row of 100,000 takes a few hundred bytes here, and
-    ten times as many as a dictionary of dictionaries.
-
-    Args:
-        file: The journal; None where there is none.
+    ten times as many as a dictionary of dictionaries. Without a journal, `file` is None.
     """
 
     def __init__(self, file: BinaryIO | None, offsets: Mapping[AnswerKey, int]) -> None:

@@ -31,11 +31,7 @@ Estimated = Callable[["RunSettings", "RunData", Path, Path], "list[Stage]"]
 
 @dataclass(frozen=True)
 class Course:
-    """A run under way.
-
-    Attributes:
-        outcomes: What came out of each track; empty until all are answered.
-    """
+    """A run under way; `outcomes` of its tracks are empty until all are answered."""
 
     session: "RunSession"
     services: "Services"

@@ -36,9 +36,7 @@ NO_GROUPS: Mapping[str, str] = {}
 class RecordScores:
     """Scores of every record of one system under one judge, in columns, so that memory stays small.
 
-    Args:
-        sessions: The numbers that sessions have; boards on the same records share one, and add to
-            it.
+    Boards on the same records share the numbers of their `sessions`, and add to them.
     """
 
     def __init__(self, metrics: Sequence[Metric], sessions: dict[str, int] | None = None) -> None:

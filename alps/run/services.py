@@ -1,7 +1,7 @@
 """System, judge, and what they share: opened for a run, closed when it ends."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,7 +36,7 @@ from alps.waiting import erase
 if TYPE_CHECKING:
     from alps.llm.budget import Budget
     from alps.llm.cache import Cache
-    from alps.llm.client import Client, Endpoint
+    from alps.llm.client import Client
     from alps.llm.structured import Ladder
     from alps.llm.types import Gathering
 
@@ -140,27 +140,25 @@ class Clients:
         at_once, patience = self._settings.at_once, self._settings.patience
         endpoint = self._sharing.endpoint(where, at_once, patience, per_minute)
         if where not in self._clients:
-            self._clients[where] = self._client(EndpointCalls(model, api_base), endpoint)
+            from alps.llm.client import Client
+
+            settings, totals = self._settings, self._ledger.totals
+            limiter = endpoint.limiter
+            asking = EndpointCalls(model, api_base, settings.timeout, limiter, totals, say_once)
+            self._clients[where] = Client(
+                concurrency=settings.at_once,
+                ledger=self._ledger,
+                cache=self._sharing.cache,
+                timeout=settings.timeout,
+                budget=self._sharing.budget,
+                patience=patience,
+                notice=say_once,
+                ladder=self._sharing.ladder,
+                endpoint=endpoint,
+                batches=self._batches,
+                sender=sender_of(asking),
+            )
         return self._clients[where]
-
-    def _client(self, asking: EndpointCalls, endpoint: "Endpoint") -> "Client":
-        from alps.llm.client import Client
-
-        settings, totals = self._settings, self._ledger.totals
-        limits = replace(asking, timeout=settings.timeout, limiter=endpoint.limiter)
-        return Client(
-            concurrency=settings.at_once,
-            ledger=self._ledger,
-            cache=self._sharing.cache,
-            timeout=settings.timeout,
-            budget=self._sharing.budget,
-            patience=settings.patience,
-            notice=say_once,
-            ladder=self._sharing.ladder,
-            endpoint=endpoint,
-            batches=self._batches,
-            sender=sender_of(replace(limits, totals=totals, notice=say_once)),
-        )
 
     async def give_up(self) -> None:
         """Give up what is still asked."""
@@ -221,8 +219,7 @@ def open_services(
     asking = asked_models(settings, tasks, parts)
     if not asking:
         systems = _local(settings, tasks, folder, id_key)
-        judge = embedded_judge(settings.judge)
-        return Services(systems, judge, None, shared=shared, parts=parts)
+        return Services(systems, embedded_judge(settings.judge), None, shared=shared, parts=parts)
     from alps.llm.structured import Ladder
 
     sharing = shared
@@ -259,11 +256,7 @@ def open_services(
 
 
 def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
-    """Set up a judge alone.
-
-    Raises:
-        AlpsError: If it is unknown, its key is missing, or the budget can't be enforced.
-    """
+    """Set up a judge alone; raises as `check_judge`, or if a budget can't be enforced."""
     check_judge(settings)
     if is_embedded_judge(settings.judge):
         return Services((), embedded_judge(settings.judge), None)
@@ -277,21 +270,13 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
 def check_models(
     asked: Iterable[UsedModel], embedded: Collection[str] = (), *, keys: bool = True
 ) -> None:
-    """Refuse LLMs that are unknown, have no key, or take other options; nothing is written before.
-
-    Raises:
-        AlpsError: What is unknown, missing or not taken, in one line.
-    """
+    """Refuse, with an AlpsError, LLMs that are unknown, have no key, or take other options."""
     for one in asked:
         _check_llm(one, embedded, keys=keys)
 
 
 def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
-    """Refuse a judge that is unknown, has no key, or takes other options; nothing is written.
-
-    Raises:
-        AlpsError: What is unknown, missing or not taken, in one line.
-    """
+    """Refuse, with an AlpsError, a judge that is unknown, has no key, or takes other options."""
     if is_embedded_judge(settings.judge):
         embedded_judge(settings.judge)
         return

@@ -370,11 +370,7 @@ def open_again(folder: Path, manifest: Manifest) -> tuple[RunSettings, RunData]:
 
 
 def refuse_changed(folder: Path, manifest: Manifest, settings: RunSettings, data: RunData) -> None:
-    """Refuse tracks that a run was not asked for, and data that changed since.
-
-    Raises:
-        RunFolderError: If a hash differs, or a track was not in the run.
-    """
+    """Refuse, with a RunFolderError, tracks that a run was not asked for, and changed data."""
     tracks = [task.track for task in data.tasks]
     if lacking := [track for track in tracks if track not in manifest.data.tracks]:
         raise RunFolderError(

@@ -224,18 +224,16 @@ def _floor(plan: RunPlan, task: Task, outcome: Outcome, name: str) -> Floor:
     scores = {metric.name: Score(**floor.estimate(metric).row) for metric in shown}
     # Unless only recorded verdicts are at hand.
     same_judge = plan.judge.fingerprint == judge.fingerprint
-    # An empty answer is judged alike by all.
-    if not (same_judge or not lead.judged or not floor.total("predicted")):
-        return Floor(judge=judge.name, lead=lead.name, scores=scores)
-    above = Interval(**board.difference(floor, lead).row)
     own: dict[str, Any] = {}
-    paired = [metric for metric in shown if metric.inference.baseline_differences]
-    if paired:
+    # An empty answer is judged alike by all.
+    if same_judge or not lead.judged or not floor.total("predicted"):
+        own["above"] = Interval(**board.difference(floor, lead).row)
         differences = {}
-        for metric in paired:
-            differences[metric.name] = Interval(**board.difference(floor, metric).row)
-        own["differences"] = differences
-    return Floor(judge=judge.name, lead=lead.name, scores=scores, above=above, **own)
+        for metric in shown:
+            if metric.inference.baseline_differences:
+                differences[metric.name] = Interval(**board.difference(floor, metric).row)
+        own |= {"differences": differences} if differences else {}
+    return Floor(judge=judge.name, lead=lead.name, scores=scores, **own)
 
 
 def summarise_run(
