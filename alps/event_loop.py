@@ -102,17 +102,16 @@ async def run_beside(work: Callable[[], T]) -> T:
 
 def _started(work: Callable[[], T]) -> tuple[Future[T], threading.Thread]:
     future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # or whoever awaits it could cancel it before its end
 
     def run() -> None:
         mine = threading.get_ident()
         with _changing:
             _working.add(mine)
         try:
-            result = work()
+            future.set_result(work())
         except BaseException as error:  # whatever it is, whoever waits gets it
-            _settle(future, error=error)
-        else:
-            _settle(future, result=result)
+            future.set_exception(error)
         finally:
             with _changing:  # the number of a thread is given to another one after its end
                 _working.discard(mine)
@@ -121,15 +120,6 @@ def _started(work: Callable[[], T]) -> tuple[Future[T], threading.Thread]:
     thread = threading.Thread(target=run, name="alps")
     thread.start()
     return future, thread
-
-
-def _settle(future: Future[T], *, result: Any = None, error: BaseException | None = None) -> None:
-    if future.cancelled():  # by who awaited it
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
 
 
 def _stop(thread: threading.Thread) -> None:

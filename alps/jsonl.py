@@ -23,9 +23,7 @@ _DEEPEST = 100
 _TOO_DEEP = "lists and objects are nested more than {} deep"
 _TOO_MANY = f"more than {MOST_VALUES:,} values"
 # An end that is missing is no reason to begin again at each quote.
-_TOKEN = r'"(?:[^"\\]++|\\.)*+"?|[\[{,]'
-_TOKENS = re.compile(_TOKEN, re.DOTALL)
-_TOKENS_OF_BYTES = re.compile(_TOKEN.encode(), re.DOTALL)
+_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{,]', re.DOTALL)
 _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 # Keeps Windows from writing line ends of its own.
 _AS_BYTES: int = getattr(os, "O_BINARY", 0)
@@ -85,14 +83,11 @@ def has_more_values(text: str | bytes, most: int) -> bool:
     """Tell whether a JSON text has more than `most` values, by what opens one or parts two."""
     if len(text) <= most:
         return False
-    commas = text.count(",") if isinstance(text, str) else text.count(b",")
-    if _opened(text) + commas <= most:
+    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    if _opened(data) + data.count(b",") <= most:
         return False
     # Those within strings are no values.
-    quotes: tuple[object, ...] = ('"', ord('"'))
-    tokens: Iterator[re.Match[Any]]
-    tokens = _TOKENS.finditer(text) if isinstance(text, str) else _TOKENS_OF_BYTES.finditer(text)
-    values = (found for found in tokens if text[found.start()] not in quotes)
+    values = (found for found in _TOKENS.finditer(data) if not found[0].startswith(b'"'))
     return next(islice(values, most, None), None) is not None
 
 

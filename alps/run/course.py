@@ -79,9 +79,7 @@ async def run_course(
             manifest = _manifest(session, services, judged)
         _claim(session, manifest, judged, begun=begun, shown=shown)
         _resume_modes(settings, folder, services.ladder)
-        write_config(
-            folder, {name: getattr(settings, name) for name in _given(settings)}, told=told
-        )
+        write_config(folder, _given(settings), told=told)
         plan = _plan(session, services)
         journals = plan.journals
         resumed = _answered(journals) if judged is None and not merging else 0
@@ -228,9 +226,10 @@ def _described(services: Services) -> dict[str, Any]:
     return {"name": first.name, **first.settings, **memories}
 
 
-def _given(settings: RunSettings) -> list[str]:
-    """Return the names of the settings that were given, in the order of their definition."""
-    return [name for name in RunSettings.model_fields if name in settings.model_fields_set]
+def _given(settings: RunSettings) -> dict[str, Any]:
+    """Return the settings that were given, in the order of their definition."""
+    names = (name for name in RunSettings.model_fields if name in settings.model_fields_set)
+    return {name: getattr(settings, name) for name in names}
 
 
 def _structured_modes(
