@@ -53,16 +53,16 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: a command imports this package, and no more."""
     if name in __all__:
         return getattr(import_module(_DEFINED_IN.get(name, "alps.api")), name)
-    from alps.extension import exports, load
+    from alps.extension import brought, load
 
     # A part of the package that is not imported yet is asked for here, too.
-    where = None if name.startswith("_") else exports().get(name)
+    where = None if name.startswith("_") else brought("exports").get(name)
     if where is None:
         raise AttributeError(f"module 'alps' has no attribute '{name}'")
     return load(where)
 
 
 def __dir__() -> list[str]:
-    from alps.extension import exports
+    from alps.extension import brought
 
-    return sorted({*__all__, *exports()})
+    return sorted({*__all__, *brought("exports")})

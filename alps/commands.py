@@ -15,7 +15,7 @@ import click
 
 from alps.completion import words_of
 from alps.errors import BudgetError, TooManyFailuresError
-from alps.explained import Explained, ExplainedGroup, WithCommands, Words
+from alps.explained import Explained, ExplainedGroup, Words
 from alps.extension import extensions, load
 from alps.waiting import end, status, tell
 
@@ -25,25 +25,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Takes:
-    """What a command takes; see `command`, whose arguments these are."""
+    """What a command takes.
+
+    Attributes:
+        run: Whether its first word is a run: it is called with `run`, the folder.
+        record: Whether an id may follow: `record`, which may be empty.
+        runs: Whether runs are among its words: `runs`, their folders.
+        folders: Whether other folders or files are: `folders`, as they were typed.
+        none: Whether none of these will do.
+        own_task: Whether help and Tab offer `task=python:MODULE`, which all that look at runs take.
+        raw: Whether it is called with `words`, as they were typed.
+    """
 
     shown: str
     settings: str | None
-    run: bool
-    record: bool
-    runs: bool
-    folders: bool
-    none: bool
-    own_task: bool
-    raw: bool
+    run: bool = False
+    record: bool = False
+    runs: bool = False
+    folders: bool = False
+    none: bool = False
+    own_task: bool = False
+    raw: bool = False
 
     def arguments(self, words: tuple[str, ...] = (), **given: Any) -> dict[str, Any]:
-        """Return what the function of the command is called with, from what was typed.
-
-        Raises:
-            click.UsageError: If a word is too many, or no run is named.
-            AlpsError: If a setting can't be read, or a run is not there.
-        """
+        """Return what the function of the command is called with, from what was typed."""
         if self.record and "=" in given["record"]:
             words, given["record"] = (given["record"], *words), ""
         if self.raw:
@@ -69,7 +74,6 @@ class _Takes:
         return given | self._found(named, given)
 
     def _found(self, named: list[str], given: dict[str, Any]) -> dict[str, Any]:
-        """Return the folders of the runs that were typed."""
         if not (self.run or self.runs):
             return {}
         from alps.run.opened import find_run
@@ -108,14 +112,8 @@ def command(
     *,
     name: str | None = None,
     group: click.Group | None = None,
-    run: bool = False,
-    record: bool = False,
-    runs: bool = False,
-    folders: bool = False,
-    none: bool = False,
-    own_task: bool = False,
-    raw: bool = False,
     quick: bool = False,
+    **words: bool,
 ) -> Callable[[Callable[..., Any]], Explained]:
     """Declare a command, whose help is the docstring and its settings; it is called with them.
 
@@ -125,16 +123,10 @@ def command(
             called with `settings`, one of these.
         name: What it is called, if not as the function.
         group: Of which it is one.
-        run: Whether its first word is a run: it is called with `run`, the folder.
-        record: Whether an id may follow: `record`, which may be empty.
-        runs: Whether runs are among its words: `runs`, their folders.
-        folders: Whether other folders or files are: `folders`, as they were typed.
-        none: Whether none of these will do.
-        own_task: Whether help and Tab offer `task=python:MODULE`, which all that look at runs take.
-        raw: Whether it is called with `words`, as they were typed.
         quick: Whether nothing is shown while libraries are loaded, which takes seconds.
+        words: What else it takes, see `_Takes`.
     """
-    takes = _Takes(shown, settings, run, record, runs, folders, none, own_task, raw)
+    takes = _Takes(shown, settings, **words)
 
     def declare(carry_out: Callable[..., Any]) -> Explained:
         @functools.wraps(carry_out)
@@ -152,11 +144,6 @@ def command(
         return made
 
     return declare
-
-
-def with_commands(command: Explained) -> WithCommands:
-    """Make a command a group as well, which others can name as theirs."""
-    return WithCommands(command)
 
 
 def group() -> Callable[[Callable[..., Any]], ExplainedGroup]:
@@ -242,12 +229,6 @@ def tell_former(finished: Any) -> None:
     run, former = finished.folder, finished.former
     compare = f"; alps compare {former} {run} shows what changed" if is_whole(former) else ""
     click.echo(f"The previous run is kept in {former} until the next run with fresh=yes{compare}.")
-
-
-def tell_faults(error: Any) -> None:
-    """Print each fault of a plan on a line, where there are several."""
-    for fault in error.faults if len(error.faults) > 1 else ():
-        say(f"alps: {fault}", err=True)
 
 
 @command("KEY=VALUE…", "alps.settings:RunSettings", raw=True)

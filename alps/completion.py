@@ -168,10 +168,7 @@ def _paths(begun: str, *, files: bool = False) -> list[str]:
 
 
 class _Bash(BashComplete):
-    """Completion in bash, which takes `=` and `:` for the ends of words.
-
-    It is given only what comes after them.
-    """
+    """Completion in bash, which takes `=` and `:` for the ends of words: it gets the rest."""
 
     name = "bash"
     source_template = """\

@@ -33,11 +33,7 @@ class UsageError(AlpsError):
 
 
 class CodeNotImportedError(UsageError):
-    """A file names the module of a task that the user did not type, so it is not imported.
-
-    Args:
-        name: The task as the file names it, `python:MODULE`.
-    """
+    """A file names, as `python:MODULE`, a task that the user did not type: it is not imported."""
 
     def __init__(self, name: str) -> None:
         # The name is a stranger's: it must not steer the terminal that it is printed in.
@@ -50,8 +46,6 @@ class DataError(AlpsError):
     """A data file says something that can't be read.
 
     Args:
-        message: What is wrong, and how to mend it.
-        path: The file.
         line: The line, counted from 1.
         field: The field, as a dotted path.
     """

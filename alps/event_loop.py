@@ -17,11 +17,7 @@ _changing = threading.Lock()
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` to its end, as `asyncio.run` does.
-
-    Raises:
-        KeyboardInterrupt: If it was ended by `cancel_loop`.
-    """
+    """Run `main` as `asyncio.run` does; raises KeyboardInterrupt if `cancel_loop` ended it."""
     # `asyncio.run` cancels its task at Ctrl-C, but not where Ctrl-C is ignored. An exception raised
     # in the handler of a signal would then hit any line: in the start of a thread, for one, of
     # which nobody knows at exit, so that it is waited for without end.
@@ -65,9 +61,9 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 def cancel_loop(thread: int | None = None) -> bool:
-    """Cancel what `run_loop` runs in a thread, by default in this one.
+    """Cancel what `run_loop` runs in a thread, by default this one; return whether anything was.
 
-    The handler of a signal may call it. Returns whether anything was running.
+    The handler of a signal may call it.
     """
     cancel = _cancels.get(threading.get_ident() if thread is None else thread)
     if cancel is not None:
@@ -106,17 +102,16 @@ async def run_beside(work: Callable[[], T]) -> T:
 
 def _started(work: Callable[[], T]) -> tuple[Future[T], threading.Thread]:
     future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # or whoever awaits it could cancel it before its end
 
     def run() -> None:
         mine = threading.get_ident()
         with _changing:
             _working.add(mine)
         try:
-            result = work()
+            future.set_result(work())
         except BaseException as error:  # whatever it is, whoever waits gets it
-            _settle(future, error=error)
-        else:
-            _settle(future, result=result)
+            future.set_exception(error)
         finally:
             with _changing:  # the number of a thread is given to another one after its end
                 _working.discard(mine)
@@ -125,15 +120,6 @@ def _started(work: Callable[[], T]) -> tuple[Future[T], threading.Thread]:
     thread = threading.Thread(target=run, name="alps")
     thread.start()
     return future, thread
-
-
-def _settle(future: Future[T], *, result: Any = None, error: BaseException | None = None) -> None:
-    if future.cancelled():  # by who awaited it
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
 
 
 def _stop(thread: threading.Thread) -> None:

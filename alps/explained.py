@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from alps.errors import UsageError, closest
-from alps.extension import EVERYDAY, headings, load, words_of_commands
+from alps.extension import EVERYDAY, brought, headings, load
 
 _OWN_TASK = "python:MODULE: allow alps to import the code of the run's own task"
 _AFTER_A_COMMAND = "settings follow a command: alps run task=extraction model=rules"
@@ -39,11 +39,8 @@ class SettingKey(NamedTuple):
 class Words(click.Argument):
     """The words of a command, which knows the settings among them.
 
-    Args:
-        names: The name of the argument.
-        settings: The class of the settings, `module:Class`, imported when it is asked.
-        own_task: Whether `task=python:MODULE` is one of the words.
-        others: As `click.Argument` takes them.
+    Their class is `module:Class`, imported when it is asked; `own_task` tells whether
+    `task=python:MODULE` is one of the words.
     """
 
     def __init__(
@@ -157,7 +154,6 @@ class ExplainedGroup(click.Group):
     Args:
         lazy: Where further commands lie, `module:name` by name: imported when they are asked for.
         under: The headings of those that are not everyday ones; None: help does not list it.
-        others: As `click.Group` takes them.
     """
 
     command_class = Explained
@@ -195,7 +191,7 @@ class ExplainedGroup(click.Group):
         """Return where extensions have commands of this group."""
         return {
             words.removeprefix(self._prefix): where
-            for words, where in words_of_commands("commands").items()
+            for words, where in brought("commands").items()
             if words.startswith(self._prefix) and " " not in words.removeprefix(self._prefix)
         }
 
@@ -264,11 +260,7 @@ class ExplainedGroup(click.Group):
 
 
 class WithCommands(ExplainedGroup):
-    """A command that has others below it: words that name none of them are its own.
-
-    Args:
-        command: The command.
-    """
+    """A command that has others below it: words that name none of them are its own."""
 
     def __init__(self, command: Explained) -> None:
         super().__init__(command.name, help=command.help)
@@ -309,10 +301,10 @@ def typed_as(name: str, key: SettingKey) -> str:
 
 def _in_current_words(ctx: click.Context, args: list[str]) -> list[str]:
     """Replace the old words of a command by its own, and say so in one line."""
-    for old, what in words_of_commands("removed").items():
+    for old, what in brought("removed").items():
         if args[:1] == [old]:
             raise click.UsageError(f"'alps {old}' was removed: {what}", ctx)
-    for old, new in words_of_commands("moved").items():
+    for old, new in brought("moved").items():
         words = old.split()
         if args[: len(words)] == words:
             if not ctx.resilient_parsing:

@@ -35,23 +35,11 @@ COMMANDS = {
 """Where the commands of the spine lie; extensions name their own."""
 
 
-def _none(name: str) -> bool:
+def _never(_: Any) -> bool:
     return False
 
 
-def _nothing_of(summary: Any) -> bool:
-    return False
-
-
-def _never_again(typed: Collection[str]) -> bool:
-    return False
-
-
-def _never_words(words: Sequence[str]) -> bool:
-    return False
-
-
-def _nothing_next(finished: Any) -> str:
+def _nothing(_: Any) -> str:
     return ""
 
 
@@ -133,7 +121,7 @@ class Extension:
     engine: str = ""
     files: tuple[str, ...] = ()
     journals: tuple[str, ...] = ()
-    rescores: Callable[[Collection[str]], bool] = _never_again
+    rescores: Callable[[Collection[str]], bool] = _never
     rescore: str = ""
     judging: str = ""
     settings: str = ""
@@ -143,14 +131,14 @@ class Extension:
     systems: dict[str, str] = field(default_factory=dict)
     judges: dict[str, str] = field(default_factory=dict)
     operational: tuple[str, ...] = ()
-    serves: Callable[[str], bool] = _none
+    serves: Callable[[str], bool] = _never
     sends: str = ""
-    takes_words: Callable[[Sequence[str]], bool] = _never_words
+    takes_words: Callable[[Sequence[str]], bool] = _never
     run_words: str = ""
-    next_step: Callable[[Any], str] = _nothing_next
+    next_step: Callable[[Any], str] = _nothing
     exports: dict[str, str] = field(default_factory=dict)
     begun: str = ""
-    shows: Callable[[Any], bool] = _nothing_of
+    shows: Callable[[Any], bool] = _never
     shown: str = ""
     board: str = ""
     on_card: str = ""
@@ -219,7 +207,6 @@ def _ill_typed(extension: Extension) -> str:
 
 
 def _is_like(value: Any, default: Any) -> bool:
-    """Tell whether a value of a field is of the kind of its default."""
     if default is None or callable(default):
         return callable(value) or value is default
     if type(value) is not type(default):
@@ -228,12 +215,14 @@ def _is_like(value: Any, default: Any) -> bool:
     return all(isinstance(part, str) for part in inside)
 
 
-def words_of_commands(kind: Literal["commands", "moved", "removed"]) -> dict[str, str]:
-    """Return what extensions say of commands, by the words that call them."""
-    said: dict[str, str] = {}
+def brought(
+    kind: Literal["commands", "moved", "removed", "scorings", "systems", "judges", "exports"],
+) -> dict[str, str]:
+    """Return what extensions declare of a kind, by its names, words or beginnings."""
+    declared: dict[str, str] = {}
     for extension in extensions():
-        said |= getattr(extension, kind)
-    return said
+        declared |= getattr(extension, kind)
+    return declared
 
 
 def headings() -> dict[str, str]:
@@ -253,29 +242,6 @@ def _lacks(extension: Extension, kept: Collection[str]) -> bool:
 def brought_tasks() -> dict[str, Extension]:
     """Return the extensions that bring tasks, by the names of these; of two alike ours counts."""
     return {name: one for one in extensions() for name in one.tasks}
-
-
-@cache
-def brought_scorings() -> dict[str, str]:
-    """Return where other ways of scoring that extensions bring are made, by their names."""
-    return {name: where for one in extensions() for name, where in one.scorings.items()}
-
-
-@cache
-def brought_systems() -> dict[str, str]:
-    """Return where the systems that extensions bring are made, by the beginnings of their names."""
-    return {start: where for one in extensions() for start, where in one.systems.items()}
-
-
-@cache
-def brought_judges() -> dict[str, str]:
-    """Return where the judges that extensions bring are made, by the beginnings of their names."""
-    return {start: where for one in extensions() for start, where in one.judges.items()}
-
-
-def exports() -> dict[str, str]:
-    """Return where what `alps` has of extensions lies, by its name."""
-    return {name: where for one in extensions() for name, where in one.exports.items()}
 
 
 def operational_keys() -> frozenset[str]:
@@ -304,11 +270,7 @@ def keys_of(kind: Literal["judging", "settings", "doctor"], *known: "type[BaseMo
 
 
 def _own_keys(own: "type[BaseModel]", taken: Collection[str]) -> set[str]:
-    """Return the keys that a class adds to those that are `taken`.
-
-    Raises:
-        ValueError: If one of them can't be added.
-    """
+    """Return the keys that a class adds to `taken`; raises ValueError for one that can't be."""
     keys = {key for key in vars(own).get("__annotations__", {}) if key in own.model_fields}
     for key in sorted(keys & {*taken}):
         raise ValueError(f"the key {key} exists already")
@@ -329,19 +291,13 @@ def sender_of(asking: Any) -> Any:
 
 
 def load(where: str) -> Any:
-    """Import what `module:name` says.
-
-    Raises:
-        UsageError: If the module is none of ours, and can't be imported or lacks the name.
-    """
+    """Import what `module:name` says; raises UsageError if it is a stranger's and can't be."""
     module, _, name = where.partition(":")
-    if module.startswith("alps."):
-        return getattr(import_module(module), name)
     try:
         return getattr(import_module(module), name)
-    except AlpsError:
-        raise
     except (Exception, SystemExit) as error:
+        if isinstance(error, AlpsError) or module.startswith("alps."):
+            raise
         raise UsageError(f"the extension's {where} could not be loaded: {_said(error)}") from error
 
 

@@ -23,9 +23,7 @@ _DEEPEST = 100
 _TOO_DEEP = "lists and objects are nested more than {} deep"
 _TOO_MANY = f"more than {MOST_VALUES:,} values"
 # An end that is missing is no reason to begin again at each quote.
-_TOKEN = r'"(?:[^"\\]++|\\.)*+"?|[\[{,]'
-_TOKENS = re.compile(_TOKEN, re.DOTALL)
-_TOKENS_OF_BYTES = re.compile(_TOKEN.encode(), re.DOTALL)
+_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{,]', re.DOTALL)
 _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 # Keeps Windows from writing line ends of its own.
 _AS_BYTES: int = getattr(os, "O_BINARY", 0)
@@ -43,10 +41,7 @@ def dump(row: Row) -> bytes:
 
 
 def scan(path: Path) -> Iterator[tuple[int, int, Row | None]]:
-    """Yield `(offset, length, row)` of every line; `row` is None where a line can't be read.
-
-    A torn last line is yielded like any other unreadable one.
-    """
+    """Yield `(offset, length, row)` of every line; `row` is None where it can't be read."""
     if not path.exists():
         return
     offset = 0
@@ -88,14 +83,11 @@ def has_more_values(text: str | bytes, most: int) -> bool:
     """Tell whether a JSON text has more than `most` values, by what opens one or parts two."""
     if len(text) <= most:
         return False
-    commas = text.count(",") if isinstance(text, str) else text.count(b",")
-    if _opened(text) + commas <= most:
+    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    if _opened(data) + data.count(b",") <= most:
         return False
     # Those within strings are no values.
-    quotes: tuple[object, ...] = ('"', ord('"'))
-    tokens: Iterator[re.Match[Any]]
-    tokens = _TOKENS.finditer(text) if isinstance(text, str) else _TOKENS_OF_BYTES.finditer(text)
-    values = (found for found in tokens if text[found.start()] not in quotes)
+    values = (found for found in _TOKENS.finditer(data) if not found[0].startswith(b'"'))
     return next(islice(values, most, None), None) is not None
 
 
@@ -183,10 +175,9 @@ def _read_at(file: int, offset: int, length: int) -> bytes:
 
 
 class Appender:
-    """Appends rows durably: each is on disk when `append` returns.
+    """Appends rows durably: each is on disk when `append` returns; `size` is in bytes.
 
-    A torn last line, left by a crash, is cut off on opening. `size` is the length of the file in
-    bytes.
+    A torn last line, left by a crash, is cut off on opening.
     """
 
     def __init__(self, path: Path) -> None:
@@ -197,14 +188,7 @@ class Appender:
         self._syncing: Future[None] | None = None
 
     def append(self, row: Row) -> None:
-        """Write `row` and flush it to disk.
-
-        A write that fails half-way (a full disk) is undone, so that the file never holds a torn
-        line.
-
-        Raises:
-            OSError: If the disk is full or the file can't be written.
-        """
+        """Write `row` and flush it to disk; raises OSError, and leaves nothing, if that fails."""
         offset = self.size
         self.write(row)
         try:
@@ -216,13 +200,7 @@ class Appender:
         self._durable = self.size
 
     def write(self, row: Row) -> None:
-        """Write `row` without flushing.
-
-        The crash of a process leaves it there, that of a machine need not.
-
-        Raises:
-            OSError: As `append`.
-        """
+        """Write `row` as `append` does, without flushing: a crash of the machine may lose it."""
         line, offset = dump(row), self.size
         try:
             written = os.write(self._file, line)
@@ -234,11 +212,7 @@ class Appender:
         self.size += len(line)
 
     async def flushed(self) -> None:
-        """Wait until everything written so far is on disk.
-
-        Raises:
-            OSError: If the disk fails.
-        """
+        """Wait until everything written so far is on disk; raises OSError if the disk fails."""
         # The disk is waited for beside the event loop. What is written meanwhile is flushed
         # together, next: a slow disk makes larger groups, not a slower run.
         wanted = self.size
@@ -270,11 +244,7 @@ class Appender:
         os.close(self._file)
 
     def flush(self) -> None:
-        """Have what is written on disk.
-
-        Raises:
-            OSError: If the disk fails.
-        """
+        """Have what is written on disk; raises OSError if the disk fails."""
         if self._durable < self.size:
             os.fsync(self._file)
             self._durable = self.size

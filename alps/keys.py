@@ -62,7 +62,6 @@ def _thousands(text: str) -> object:
 
 
 def _seconds(value: object) -> object:
-    """Read `30min` as 1800."""
     return seconds_of(value) if isinstance(value, str) else value
 
 
@@ -206,10 +205,7 @@ class AskSettings(Keys):
         return 2 * (self.at_once or AUTO_MOST)
 
     def judge_sampling(self) -> dict[str, Any]:
-        """Return the decoding settings of the judge that were given.
-
-        None for a temperature that is not to be sent.
-        """
+        """Return the judge's sampling that was given; None for a temperature not to be sent."""
         sampling: dict[str, Any] = {}
         for name in JUDGE_SAMPLING:
             value = getattr(self, f"judge_{name}")

@@ -104,12 +104,7 @@ def _forget(files: set[Path]) -> None:
 
 
 class _Walk:
-    """The files that are reached from where it began, by their names.
-
-    Args:
-        find: How modules are found.
-        prefix: What names of modules are shown below, with a slash at its end.
-    """
+    """The files that are reached from where it began, by their names behind a prefix."""
 
     def __init__(self, find: Find, prefix: str) -> None:
         self.files: dict[str, Path] = {}
@@ -124,12 +119,7 @@ class _Walk:
         return found
 
     def add_module(self, name: str, elsewhere: Sequence[str] = ()) -> None:
-        """Add a module, and the packages above it, which are imported before it.
-
-        Args:
-            name: Its full name.
-            elsewhere: Folders where it may lie, too.
-        """
+        """Add a module, `elsewhere` too, and the packages above it, which come before it."""
         folders: Sequence[str] | None = None
         parts = name.split(".")
         for end in range(1, len(parts) + 1):
@@ -289,14 +279,12 @@ def _imports_by_name(function: ast.expr) -> bool:
 
 
 def _imports_by_variable(tree: ast.AST) -> bool:
-    """Tell whether a source imports a module whose name does not stand where it does."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     named = [call.args[0] for call in calls if call.args and _imports_by_name(call.func)]
     return any(not isinstance(argument, ast.Constant) for argument in named)
 
 
 def _texts_of(tree: ast.AST) -> set[str]:
-    """Return the short texts that stand in a source."""
     words = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -316,10 +304,7 @@ def _absolute(name: str, package: str) -> str:
 
 
 def _named_files(tree: ast.AST, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the texts beside a source that it names, such as a prompt, by their names from there.
-
-    Folders that it names are looked into, too.
-    """
+    """Yield the texts, as a prompt, that a source names beside it, or in a folder it names."""
     short = sorted(_texts_of(tree))
     texts = [word for word in short if Path(word).suffix in _NAMED_IN_SOURCE]
     if not texts:
@@ -392,10 +377,7 @@ def _hashes_of_executable(word: str, above: Sequence[Path]) -> Hashes:
 def _of_named(word: str, folders: Sequence[str], above: Sequence[Path]) -> Hashes:
     """Return the hashes of the file that a word names, also behind `--name=`.
 
-    Args:
-        word: A word of a command.
-        folders: Those that the command names: it may begin in one, as behind `cd`.
-        above: The scripts that the command is a line of.
+    It may begin in one of the `folders` that the command names; `above` are the scripts it is in.
     """
     texts = dict.fromkeys((word, word.partition("=")[2]))
     if above:  # as in `"$(dirname "$0")/answer.py"`

@@ -52,10 +52,7 @@ _IN_WORDS = {
 
 
 def part_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part words into folders and settings.
-
-    A word with a = in it is a folder where there is one of that name.
-    """
+    """Part words into folders and settings; one with a = in it may be a folder, too."""
     settings = [word for word in words if "=" in word and not _is_there(word)]
     return [word for word in words if word not in settings], settings
 
@@ -124,12 +121,7 @@ def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
 
 
 def parse_settings(values: Mapping[str, Any], model: type[SettingsT]) -> SettingsT:
-    """Validate `values` against `model`.
-
-    Raises:
-        UsageError: If a key is unknown or missing, or a value does not fit; one line, with the
-            closest key.
-    """
+    """Validate `values` against `model`; raises a UsageError that names the closest key."""
     if model is RunSettings:
         values = in_current_words(values)
     for key in values:
@@ -189,15 +181,10 @@ def _check_known(key: str, model: type[BaseModel]) -> None:
         raise UsageError(f"unknown key '{key}'{hint}{those}")
 
 
-def _names_a_secret(key: str, model: type[BaseModel]) -> bool:
-    return bool(is_secret(key)) and not get_close_matches(
-        key.lower(), model.model_fields, n=1, cutoff=_A_SLIP
-    )
-
-
 def unlike_any(key: str, model: type[BaseModel], *, beside: Iterable[str] = ()) -> str:
     """Say what to do instead of giving a `key` that is not known, `beside` what else is taken."""
-    if _names_a_secret(key, model):
+    a_slip = get_close_matches(key.lower(), model.model_fields, n=1, cutoff=_A_SLIP)
+    if is_secret(key) and not a_slip:
         return "; set API keys in the environment: export OPENAI_API_KEY=…, or your provider's key"
     if key in _NOW and model is RunSettings:
         return f"; write {_NOW[key]}"

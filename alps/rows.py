@@ -63,12 +63,9 @@ class Corrected(Fields):
     """A score corrected for the judge's known errors, and the calibrations it rests on.
 
     Attributes:
-        labelled: How many labels it is based on.
-        judged: How many answers were judged.
         n: How many answers are scored, those that failed among them.
         outside: Whether the value or a bound is off the scale; `impossible`: the value itself.
         calibration: The hashes of the calibrations, by their names.
-        notes: What is doubtful.
         youden: The judge's sensitivity + specificity − 1.
         reason: Why there is no value.
     """
@@ -207,7 +204,6 @@ class Curve(Fields):
     """A score at several sizes of the context, the smallest first.
 
     Attributes:
-        metric: The name of the headline.
         area: The area under it over log2 of the size, from 0 at the smallest to 1 at the largest.
     """
 
@@ -236,8 +232,6 @@ class TrackSummary(Fields):
         unchecked: How many answers were not checked beside the score, as the judge failed.
         notes: How often answers were repaired, by what was done.
         errors: The first error of each kind of failure.
-        floors: Trivial baselines.
-        breakdowns: Figures by groups of records, for a task that has any.
         curve: The headline at several sizes of the context; None where there is one.
         distinct: How many different questions were scored, where a task counts duplicates.
         tokens_shown: What a reader was shown through a memory; None where there is none.
@@ -313,7 +307,6 @@ class Calls(CallCounts):
     """What the calls of a run came to.
 
     Attributes:
-        without_price: The models that no price is known of.
         cached_tokens: Of the prompt tokens, those that providers had in their caches.
         reasoning_tokens: A part of the completion tokens.
     """
@@ -347,10 +340,7 @@ class MemoryUsage(Fields):
     """What a memory system used of the models that the run gives it.
 
     Attributes:
-        requests: How many it sent.
         cached: How many of those a kept reply answered; their tokens and cost count all the same.
-        prompt_tokens: Of all requests.
-        completion_tokens: Of all answers.
         cost: US dollars; None where the price of one is not known.
     """
 
@@ -362,10 +352,7 @@ class MemoryUsage(Fields):
 
 
 class Phase(Fields):
-    """How long the calls of one phase of a memory system took, in seconds of the clock.
-
-    `used` is None where it asked no model.
-    """
+    """Seconds that calls of one phase of a memory system took; `used` is None without a model."""
 
     calls: int
     seconds: float
@@ -389,7 +376,6 @@ class AuditedScore(Fields):
         value: The corrected score; None where there is none, and `reason` says why.
         cheap: The score of the run's own judge on the same records.
         alone: What the audited records alone say.
-        audited: How many records were audited.
         weight: How much the cheap scores count (lambda of PPI++).
         needed: How many audits in all would give ± .03; None where no number would.
         outside: Whether the value or a bound is off the scale.
@@ -412,7 +398,6 @@ class BentRow(Fields):
     """How the audit judge less the cheap one changes with a trait of a record.
 
     Attributes:
-        by: The trait.
         value: The change for one standard deviation of it, all others held.
         p_holm: Of all traits of a track together.
     """
@@ -429,7 +414,6 @@ class AuditedTrack(Fields):
     """What an audit found on a track.
 
     Attributes:
-        scores: By metric.
         slices: The headline by groups of records.
         bent: With what the cheap judge's error of the headline goes along.
     """
@@ -447,7 +431,6 @@ class AuditSummary(Fields):
         fingerprint: Of that judge, or of the labels.
         share: Of the sessions.
         calls: What the audit alone took: that of the run stands in its own `calls`.
-        tracks: What it found on each.
         judge_check: Known items that the judge got right, by rubric; empty or None if not checked.
     """
 
@@ -483,7 +466,6 @@ class Summary(Fields):
         left_out: Why tracks were left out, by their names.
         not_calibrated: The calibrations that could not be used, and why.
         calibrated_otherwise: Where another model judged than in the calibration.
-        audit: What audits of some of the records correct.
         judge_check_before: The same of a check that `judge_check=no` sets aside.
         judge_check: Known items an LLM judge got right, by rubric; empty or None if not checked.
         parts: What extensions of strangers found.
@@ -556,7 +538,6 @@ class Manifest(Fields):
         settings: As they took effect; `RunSettings` has their names and meanings.
         system: Its name, and every setting that can change its answers.
         prompts: The hashes of what models are asked, by the prompts' names.
-        judge: The fingerprint of the judge.
         versions: Of Python, and of the libraries that can change a result.
         predictions: The sha256 of those of another run that are judged again.
         data_asked: What `data=` said before a branch became the commit it was at.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from alps.extension import brought_scorings, keys_of, operational_keys
+from alps.extension import brought, keys_of, operational_keys
 from alps.keys import Format, FrozenSettings, JudgingKeys, RunKeys, as_of
 from alps.llm.secrets import redact
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         pass
 
 else:
-    _ways = ("alps", *brought_scorings())
+    _ways = ("alps", *brought("scorings"))
     _others = [f"; {way}: by an extension" for way in _ways if way not in ("alps", "authors-v1")]
     _said = "".join([as_of(JudgingKeys, "scoring").description, *_others])
     Scoring = Annotated[Literal[_ways], Field(description=_said)]

@@ -9,6 +9,7 @@ import json
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,13 +31,7 @@ _SAVE = "save it as UTF-8"
 
 @dataclass
 class Slips:
-    """The slips of one file.
-
-    Attributes:
-        path: The file.
-        errors: What is wrong, in the order of the file.
-        rows: How many rows the file has.
-    """
+    """The slips of one file: what is wrong, in the order of the file, and how many rows it has."""
 
     path: Path
     errors: list[DataError] = field(default_factory=list)
@@ -88,10 +83,7 @@ class _Refused(DataError):
 def read_model(kind: type[M], row: dict[str, Any], slips: Slips, line: int) -> M:
     """Return a row as `kind`, without the fields that are wrong; each is noted.
 
-    What lacks a field that it needs is left out with all that it holds.
-
-    Raises:
-        DataError: If nothing of the row can be read.
+    What lacks a field that it needs is left out with all that it holds: a DataError if all is.
     """
     node, errors = row, list[DataError]()
     while True:
@@ -107,7 +99,7 @@ def read_model(kind: type[M], row: dict[str, Any], slips: Slips, line: int) -> M
         places = {_place(one) for one in wrong}
         if () in places:
             raise errors[0]
-        rest = _copy(node)
+        rest = deepcopy(node)
         # From behind: what comes first in a list keeps its place.
         for place in sorted(places, reverse=True):
             _remove(rest, place)
@@ -120,12 +112,6 @@ def _place(error: Any) -> tuple[Any, ...]:
     """Return the part that is wrong: of a missing field, what lacks it."""
     place: tuple[Any, ...] = error["loc"]
     return place[:-1] if error["type"] == "missing" else place
-
-
-def _copy(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {name: _copy(part) for name, part in node.items()}
-    return [_copy(part) for part in node] if isinstance(node, list) else node
 
 
 def _remove(node: Any, place: tuple[Any, ...]) -> None:
@@ -153,14 +139,9 @@ def _error(error: Any, path: Path, line: int) -> DataError:
 
 
 def refuse_encoding(head: bytes, path: Path) -> None:
-    """Refuse a file that is not UTF-8 as a whole, with a mark of its encoding or without.
+    """Refuse, with a DataError, a file in UTF-16 or UTF-32, with a mark of its encoding or without.
 
-    Args:
-        head: Its first bytes; they begin with a sign of ASCII, as JSON, TOML and tables do.
-        path: The file.
-
-    Raises:
-        DataError: If it is UTF-16 or UTF-32.
+    `head` are its first bytes; they begin with a sign of ASCII, as JSON, TOML and tables do.
     """
     # A mark alone is no text of any encoding.
     encoding = json.detect_encoding(head) if len(head) > 3 else "utf-8"
@@ -169,11 +150,7 @@ def refuse_encoding(head: bytes, path: Path) -> None:
 
 
 def refuse_form(head: bytes, path: Path) -> None:
-    """Refuse a file that can't be one JSON object a line, whatever its rows hold.
-
-    Args:
-        head: Its first `HEAD` bytes, or all of it.
-        path: The file.
+    """Refuse a file that can't be one JSON object a line, by its first `HEAD` bytes.
 
     Raises:
         DataError: If it is UTF-16 or UTF-32, one JSON list, or JSON with line ends in it.
@@ -195,12 +172,7 @@ def refuse_form_of(path: Path) -> None:
 
 
 def read_text(path: Path) -> str:
-    """Read a file in UTF-8, with its mark or without.
-
-    Raises:
-        DataError: If it is in another encoding.
-        OSError: If it can't be read.
-    """
+    """Read a file in UTF-8, with its mark or without; raises DataError for another encoding."""
     raw = path.read_bytes()
     refuse_encoding(raw[:HEAD], path)
     try:
@@ -212,12 +184,7 @@ def read_text(path: Path) -> str:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file.
-
-    Raises:
-        DataError: If it is not TOML in UTF-8.
-        OSError: If it can't be read.
-    """
+    """Read a TOML file; raises DataError for anything else, OSError if it can't be read."""
     try:
         return tomllib.loads(read_text(path))
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, too

@@ -67,14 +67,14 @@ class _Status:
 
     def __init__(self, text: str, *, announced: bool) -> None:
         self._terminal = sys.stderr.isatty()
-        self._lock, self._paused = threading.Lock(), False
+        self._lock, self.paused = threading.Lock(), False
         every = _REDRAWN if self._terminal else period()
         self.tell(text, announced=announced)
         self._ticking = None if every is None else Ticking(every, self._draw)
 
     def _draw(self) -> None:
         with self._lock:
-            if self._paused:
+            if self.paused:
                 return
             took = time.monotonic() - self._since
             waited = f"{self.text}: {in_words(took)}" if took >= _REDRAWN else f"{self.text} …"
@@ -85,31 +85,22 @@ class _Status:
                 log_line(waited)
 
     def erase(self) -> None:
-        """Remove the line from the terminal."""
         with self._lock:
-            if self._terminal and not self._paused:
+            if self._terminal and not self.paused:
                 print(_ERASE, end="", file=sys.stderr, flush=True)
 
     def pause(self) -> None:
-        """Leave the terminal to another line."""
         self.erase()
-        self._paused = True
+        self.paused = True
 
     def tell(self, text: str, *, announced: bool = False) -> None:
-        """Say what is done from now on."""
         self.text, self._since = text, time.monotonic()
         if self._terminal:
             self._draw()
         elif announced and period() is not None:
             log_line(text)
 
-    def go_on(self, text: str) -> None:
-        """Go on after a pause."""
-        self._paused = False
-        self.tell(text)
-
     def stop(self) -> None:
-        """End it."""
         if self._ticking is not None:
             self._ticking.stop()
         self.erase()
@@ -121,12 +112,7 @@ _shown: list[_Status] = []
 
 @contextmanager
 def status(text: str, *, announced: bool = False) -> Iterator[None]:
-    """Show what is done, until it is.
-
-    Args:
-        text: Says it, as in `loading`.
-        announced: Whether a log has a line at once, and not after `period()` seconds alone.
-    """
+    """Show what is done, until it is; where `announced`, a log has a line of it at once, too."""
     if _shown:
         yield
         return
@@ -158,7 +144,8 @@ def paused(then: str) -> Iterator[None]:
         yield
     finally:
         for one in _shown:
-            one.go_on(then)
+            one.paused = False
+            one.tell(then)
 
 
 def erase() -> None:

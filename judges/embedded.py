@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from alps.errors import UsageError, closest
-from alps.extension import brought_judges, load
+from alps.extension import brought, load
 from alps.folders import typed_path
 from alps.judges.base import Judge, Question
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
@@ -191,7 +191,7 @@ def is_embedded_judge(name: str) -> bool:
 
 def beginnings_of_judges() -> tuple[str, ...]:
     """Return how the names of judges begin that say what they read."""
-    return (RECORDED, *brought_judges())
+    return (RECORDED, *brought("judges"))
 
 
 def embedded_judge(name: str) -> Judge:
@@ -205,7 +205,7 @@ def embedded_judge(name: str) -> Judge:
         from alps.judges.recorded import RecordedJudge
 
         return RecordedJudge(typed_path(name.removeprefix(RECORDED)))
-    for start, where in brought_judges().items():
+    for start, where in brought("judges").items():
         if name.startswith(start):
             made: Judge = load(where)(typed_path(name.removeprefix(start)))
             return made

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from alps.data.hub import is_hub
 from alps.errors import DataError, RunFolderError, UsageError
-from alps.extension import brought_judges
+from alps.extension import brought
 from alps.leaderboard.cards import SubmitterDetails, run_card, system_card, track_card, write_track
 from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
 from alps.leaderboard.checks.files import SUBMISSIONS, check_folder
@@ -244,7 +244,7 @@ def _why_not_packed(run: RunFolder) -> str:
 def _why_judge_not_replayed(run: RunFolder) -> str:
     """Say why nobody can recompute the scores under the judge of a run; empty where one can."""
     comparable, parts = run.finished.comparable, without(run.manifest.judge, "id")
-    if comparable and run.judge.startswith(tuple(brought_judges())):
+    if comparable and run.judge.startswith(tuple(brought("judges"))):
         fault = "boards cannot recompute scores under the judge of an extension"
     elif comparable != judge_named(run.judge, parts).comparable:
         fault = "scores under this judge are not comparable, so they are on no board"

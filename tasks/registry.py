@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, one_line
-from alps.extension import brought_scorings, brought_tasks, load
+from alps.extension import brought, brought_tasks, load
 from alps.llm.types import AnswerType
 from alps.prompts import Prompt
 from alps.tasks.base import DEFAULTS, OF_MEMORY, PARTS_OF_TASK, Task, TaskOptions
@@ -92,9 +92,9 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
     found = tuple(track for name in wanted for track in _tracks_of(name, options))
     if options.scoring == "alps":
         return found
-    if options.scoring not in brought_scorings():
+    if options.scoring not in brought("scorings"):
         raise UsageError(f"scoring={options.scoring}: no installed extension provides it")
-    rescored: tuple[Task, ...] = load(brought_scorings()[options.scoring])(found)
+    rescored: tuple[Task, ...] = load(brought("scorings")[options.scoring])(found)
     return rescored
 
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
@@ -55,32 +55,7 @@ class _Seen:
 
 
 @dataclass(frozen=True)
-class PlannedCall:
-    """A call that is to be made, as far as a budget looks at it.
-
-    Attributes:
-        model: Who is asked.
-        purpose: What for.
-        size: An upper bound on the tokens of the prompt.
-        most: The most tokens that the model may answer; None where nothing bounds it.
-        service: How it will be served.
-        sent: Whether it was sent before, so that it is set aside in any case.
-        in_full: Whether all that it may answer is set aside, as of a stranger's request.
-    """
-
-    model: str
-    purpose: str
-    size: int
-    most: int | None
-    service: str | None = None
-    sent: bool = False
-    in_full: bool = False
-
-
-@dataclass(frozen=True)
 class _Flight:
-    """A call under way, and what is set aside for it."""
-
     reserve: Spending
     seen: _Seen
     size: int
@@ -93,13 +68,7 @@ class Budget:
     set aside for it stay under the caps; otherwise it waits for calls in flight to turn out
     cheaper, and is refused once none is left. What is set aside is what such calls have cost so
     far, not the most that the model could answer (128,000 tokens of gpt-5 are $1.28): a cap may be
-    passed, by at most what is in flight when it is reached.
-
-    Args:
-        max_cost: US dollars, None for no cap.
-        max_total_tokens: Prompt and completion tokens together, None for no cap.
-        spent: What earlier sessions of the run spent.
-        price: Looks up the price of a model.
+    passed, by at most what is in flight when it is reached. A cap that is None is none.
     """
 
     def __init__(
@@ -119,11 +88,6 @@ class Budget:
         self._landed = asyncio.Condition()
         self._next = 0
         self._refused = Spending()
-
-    @property
-    def bounded(self) -> bool:
-        """Whether there is any cap at all."""
-        return self._max_cost is not None or self._max_tokens is not None
 
     @property
     def account(self) -> str:
@@ -149,25 +113,18 @@ class Budget:
 
         `service` is how it will be served. What was `sent` before is set aside in any case.
         """
-        if not self.bounded:
-            return -1
-        call = wanted(request, messages, self._price(request.model), service=service)
-        return await self.set_aside(replace(call, sent=sent))
-
-    async def set_aside(self, call: PlannedCall) -> int | None:
-        """Set aside what a call is likely to use; return its ticket, None if it does not fit."""
-        seen = self._seen.setdefault((call.model, call.purpose), _Seen())
-        price = self._price(call.model)
+        price, size = self._price(request.model), prompt_bytes(request, messages)
+        seen = self._seen.setdefault((request.model, request.purpose), _Seen())
         async with self._landed:
-            while not self._fits(reserve := _reserve(call, price, seen)):
-                if call.sent:
+            while not self._fits(reserve := _reserve(request, size, price, seen, service)):
+                if sent:
                     break
                 if not self._flights:
                     self._refused = reserve
                     return None
                 await self._landed.wait()
             self._next += 1
-            self._flights[self._next] = _Flight(reserve, seen, call.size)
+            self._flights[self._next] = _Flight(reserve, seen, size)
             return self._next
 
     async def settle(self, ticket: int, call: Call, *, billed: bool | None) -> Spending:
@@ -175,8 +132,6 @@ class Budget:
 
         `billed` tells whether the call is on the bill, None where nobody can know.
         """
-        if ticket not in self._flights:
-            return Spending()
         async with self._landed:
             flight = self._flights.pop(ticket)
             is_counted = call.prompt_tokens is not None and call.completion_tokens is not None
@@ -203,32 +158,14 @@ class Budget:
         return self._max_cost is None or cost <= self._max_cost
 
 
-def _reserve(call: PlannedCall, price: Price, seen: _Seen) -> Spending:
-    prompt = ceil(call.size * seen.most_tokens_a_byte)
-    answer = seen.answer() if call.most is None else call.most
-    if not call.in_full:
-        answer = min(seen.answer(), answer)
-    return Spending(prompt + answer, price.cost(prompt, answer, service=call.service) or 0.0)
-
-
-def wanted(
-    request: Request[Any],
-    messages: Sequence[Mapping[str, str]],
-    price: Price,
-    *,
-    service: str | None = None,
-) -> PlannedCall:
-    """Return the usage of a call that counts towards a budget."""
-    size, most = prompt_bytes(request, messages), answer_bound(request, price)
-    in_full = request.passed is not None
-    return PlannedCall(request.model, request.purpose, size, most, service, in_full=in_full)
-
-
-def first_reserve(
-    request: Request[Any], messages: Sequence[Mapping[str, str]], price: Price
+def _reserve(
+    request: Request[Any], size: int, price: Price, seen: _Seen, service: str | None
 ) -> Spending:
-    """Return what is set aside for a call before any like it was answered."""
-    return _reserve(wanted(request, messages, price), price, _Seen())
+    prompt, answer = ceil(size * seen.most_tokens_a_byte), seen.answer()
+    if (most := answer_bound(request, price)) is not None:
+        # Of a stranger's request, all that it may answer is set aside.
+        answer = most if request.passed is not None else min(answer, most)
+    return Spending(prompt + answer, price.cost(prompt, answer, service=service) or 0.0)
 
 
 def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -> int:

@@ -52,9 +52,7 @@ class _Attempt:
     """One attempt under way.
 
     Attributes:
-        call: Its row, as far as it is known.
         started: When it began, by the clock of `time.perf_counter`.
-        ticket: What is set aside for it.
         in_ledger: Whether a session that was killed has written its row, and so counted it.
     """
 
@@ -78,7 +76,7 @@ class Endpoint:
 
     @classmethod
     def of(cls, concurrency: int | None, patience: float) -> "Endpoint":
-        """Return a new client; see `Client` for the arguments."""
+        """Return a new endpoint; see `Client` for the arguments."""
         limiter = Limiter(
             AUTO_MOST if concurrency is None else concurrency,
             start=AUTO_START if concurrency is None else None,
@@ -93,13 +91,9 @@ class Client:
     Args:
         concurrency: The most requests under way at once; None: as many as the endpoint is found to
             take.
-        ledger: Where every HTTP attempt is written.
-        cache: Replies of earlier runs, None for none.
         timeout: Seconds after which a request counts as unanswered.
-        budget: What the whole run may spend, None for no cap.
         patience: Seconds for which a request is tried again, and for which an endpoint may answer
             nothing.
-        notice: Is given a line when there is something to wait for.
         send: Makes one HTTP request; another one can be given where no provider should be asked.
         sender: What an extension has send them, which keeps the time itself; None for nothing.
         ladder: How models are asked for typed answers; clients of one run share it.
@@ -209,13 +203,14 @@ class Client:
                 completion = await self._ask(request, messages, key=key, ask=ask)
             except TransportError as error:
                 if (otherwise := self._ladder.otherwise(request, error)) is not None:
-                    return await self._instead(otherwise)
+                    return await self._answer(otherwise, cache_key(otherwise))
                 self._permanent.check(request.model, error)
                 return last or Completion(_outcome_of(error), error=str(error))
             except _BudgetSpent as error:
                 return last or Completion("budget", error=str(error))
             if completion.starved and request.longest is not None:
-                return _using(await self._instead(self._ladder.unbounded(request)), completion)
+                unbounded = self._ladder.unbounded(request)
+                return _using(await self._answer(unbounded, cache_key(unbounded)), completion)
             if ask:
                 notes = (*completion.notes, f"after {ask} re-asks")
                 completion = replace(completion, notes=notes)
@@ -225,10 +220,6 @@ class Client:
             messages = _with_problem(request, completion)
         assert last is not None
         return last
-
-    async def _instead(self, request: Request[T]) -> Completion[T]:
-        """Answer a request that takes the place of one that did not go well."""
-        return await self._answer(request, cache_key(request))
 
     async def _ask(
         self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int
@@ -438,7 +429,6 @@ class Client:
 def _call(
     request: Request[Any], key: str, *, ask: int = 0, attempt: int = 1, service: str | None = None
 ) -> Call:
-    """Return the row of an attempt of which nothing is heard yet."""
     return Call(
         key=key[:16],
         purpose=request.purpose,

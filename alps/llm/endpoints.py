@@ -37,7 +37,6 @@ _ADDRESSES = {
 # Providers that are asked where the OpenAI client is sent to, if they have no address of their
 # own.
 _FALLS_BACK_ON_OPENAI = ("litellm_proxy", "xinference")
-_VERSIONS = {"azure": "AZURE_API_VERSION", "azure_text": "AZURE_API_VERSION"}
 
 
 def endpoint_from_environment(model: str) -> tuple[str, str] | None:
@@ -75,8 +74,8 @@ def _variable(provider: str, base: str | None) -> str | None:
 
 def version_from_environment(model: str) -> str | None:
     """Return the version of the provider's API that the environment names, None for none."""
-    variable = _VERSIONS.get(libraries().litellm.get_llm_provider(model)[1])
-    return os.environ.get(variable, "").strip() or None if variable is not None else None
+    named = libraries().litellm.get_llm_provider(model)[1] in _AZURE
+    return (_first("AZURE_API_VERSION") or None) if named else None
 
 
 PLACEHOLDER = "not-needed"

@@ -189,7 +189,6 @@ def _is_too_long(kinds: Any, error: Any, status: int | None, answer_text: str) -
 
 
 def _may_pass(kinds: Any, error: Any, status: int | None, exchange: Exchange) -> bool:
-    """Tell whether the same request may go through later."""
     by_status = status is not None and (status >= 500 or status in _TRANSIENT)
     if exchange.status is not None:
         return by_status
@@ -258,7 +257,6 @@ def _retry_after(error: Any, exchange: Exchange, status: int | None) -> float | 
     return seconds_to_reset(headers) if asked is None and status == 429 else asked
 
 
-_LONGEST_RESET = 3600.0
 _AN_EPOCH = 1e9
 _LIMIT = re.compile(
     r"(?:^|-)ratelimit-(?:(?P<what>remaining|reset)(?:-(?P<kind>[a-z-]+))?|(?P<kind2>[a-z-]+)-"
@@ -322,7 +320,7 @@ def seconds_to_reset(headers: Mapping[str, str]) -> float | None:
     for limit in limits(headers).values():
         if limit.remaining is not None and limit.remaining < 1 and limit.reset is not None:
             resets.append(limit.reset)
-    return min(max(resets), _LONGEST_RESET) if resets else None
+    return min(max(resets), _LONGEST_WAIT) if resets else None
 
 
 def requests_left(headers: Mapping[str, str]) -> tuple[float, float] | None:
@@ -332,7 +330,7 @@ def requests_left(headers: Mapping[str, str]) -> tuple[float, float] | None:
     limit = limits(headers).get("requests")
     if limit is None or limit.remaining is None or limit.reset is None:
         return None
-    return max(0.0, limit.remaining), min(limit.reset, _LONGEST_RESET)
+    return max(0.0, limit.remaining), min(limit.reset, _LONGEST_WAIT)
 
 
 def _seconds_or_date(value: str) -> float | None:

@@ -71,8 +71,8 @@ class Totals:
     """Sums over the calls of a run; `unpriced` counts answered calls whose cost is unknown.
 
     `without_price` names the models of those. `served` holds by purpose what answered, replies of
-    the cache included. `under_way` counts requests that wait for an answer; `rate`
-    tells how fast a slow server writes; `stage` what is asked before the first record.
+    the cache included. `under_way` counts requests that wait for an answer; `rate` tells how fast a
+    slow server writes; `stage` what is asked before the first record.
     """
 
     calls: int = 0
@@ -134,6 +134,11 @@ class Totals:
             self.without_price |= {call.model} if call.cost is None else set()
             self.note_served(call.purpose, call.served_model, call.fingerprint)
 
+    def add_all(self, calls: Iterable[Call]) -> None:
+        """Count all of `calls`."""
+        for call in calls:
+            self.add(call)
+
     def note_cached(self, purpose: str) -> None:
         """Count a reply from the cache, but for the check of a judge, which is about no record."""
         self.cached += purpose != JUDGE_CHECK
@@ -155,7 +160,7 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._file = Appender(path)
         self.totals = _totals_before(path.parent)
-        _add_rows(self.totals, path)
+        self.totals.add_all(calls_in(path))
 
     def record(self, call: Call) -> None:
         """Write `call`; only the crash of the machine can lose it until it is `flushed`."""
@@ -174,30 +179,18 @@ class Ledger:
 def counted_in(folders: Iterable[Path]) -> tuple[int, float]:
     """Return the tokens and US dollars of run folders that count against a common budget."""
     totals = Totals()
-    for path in (folder / "calls.jsonl" for folder in folders):
-        if path.exists():
-            _add_rows(totals, path)
+    for folder in folders:
+        totals.add_all(calls_in(folder / "calls.jsonl"))
     return totals.counted
 
 
-def cost_without_judge(folder: Path) -> float | None:
-    """Return the US dollars that a run cost, its judge left out; None where a price is not known.
-
-    Cached replies cost nothing.
-    """
-    totals = Totals()
-    _add_rows(totals, folder / "calls.jsonl", but_for="judge")
-    return None if totals.unpriced else totals.cost
-
-
-def _add_rows(totals: Totals, path: Path, *, but_for: str | None = None) -> None:
+def calls_in(path: Path) -> Iterator[Call]:
+    """Yield the calls of a ledger; a row of another version as far as it is understood."""
     for _, _, row in scan(path):
         parts = (row or {}).items()
         known = {name: value for name, value in parts if name in Call.__dataclass_fields__}
-        with suppress(TypeError):  # a row of another version counts as far as it is understood
-            call = Call(**known)
-            if call.purpose != but_for:
-                totals.add(call)
+        with suppress(TypeError):
+            yield Call(**known)
 
 
 def _totals_before(folder: Path) -> Totals:

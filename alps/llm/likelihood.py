@@ -58,11 +58,7 @@ class Likelihood:
 
 @dataclass(frozen=True)
 class Compared:
-    """Several ways in which one text may go on, by their log-probability.
-
-    Attributes:
-        options: Each of them, in the order that they were given.
-    """
+    """Several ways in which one text may go on, by their log-probability."""
 
     options: tuple[Likelihood, ...]
 
@@ -88,11 +84,7 @@ def _highest(values: Sequence[float]) -> tuple[int, ...]:
 
 
 def check_completions(model: str, *, api_base: str | None) -> None:
-    """Refuse a model with a chat endpoint only: it scores no given text.
-
-    Raises:
-        UsageError: Says so, and what to name instead.
-    """
+    """Refuse, with a UsageError, a model with a chat endpoint only: it scores no given text."""
     litellm = libraries().litellm
     provider = litellm.get_llm_provider(model)[1]
     known = provider in (*_OPENAI, *litellm.openai_text_completion_compatible_providers)
@@ -116,10 +108,7 @@ class Echo:
     """Tokens of a prompt, removed from a reply's body before litellm parses the rest.
 
     The openai package walks through them in pure Python: 1.5 s of a processor for 50,000 tokens.
-
-    Args:
-        prompt: What is echoed.
-        begins: The character from which on log-probabilities are asked for.
+    Log-probabilities are asked for from the character `begins` on.
     """
 
     def __init__(self, prompt: str, begins: int) -> None:
@@ -153,9 +142,7 @@ class Echo:
         """Return as JSON the log-probabilities of the tokens that hold what was asked for.
 
         `generated` is how many tokens the server says to have answered, None where it does not.
-
-        Raises:
-            ValueError: If the reply does not tell them; one line.
+        Raises ValueError, in one line, if the reply does not tell them.
         """
         try:
             heard = _Logprobs.model_validate(self._heard)
@@ -178,11 +165,7 @@ class Echo:
 
 
 def likelihood_of(text: str) -> Likelihood:
-    """Read what `read_echo` wrote.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Read what `Echo.read` wrote; raises ValueError for something else."""
     values = _VALUES.validate_json(text)
     return Likelihood(len(values), round(math.fsum(values), 6))
 

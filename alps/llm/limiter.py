@@ -42,7 +42,7 @@ class Announced:
     Limits with that pair of headers are of two kinds. A window is reset at one time, which comes
     nearer while requests are taken: when nothing is left, that time is waited for. A bucket fills
     up all the time, and tells when it will be full, which goes away as requests are taken: there a
-    rate follows, and nothing is to be waited for.
+    rate follows, and nothing is to be waited for. No request is to start before `next_start`.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Announced:
         self._rate, self._whole = math.inf, 0.0
         self._window: bool | None = None
         self._first: _Told | None = None
-        self._next = self._empty_until = -math.inf
+        self.next_start = self._empty_until = -math.inf
 
     def told(self, remaining: float, seconds: float, now: float) -> None:
         """Note what an answer tells."""
@@ -97,11 +97,7 @@ class Announced:
         """Count a request that starts; space requests where little of a bucket is left."""
         scarce = self._window is False and self._left <= 2 * running
         if scarce:
-            self._next = max(self._next, now - CAUGHT_UP) + 1 / self._rate
-
-    def next_start(self) -> float:
-        """Return the time before which no request is to start."""
-        return self._next
+            self.next_start = max(self.next_start, now - CAUGHT_UP) + 1 / self._rate
 
     def _compare(self, told: _Told) -> None:
         """Tell a window from a bucket, by the time of the reset while the limit is used."""
@@ -179,8 +175,6 @@ class Limiter:
     """
 
     def __init__(self, most: int, *, start: int | None = None, patience: float = math.inf) -> None:
-        if most < 1:
-            raise ValueError(f"most must be >= 1, got {most}")
         self.most = most
         self.allowed = float(most if start is None else min(start, most))
         self.breaker = Breaker(patience)
@@ -200,11 +194,7 @@ class Limiter:
         self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> None:
-        """Wait for a place.
-
-        Raises:
-            EndpointDown: If the endpoint was given up, and it is not time for the next probe.
-        """
+        """Wait for a place; raises EndpointDown if it was given up, but for the next probe."""
         now = _now()
         if self.breaker.gave_up(now) and now < self.breaker.resumes_at:
             raise EndpointDown
@@ -228,10 +218,7 @@ class Limiter:
         self._wake()
 
     def keep_to(self, per_minute: int | None) -> None:
-        """Start at most so many requests a minute, evenly; of several limits the least holds.
-
-        Evenly, as it is not known whether the minutes of the server are fixed or slide.
-        """
+        """Start at most so many requests a minute, evenly; of several limits the least holds."""
         if per_minute is None or 60 / per_minute <= self._apart:
             return
         self._apart = 60 / per_minute
@@ -377,7 +364,7 @@ class Limiter:
         return now >= self._next_start() and self._running < int(self._room(now))
 
     def _next_start(self) -> float:
-        return max(self._announced.next_start(), self._paced)
+        return max(self._announced.next_start, self._paced)
 
     def _in_slot(self, start: float) -> float:
         """Return the first time from `start` on at which it is the turn of this process."""

@@ -52,15 +52,10 @@ _SECRET_HEADER = re.compile(
     r"auth|key|token|secret|cookie|password|credential|bearer|session", re.IGNORECASE
 )
 _FROM_ENVIRONMENT = re.compile(r"env:([A-Za-z_]\w*)")
-_DEEPEST = 8
 
 
 def read_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Read `NAME.NAME=VALUE` words, their names without the first, into a nested table.
-
-    Raises:
-        ValueError: If a name stands twice, or is both a table and a value.
-    """
+    """Read `NAME.NAME=VALUE` words into a nested table; raises ValueError for one given twice."""
     table: dict[str, Any] = {}
     for path, text in words:
         *above, last = path.split(".")
@@ -76,11 +71,7 @@ def read_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
 
 
 def _texts(words: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return `NAME=VALUE` words as they are: what a memory takes is its own.
-
-    Raises:
-        ValueError: If a name stands twice.
-    """
+    """Return `NAME=VALUE` words as they are: what a memory takes is its own."""
     table: dict[str, str] = {}
     for name, text in words:
         if name in table:
@@ -90,7 +81,6 @@ def _texts(words: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _value(text: str) -> Any:
-    """Read a value as JSON, or as text."""
     # `False` is no text: a chat template would take it for true
     if text.casefold() in ("true", "false"):
         return text.casefold() == "true"
@@ -115,12 +105,9 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
-    """Return a table of options as plain JSON.
+    """Return a table of options, or the JSON of one, as plain JSON.
 
-    Args:
-        value: The table, or its JSON.
-        settings: Options with a setting of their own name.
-        prefix: `judge_` for settings of the judge.
+    `settings` are options with a setting of their own name, before which stands `prefix`.
 
     Raises:
         ValueError: If an option is no JSON, has a setting of its own, is decided by alps, or would
@@ -132,7 +119,7 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
         value = _value(value)
     if not isinstance(value, Mapping):
         raise ValueError('write options such as request.seed=7, or a table: {"seed": 7}')
-    table = _plain(value, _DEEPEST)
+    table = _plain(value)
     body = table.get(BODY, {})
     for name in (*table, *(body if isinstance(body, dict) else ())):
         if instead := name if name in settings else _SETTINGS.get(name):
@@ -161,15 +148,13 @@ def _check_values(table: dict[str, Any]) -> None:
         _check_secret(path, leaf)
 
 
-def _plain(node: Any, levels: int) -> Any:
-    if not levels:
-        raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
+def _plain(node: Any) -> Any:
     if isinstance(node, Mapping):
         if odd := [name for name in node if not _NAME.fullmatch(str(name))]:
             raise ValueError(f"{redact(str(odd[0]))[:40]!r} is not a valid option name")
-        return {str(name): _plain(inner, levels - 1) for name, inner in node.items()}
+        return {str(name): _plain(inner) for name, inner in node.items()}
     if isinstance(node, list | tuple):
-        return [_plain(inner, levels - 1) for inner in node]
+        return [_plain(inner) for inner in node]
     return _plain_leaf(node)
 
 
@@ -235,11 +220,7 @@ def sent(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_memory(value: Any) -> Any:
-    """Return the options of a memory as texts by their names, a dot between those of tables.
-
-    Raises:
-        ValueError: If it is no table, or an option would hold a secret.
-    """
+    """Return a memory's options as texts, by names with dots; raises ValueError for a secret."""
     if value is None or value == {}:
         return None
     if not isinstance(value, Mapping):
@@ -291,8 +272,7 @@ def key_of(word: str) -> str:
 def option_tables(words: Sequence[str], known: Collection[str]) -> tuple[dict[str, Any], list[str]]:
     """Return the tables that words with a dot in their key make, and the other words.
 
-    Raises:
-        UsageError: If one is empty, stands twice, or is a table and a value.
+    Raises a UsageError if one is empty, stands twice, or is a table and a value.
     """
     others: list[str] = []
     parts: dict[str, list[tuple[str, str]]] = {}

@@ -54,11 +54,7 @@ def default_temperature(
 def check_sampling(
     model: str, sampling: Mapping[str, Any], extra: Mapping[str, Any], *, prefix: str = ""
 ) -> None:
-    """Refuse a sampling setting that `model` does not take.
-
-    Raises:
-        UsageError: Names the setting, and why litellm would refuse it.
-    """
+    """Refuse, with a UsageError, a sampling setting that `model` does not take, and say why."""
     settings = {name: value for name, value in sampling.items() if value is not None}
     problem = _refusal(model, {**settings, **sent(extra)})
     if problem is None:
@@ -144,11 +140,7 @@ def _is_new(model: str, api_base: str | None) -> bool:
 
 
 def check_name(model: str) -> None:
-    """Check that litellm knows by its name where to send `model`.
-
-    Raises:
-        UsageError: If no provider can be told from it.
-    """
+    """Refuse a `model` by whose name litellm can't tell where to send it; raises UsageError."""
     if not is_known(model):
         what = "unknown provider; write provider/model, such as openai/gpt-4.1-mini"
         raise UsageError(f"model '{model}': {what}")

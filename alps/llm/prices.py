@@ -117,30 +117,23 @@ class Tier:
     rates: Rates
 
 
+Rated = tuple[Rates, tuple[Tier, ...]]
+
+
 @dataclass(frozen=True)
 class Price:
-    """US dollars per token, and the most tokens the model can answer; None where it is not known.
+    """What a model costs, and the most tokens that it can answer; None where it is not known.
 
     Attributes:
         tiers: The rates of longer prompts, the shortest first.
         services: By how a request is served, its rates and their tiers.
     """
 
-    input: float | None
-    output: float | None
+    rates: Rates | None
     max_output_tokens: int | None
     source: str
-    cached_input: float | None = None
-    cache_write: float | None = None
-    cache_write_hour: float | None = None
-    reasoning: float | None = None
     tiers: tuple[Tier, ...] = ()
-    services: Mapping[str, tuple[Rates, tuple[Tier, ...]]] = field(default_factory=dict)
-
-    @property
-    def known(self) -> bool:
-        """Whether there is a price at all."""
-        return self.input is not None and self.output is not None
+    services: Mapping[str, Rated] = field(default_factory=dict)
 
     def cost(
         self,
@@ -160,10 +153,9 @@ class Price:
         A way of being served without rates of its own has the standard ones, unless it is known to
         cost more; a batch has half of them.
         """
-        if self.input is None or self.output is None:
+        if self.rates is None:
             return None
-        kinds = self.cached_input, self.cache_write, self.cache_write_hour, self.reasoning
-        rates, tiers = Rates(self.input, self.output, *kinds), self.tiers
+        rates, tiers = self.rates, self.tiers
         service = (used.service or "standard").lower()
         service = _SAME_RATES.get(service, service)
         if service in self.services:
@@ -230,21 +222,19 @@ def listed_price(model: str) -> Price:
     """Return the table's entry of `model`; rates are None if it has no price."""
     source, entry = _source(), entry_of(model)
     if entry is None:
-        return Price(None, None, None, source)
+        return Price(None, None, source)
     longest = _number(entry.get("max_output_tokens"))
     most = int(longest) if longest is not None and longest >= 1 else None
     inclusive = entry.get("litellm_provider") in _REACHED_COUNTS
     standard = _of_ranges(entry) or _of_keys(entry, "", inclusive=inclusive)
     if standard is None:
-        return Price(None, None, most, source)
+        return Price(None, most, source)
     services: dict[str, Rated] = {}
     for name, suffix in _KEY_ENDINGS.items():
         if rates := _of_keys(entry, suffix, inclusive=inclusive):
             services[name] = rates
     base, tiers = standard
-    return Price(
-        **vars(base), max_output_tokens=most, source=source, tiers=tiers, services=services
-    )
+    return Price(base, most, source, tiers, services)
 
 
 @cache
@@ -276,9 +266,6 @@ def _is_of(entry: Mapping[str, Any], prefix: str) -> bool:
     provider = str(entry.get("litellm_provider")).replace("-", "_")
     prefix = prefix.replace("-", "_")  # `amazon-nova` is `amazon_nova` in its entries
     return provider == prefix or (prefix in _FAMILIES and provider.startswith(prefix))
-
-
-Rated = tuple[Rates, tuple[Tier, ...]]
 
 
 def _of_keys(entry: Mapping[str, Any], suffix: str, *, inclusive: bool) -> Rated | None:
@@ -404,18 +391,14 @@ class _FileEntry(_FileRates):
     priority: _FileRates | None = None
 
     def price(self) -> Price:
-        """Return the entry as a price."""
         base = self.over({})
         longer = sorted(self.above, key=lambda tier: tier.tokens)
         tiers = tuple(Tier(tier.tokens, Rates(**tier.over(base))) for tier in longer)
-        services = {name: rates for name in _SERVICES if (rates := getattr(self, name)) is not None}
-        return Price(
-            **base,
-            max_output_tokens=self.max_output_tokens,
-            source="your price file",
-            tiers=tiers,
-            services={name: (Rates(**rates.over(base)), ()) for name, rates in services.items()},
-        )
+        services: dict[str, Rated] = {}
+        for name in _SERVICES:
+            if (rates := getattr(self, name)) is not None:
+                services[name] = Rates(**rates.over(base)), ()
+        return Price(Rates(**base), self.max_output_tokens, "your price file", tiers, services)
 
 
 def price_file() -> Path:
@@ -439,7 +422,7 @@ def price_of(model: str) -> Price:
 def _price_of(model: str, path: Path) -> Price:
     own = _own_prices(path).get(model)
     if own is None and is_served(model):
-        return Price(0.0, 0.0, None, "your own machine")
+        return Price(Rates(0.0, 0.0), None, "your own machine")
     return own.price() if own is not None else listed_price(model)
 
 
@@ -461,21 +444,12 @@ def longest_budget(
 
 
 def check_priced(key: str, model: str) -> None:
-    """Refuse a cap on dollars that nothing can enforce.
-
-    Raises:
-        UsageError: If the price of the model is not known.
-    """
-    if not price_of(model).known:
+    """Refuse, with a UsageError, a cap on dollars that can't be kept: a price is not known."""
+    if price_of(model).rates is None:
         raise UsageError(
             f"{key}={model}: its price is unknown, so max_cost= can't be enforced; give "
             f"max_total_tokens= instead, or write its price into {price_file()}"
         )
-
-
-def has_own_price(model: str) -> bool:
-    """Tell whether the user's price file names `model`."""
-    return model in _own_prices(price_file())
 
 
 @cache

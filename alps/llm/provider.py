@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -43,15 +43,10 @@ async def send(
 ) -> Reply:
     """Make one HTTP request and return what came back, well-formed or not.
 
-    Args:
-        request: What is asked.
-        messages: The messages, those of the request or more.
-        timeout: Seconds that the caller waits; litellm would give up after 600.
-        told: Is given how many requests are left and in how many seconds their limit is reset,
-            where the answer says.
-        stand_in: Answers in the place of the network, as a batch does.
-        service: How the request was served, where the caller knows better than the reply.
-        prepare: Says how the exchange goes, before it begins.
+    `timeout` are the seconds that the caller waits; litellm would give up after 600. `told` is
+    given how many requests are left and in how many seconds their limit is reset, if the answer
+    says so. `stand_in` answers in the place of the network, as a batch does; `service` is how the
+    request was served, where the caller knows better; `prepare` says how the exchange goes.
 
     Raises:
         TransportError: If no answer came. Its `fatal` is what ends the run where no later call can
@@ -92,57 +87,6 @@ async def send(
     return replace(reply, strict=is_valid(reply, request))
 
 
-class _Drafted(BaseException):
-    """Ends a request that was to be seen and not sent; no client takes it for an error."""
-
-
-@dataclass(frozen=True)
-class DraftRequest:
-    """A request as its provider would have been sent it: address, headers, and the JSON body."""
-
-    url: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
-async def draft(request: Request[Any], messages: list[dict[str, str]]) -> DraftRequest:
-    """Return what `send` would send, without sending it.
-
-    Raises:
-        TransportError: If it could not even be sent.
-    """
-    drafts: list[DraftRequest] = []
-
-    def keep(sent: Any) -> Any:
-        drafts.append(DraftRequest(str(sent.url), dict(sent.headers), sent.content))
-        raise _Drafted
-
-    with suppress(_Drafted):
-        await send(request, messages, stand_in=keep)
-    if not drafts:
-        raise TransportError(
-            "litellm sends no HTTP request for this model", transient=False, unsent=True
-        )
-    return drafts[0]
-
-
-async def read_kept(
-    request: Request[Any], messages: list[dict[str, str]], *, status: int, body: bytes, service: str
-) -> Reply:
-    """Return the reply of a response that came by another way, as `send` would have.
-
-    Raises:
-        TransportError: As `send` does.
-    """
-    import httpx
-
-    def kept(sent: Any) -> Any:
-        headers = {"content-type": "application/json"}
-        return httpx.Response(status, headers=headers, content=body, request=sent)
-
-    return await send(request, messages, stand_in=kept, service=service)
-
-
 def _asked(
     request: Request[Any], messages: list[dict[str, str]]
 ) -> tuple[Callable[..., Awaitable[Any]], dict[str, Any], "Echo | None"]:
@@ -171,11 +115,7 @@ def _read(response: Any, request: Request[Any], service: str | None) -> Reply:
 
 
 def _echoed(reply: Reply, echo: "Echo") -> Reply:
-    """Return a reply whose text is what was asked of an echo.
-
-    Raises:
-        TransportError: If it does not tell that: asked again, it would not, either.
-    """
+    """Return a reply whose text is what was asked of an echo."""
     try:
         values = echo.read(reply.completion_tokens)
     except ValueError as error:
@@ -305,11 +245,7 @@ class PassedBody(BaseModel):
 
 
 def passed_in(text: str) -> PassedBody:
-    """Read what `read_passed` wrote.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Read what `read_passed` wrote; raises ValueError for something else."""
     return PassedBody.model_validate(parse_json(text))
 
 
@@ -386,7 +322,6 @@ def _name(value: Any) -> str | None:
 
 
 def _without_secrets(names: dict[str, str | None]) -> dict[str, str | None]:
-    """Return short names without secrets."""
     # all at once, as looking secrets up takes a tenth of a millisecond
     clean = redact("\0".join(name or "" for name in names.values())).split("\0")
     return {key: name[:_LONGEST_NAME] or None for key, name in zip(names, clean, strict=True)}

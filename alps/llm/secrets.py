@@ -133,7 +133,6 @@ def _environment() -> frozenset[tuple[str, str]]:
 
 @lru_cache(maxsize=8)  # each reply is searched for them several times
 def _secrets_in(environment: frozenset[tuple[str, str]], own: frozenset[str]) -> Mapping[str, str]:
-    """Return the secrets of an environment by their names."""
     secrets = {}
     for name, text in sorted(environment):
         if (secret := _secret_of(name, text.strip(), own=name in own)) is not None:
@@ -143,7 +142,6 @@ def _secrets_in(environment: frozenset[tuple[str, str]], own: frozenset[str]) ->
 
 @lru_cache(maxsize=1024)  # every answer is searched for those of the whole environment
 def _secret_of(name: str, value: str, *, own: bool) -> str | None:
-    """Return the secret in a variable."""
     if own or _SECRET_NAME.search(name):
         names_it = own or _NAMES_ITS_VALUE.search(name) is not None
         return value if _may_be_one(value, names_it=names_it) else None
@@ -189,12 +187,7 @@ def _as_found(form: str) -> str:
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Read `NAME,NAME`, sorted and each once.
-
-    Raises:
-        ValueError: If one is no name of a variable; its text is not repeated, as it may hold a
-            value.
-    """
+    """Read `NAME,NAME`, sorted and each once; raises ValueError, without the text, for no name."""
     names = tuple(sorted({name.strip() for name in text.split(",")}))
     if not all(_VARIABLE.fullmatch(name) for name in names):
         takes = "must be names of environment variables, without values"

@@ -108,9 +108,7 @@ class Request(Generic[T]):
 
     Attributes:
         model: A litellm model name.
-        messages: The rendered messages.
         answer: The typed answer, or None for plain text.
-        sampling: Sampling parameters, sent as they are.
         api_base: The endpoint, None for the provider's own.
         extra: What else the provider is sent, as `alps.llm.options` describes it.
         longest: Its output budget in tokens, for where `sampling` bounds no answer; None for none.
@@ -193,8 +191,8 @@ class Completion(Generic[T]):
     `value` is set exactly when `outcome` is `ok`; `raw` is the last text heard, None where nothing
     was. `thought` is what the model thought before it answered: of `raw`, or given beside it.
     `strict` is that of the reply. `starved` tells that it broke off after thought had taken of its
-    tokens. `cached` tells that nobody was asked: a reply was kept, or one is
-    shared. `used` is what the replies took, None where none came.
+    tokens. `cached` tells that nobody was asked: a reply was kept, or one is shared. `used` is what
+    the replies took, None where none came.
     """
 
     outcome: Outcome
@@ -279,15 +277,12 @@ class Completes(Protocol):
 
     async def complete(self, request: Request[T]) -> Completion[T]:
         """Answer `request`."""
-        ...
 
 
 class Recorder:
     """Notes requests, and gives each the answer that it takes for the likeliest.
 
-    Attributes:
-        requests: What it was asked, in this order. What was asked after an answer was given hangs
-            on that answer, so it is not `certain`.
+    What was asked after an answer was given hangs on that answer, so it is not `certain`.
     """
 
     def __init__(self) -> None:
@@ -305,81 +300,41 @@ class Recorder:
         return Completion("ok", request.likely())
 
 
-Messages = Sequence[dict[str, str]]
-
-
-class GatheredResult(Protocol):
-    """The result of one request."""
-
-    @property
-    def lost(self) -> str:
-        """Why it was not answered; empty where it was."""
-        ...
-
-    @property
-    def billed(self) -> bool | None:
-        """Whether it is billed; None if unknown."""
-        ...
-
-
-class GatheredAnswer(Protocol):
-    """An answer that came with others; `batch` is the provider's name of what it came in."""
-
-    @property
-    def result(self) -> GatheredResult:
-        """The result of the request."""
-        ...
-
-    @property
-    def batch(self) -> str:
-        """What it came in, as the provider calls it."""
-        ...
-
-
 class Gathering(Protocol):
     """Where requests wait to be sent together."""
 
     @property
     def places(self) -> AbstractAsyncContextManager[None] | None:
         """What a record waits for before it is read; None where it need not."""
-        ...
 
     def takes(self, request: Request[Any], key: str) -> bool:
         """Tell whether a request waits here."""
-        ...
 
     def is_sent(self, key: str) -> bool:
         """Tell whether a request was sent before, by a command that was killed, say."""
-        ...
 
-    def note(self, messages: Messages) -> None:
+    def note(self, messages: Sequence[dict[str, str]]) -> None:
         """Record the memory use of the current record's requests."""
-        ...
 
     async def answered(
         self, request: Request[Any], messages: list[dict[str, str]], key: str
-    ) -> GatheredAnswer | None:
-        """Return the answer; None if a single request must be sent."""
-        ...
+    ) -> Any:
+        """Return the answer; None if a single request must be sent.
+
+        Its `batch` is what it came in, as the provider calls it. Its `result` has why it was not
+        answered, `lost`, which is empty where it was, and whether it is `billed`, None if unknown.
+        """
 
     def is_billed(self, key: str, batch: str) -> bool:
         """Tell whether the ledger has the answer already."""
-        ...
 
     async def read(
         self, request: Request[Any], messages: list[dict[str, str]], answered: Any
     ) -> Reply:
-        """Return the reply of an answer.
-
-        Raises:
-            TransportError: If there is none.
-        """
-        ...
+        """Return the reply of an answer; raises TransportError if there is none."""
 
     def taken(self, answered: Any) -> None:
         """Forget an answer, which the ledger and the cache have."""
-        ...
 
     async def aclose(self) -> None:
         """Give up what waits."""
-        ...

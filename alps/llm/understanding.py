@@ -192,7 +192,6 @@ def _quoted_json(text: str, at: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def _string_end(text: str, at: int) -> int:
-    """Return where the JSON string ends that begins at `at`, closed or not."""
     closing = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)', re.DOTALL).match(text, at)
     return closing.end() if closing is not None else len(text)
 
@@ -303,11 +302,7 @@ def _understand_json(text: str, answer: AnswerType[T], *, cut: bool) -> Completi
 
 
 def _find(text: str, answer: AnswerType[T], *, cut: bool) -> _Answers[T]:
-    """Read `text` in every way.
-
-    Of readings that had to be mended, the first that fits is enough. Where something literal fits,
-    only an answer that was begun behind it counts.
-    """
+    """Read `text` in every way, the most literal first, until something fits."""
     answers: _Answers[T] = _Answers()
     for reading in readings(text):
         literal_fits = bool(answers.fitting) and answers.fitting[-1].reading.literal

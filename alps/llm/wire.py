@@ -82,21 +82,18 @@ class Exchange:
         passed_on = {name.removeprefix(_PASSED_ON): lower[name] for name in lower}
         self.headers = {**passed_on, **lower}
 
-    def redirected(self, asked: str) -> None:
+    def redirected(self, asked: str) -> "RedirectError":
         """Keep the host of a redirect for a message; the rest of the address may contain a key."""
         address = urljoin(asked, self.headers.get("location", ""))
         self.redirect = urlsplit(address).netloc.rpartition("@")[2]
+        return RedirectError()
 
 
 current: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
 
 
 async def read_async(response: Any, exchange: Exchange) -> Any:
-    """Return a response of httpx like `response`, read and inflated within the bound.
-
-    Raises:
-        httpx.DecodingError: If it is too large or can't be inflated.
-    """
+    """Return `response` read and inflated within the bound; raises httpx.DecodingError."""
     try:
         body = Body(response.headers.get("content-encoding", ""), exchange.largest)
         async for data in response.aiter_raw():
@@ -126,11 +123,7 @@ def read(response: Any, exchange: Exchange) -> Any:
 
 
 async def read_aiohttp(response: Any, exchange: Exchange) -> Any:
-    """Read a response of aiohttp, which inflates it piece by piece itself, within the bound.
-
-    Raises:
-        httpx.DecodingError: If it is too large.
-    """
+    """Read a response of aiohttp, which inflates it piece by piece itself, within the bound."""
     body = Body("", exchange.largest)
     try:
         async for data in response.content.iter_chunked(_KEPT):
@@ -145,11 +138,7 @@ async def read_aiohttp(response: Any, exchange: Exchange) -> Any:
 
 
 def check_answers(data: bytes | bytearray) -> None:
-    """Refuse a reply of more answers, or parts of one, than any provider gives.
-
-    Raises:
-        Unreadable: If it has more than `MOST_ANSWERS`.
-    """
+    """Refuse a reply of more answers, or parts of one, than `MOST_ANSWERS`."""
     # litellm makes several objects of each: 1.9 million took 2 GB, and did not end in 20 minutes.
     if len(data) < _KEPT:
         return
@@ -196,7 +185,6 @@ def _given_up(response: Any, exchange: Exchange, error: Exception) -> Exception:
 
 
 def _stood_in(exchange: Exchange, request: Any) -> Any:
-    """Return the response of httpx that stands in for one of the network."""
     assert exchange.stand_in is not None
     response = exchange.stand_in(request)
     exchange.note(response.status_code, response.headers)
@@ -252,8 +240,7 @@ def _refusing(send: Any) -> Any:
         exchange.note(response.status_code, response.headers)
         if response.is_redirect:
             response.close()
-            exchange.redirected(str(request.url))
-            raise RedirectError
+            raise exchange.redirected(str(request.url))
         return read(response, exchange)
 
     return sent
@@ -274,8 +261,7 @@ def _refusing_async(send: Any) -> Any:
         exchange.note(response.status_code, response.headers)
         if response.is_redirect:
             await response.aclose()
-            exchange.redirected(str(request.url))
-            raise RedirectError
+            raise exchange.redirected(str(request.url))
         return await read_async(response, exchange)
 
     return sent
@@ -294,8 +280,7 @@ def _refusing_aiohttp(request: Any) -> Any:
         exchange.note(response.status, response.headers)
         if 300 <= response.status < 400:
             response.close()
-            exchange.redirected(str(url))
-            raise RedirectError
+            raise exchange.redirected(str(url))
         if options.get("auto_decompress") is False:  # asked by a client of httpx, which reads it
             return response
         return await read_aiohttp(response, exchange)

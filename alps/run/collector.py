@@ -3,11 +3,11 @@
 import asyncio
 from array import array
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from alps.jsonl import Row
 from alps.judges.base import Judge
@@ -30,6 +30,7 @@ from alps.schema import FAILURES, Prediction
 from alps.tasks import JudgingOptions, Task
 from alps.tasks.base import JUST_THE_SCORE
 
+T = TypeVar("T")
 # Characters of a reply in the wrong form that its error quotes
 _QUOTED = 80
 
@@ -46,8 +47,7 @@ def baseline_key(row: Row) -> str | None:
 class Journals:
     """The three journals of a run folder, with one numbering of their keys.
 
-    `baselines` holds the verdicts on trivial baselines; None where they cost nothing, and are made
-    anew.
+    `baselines` holds verdicts on trivial baselines; None where they cost nothing and are made anew.
     """
 
     predictions: Journal
@@ -178,15 +178,10 @@ async def run_tracks(plan: RunPlan, *, progress: Advance) -> dict[str, Outcome]:
     """Take every sample through the stages that its journals do not hold yet.
 
     Samples are drawn one by one by `plan.workers` workers, so that memory does not grow with their
-    number. After each sample `progress` is called.
-
-    Returns:
-        What came out of each track, by its name.
+    number. Returns what came out of each track, by its name.
     """
     outcomes = {track.task.track: Outcome.of(track) for track in plan.tracks}
     orders = {name: array("q") for name in outcomes}
-    # One stream for all workers: a slow answer holds up no record but its own.
-    waiting = units(plan.tracks)
 
     async def finish(unit: Unit) -> None:
         track = unit.track.task.track
@@ -198,17 +193,7 @@ async def run_tracks(plan: RunPlan, *, progress: Advance) -> dict[str, Outcome]:
         if unit.repeat == 0:
             await _score_free_floors(plan, unit, outcomes[track])
 
-    async def work() -> None:
-        while True:
-            # The place comes before the record: who waits for one holds none in memory.
-            async with plan.places:
-                if (unit := next(waiting, None)) is None:
-                    return
-                await finish(unit)
-                del unit  # or the worker would hold it while it waits for the next place
-
-    async with stopping_together(work() for _ in range(plan.workers)) as workers:
-        await asyncio.gather(*workers)
+    await _finish_all(plan, units(plan.tracks), finish)
     # Numbers in an array and not keys in a list: 8 bytes a record at 100,000 records.
     order = array("q")
     for asked in orders.values():
@@ -232,12 +217,28 @@ def is_scored(task: Task, judge: Judge, result: UnitResult) -> bool:
     return result.prediction.outcome in FAILURES or not is_unrated(task, judge)
 
 
+async def _finish_all(
+    plan: RunPlan, waiting: Iterator[T], finish: Callable[[T], Awaitable[None]]
+) -> None:
+    """Have the workers of a plan finish what waits, one by one."""
+
+    # One stream for all workers: a slow answer holds up no record but its own.
+    async def work() -> None:
+        while True:
+            # The place comes before the record: who waits for one holds none in memory.
+            async with plan.places:
+                if (one := next(waiting, None)) is None:
+                    return
+                await finish(one)
+                del one  # or the worker would hold it while it waits for the next place
+
+    async with stopping_together(work() for _ in range(plan.workers)) as workers:
+        await asyncio.gather(*workers)
+
+
 @asynccontextmanager
 async def stopping_together(coroutines: Iterator[Any]) -> AsyncIterator[list[asyncio.Task[Any]]]:
-    """Run workers as tasks.
-
-    When one fails, or the run is interrupted, end the others before going on.
-    """
+    """Run workers as tasks; when one fails, or the run is interrupted, end the others first."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         yield tasks
@@ -295,15 +296,12 @@ async def _score_free_floors(plan: RunPlan, unit: Unit, outcome: Outcome) -> Non
 
 
 async def _judge_floors(plan: RunPlan, journal: Journal, outcomes: Mapping[str, Outcome]) -> None:
-    """Judge the floors on the records that were drawn for it.
-
-    Last, so that a budget goes to the run first.
-    """
-    asked = _floor_answers_sampled(plan.tracks)
+    """Judge the floors on records drawn for it: last, so that a budget goes to the run first."""
     rows: list[tuple[int, int, int, str]] = []
     tracks = {track.task.track: number for number, track in enumerate(plan.tracks)}
 
-    async def judge(unit: Unit, number: int, name: str, prediction: Prediction) -> None:
+    async def judge(answer: tuple[Unit, int, str, Prediction]) -> None:
+        unit, number, name, prediction = answer
         track = unit.track.task.track
         failed = prediction.outcome != "ok"
         if failed or await free_verdict(unit, prediction, plan.floor_judge) is not None:
@@ -314,16 +312,7 @@ async def _judge_floors(plan: RunPlan, journal: Journal, outcomes: Mapping[str, 
         key = baseline_key({**unit.row({}), "baseline": name})
         rows.append((tracks[track], unit.place, number, str(key)))
 
-    async def work() -> None:
-        while True:
-            async with plan.places:
-                if (answer := next(asked, None)) is None:
-                    return
-                await judge(*answer)
-                del answer
-
-    async with stopping_together(work() for _ in range(plan.workers)) as workers:
-        await asyncio.gather(*workers)
+    await _finish_all(plan, _floor_answers_sampled(plan.tracks), judge)
     journal.settle(key for *_, key in sorted(rows))
 
 
@@ -331,15 +320,10 @@ def _floor_answers_sampled(
     tracks: Sequence[TrackPlan],
 ) -> Iterator[tuple[Unit, int, str, Prediction]]:
     """Yield each answer of each floor by itself, so that none waits for another's verdict."""
-    for unit in _floor_units(tracks):
-        for number, (name, prediction) in enumerate(floor_answers(unit)):
-            yield unit, number, name, prediction
-
-
-def _floor_units(tracks: Sequence[TrackPlan]) -> Iterator[Unit]:
     for unit in units(tracks):
         if unit.repeat == 0 and unit.place in unit.track.floor_sample:
-            yield unit
+            for number, (name, prediction) in enumerate(floor_answers(unit)):
+                yield unit, number, name, prediction
 
 
 async def _floor_verdict(

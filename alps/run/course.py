@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from alps.run.judge_check import Checks, admit_judge
 from alps.run.opened import MANIFEST, PREDICTIONS, read_manifest
 from alps.run.parts import Course
 from alps.run.progress import Watched, progress_line
-from alps.run.services import AS_EVER, AskedAs, Services, closing, open_services
+from alps.run.services import AS_EVER, AskedAs, Services, open_services
 from alps.run.session import DATA_ASKED, RunSession
 from alps.run.shared import Shared
 from alps.run.source import RunData, TrackData
@@ -39,10 +39,7 @@ STRUCTURED = "structured"
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to.
-
-    How it went, how many answers were there when it began, and the check of its judge.
-    """
+    """How a run went, how many answers were there when it began, and the check of its judge."""
 
     course: Course
     resumed: int
@@ -65,24 +62,16 @@ async def run_course(
 ) -> RunResult:
     """Claim the folder, and ask, judge and score what its journals do not hold yet.
 
-    Args:
-        session: The settings, the data, the folder and the parts of extensions.
-        services: Who is asked; they are closed in the end.
-        ledger: What the calls are written to.
-        judged: Finished predictions that are judged again, if they are.
-        told: Lines above the settings that repeat the run.
-        manifest: Manifest of the folder whose journals are scored without a run.
-        begun: Whether there is anything in the folder to go on from.
-        shown: The folder as messages call it.
-        watched: Shows how it goes on.
-        asked_as: How an LLM judge is asked.
+    The `services` are closed in the end. With `judged` predictions, or the `manifest` of a folder
+    whose journals are scored, nothing is generated. `told` stands above the settings that repeat
+    the run; `begun` says whether the folder has anything to go on from, and `shown` is its name.
 
     Raises:
         AlpsError: If the folder holds another run, or somebody can't be asked.
     """
     settings, data, folder = session.settings, session.data, session.folder
     judge = services.judge
-    async with closing(services):
+    async with aclosing(services):
         for part in services.parts:
             await part.begin(services, data, generate=judged is None)
         merging = manifest is not None
@@ -90,9 +79,7 @@ async def run_course(
             manifest = _manifest(session, services, judged)
         _claim(session, manifest, judged, begun=begun, shown=shown)
         _resume_modes(settings, folder, services.ladder)
-        write_config(
-            folder, {name: getattr(settings, name) for name in _given(settings)}, told=told
-        )
+        write_config(folder, _given(settings), told=told)
         plan = _plan(session, services)
         journals = plan.journals
         resumed = _answered(journals) if judged is None and not merging else 0
@@ -178,10 +165,7 @@ def track_plans(
 
 
 def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
-    """Draw the records, by position, that floors are judged on where that costs calls.
-
-    The same for every run.
-    """
+    """Draw the positions of records on which floors are judged by calls: in every run the same."""
     size = min(settings.baseline_records, track.n)
     return frozenset(
         random.Random(f"{settings.seed} {track.task.track}").sample(range(track.n), size)
@@ -242,18 +226,16 @@ def _described(services: Services) -> dict[str, Any]:
     return {"name": first.name, **first.settings, **memories}
 
 
-def _given(settings: RunSettings) -> list[str]:
-    """Return the names of the settings that were given, in the order of their definition."""
-    return [name for name in RunSettings.model_fields if name in settings.model_fields_set]
+def _given(settings: RunSettings) -> dict[str, Any]:
+    """Return the settings that were given, in the order of their definition."""
+    names = (name for name in RunSettings.model_fields if name in settings.model_fields_set)
+    return {name: getattr(settings, name) for name in names}
 
 
 def _structured_modes(
     settings: RunSettings, tasks: Sequence[Task], ladder: "Ladder | None"
 ) -> dict[str, str]:
-    """Return the modes in which `model` and `judge` are asked.
-
-    Of those that are LLMs, and give typed answers.
-    """
+    """Return the modes in which `model` and `judge` are asked, if LLMs that give typed answers."""
     modes: dict[str, str] = {}
     if ladder is None:
         return modes
@@ -267,10 +249,7 @@ def _structured_modes(
 
 
 def _resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") -> None:
-    """Begin with the modes that earlier sessions of a run came to.
-
-    So no endpoint need refuse one again.
-    """
+    """Begin with the modes that earlier sessions came to, so no endpoint need refuse one again."""
     if ladder is None:
         return
     from alps.llm.structured import MODES
@@ -289,11 +268,7 @@ def _resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") 
 def answering_services(
     session: RunSession, ledger: Ledger, shared: Shared | None = None
 ) -> Services:
-    """Open the systems and the judge of a run; `shared` is what runs beside it use, too.
-
-    Raises:
-        AlpsError: If somebody can't be asked, or the part of an extension can't be opened.
-    """
+    """Open the systems and the judge of a run; `shared` is what runs beside it use, too."""
     data, folder = session.data, session.folder
     services = open_services(
         session.settings,
@@ -310,10 +285,7 @@ def answering_services(
 def wrapped(services: Services, data: RunData, folder: Path | None) -> Services:
     """Return the services with their systems as the samples of `data` are asked.
 
-    `folder` is that of the run; None in a dry run.
-
-    Raises:
-        AlpsError: If the part of an extension can't be opened.
+    `folder` is that of the run, None in a dry run. Raises an AlpsError if a part can't be opened.
     """
     rows = []
     for track, systems in zip(data.tracks, services.systems, strict=True):

@@ -49,10 +49,7 @@ class TrackPlan:
 
 @dataclass(frozen=True)
 class Unit:
-    """One sample to be answered once.
-
-    Its track, its position in the data, and which of its repeats this is.
-    """
+    """One sample to be answered once: its track, its place in the data, and which repeat it is."""
 
     track: TrackPlan
     place: int
@@ -76,9 +73,7 @@ class Unit:
 
 
 def units(tracks: Iterable[TrackPlan]) -> Iterator[Unit]:
-    """Yield every sample of every track, the tracks of one task mixed.
-
-    Each comes as often as it is to be answered.
+    """Yield every sample of every track as often as it is to be answered, tracks of one task mixed.
 
     One ability after the other would tell a program by a row's position which one is rated.
     """
@@ -94,9 +89,7 @@ def units(tracks: Iterable[TrackPlan]) -> Iterator[Unit]:
 
 
 def _mixed(tracks: Sequence[TrackPlan]) -> Iterator[tuple[TrackPlan, int, Any]]:
-    """Yield the samples of tracks, each track in its order.
-
-    At each step, every sample left is equally likely next.
+    """Yield the samples of tracks, each in its order; any sample left is equally likely next.
 
     The draws are the same in every run on tracks of these sizes.
     """
@@ -166,17 +159,10 @@ Keep = Callable[[UnitResult], Awaitable[None]]
 async def evaluate(
     unit: Unit, judge: Judge, options: JudgingOptions, keep: Keep, known: UnitResult | None = None
 ) -> UnitResult:
-    """Take a unit through the stages that are not known yet; return all of it, with the score.
+    """Take a unit through the stages that are not `known` yet; return all of it, with the score.
 
     Nothing is written here. After each stage `keep` is given what is known by then and awaited, so
     that an answer can be on disk before a judge is paid to look at it.
-
-    Args:
-        unit: What to evaluate.
-        judge: Who judges it.
-        options: What it is judged for.
-        keep: Takes the answer and the verdict as soon as they are new.
-        known: What an earlier session came to.
     """
     task = unit.track.task
     prediction = known.prediction if known is not None else None
@@ -210,10 +196,7 @@ def _score(unit: Unit, prediction: Prediction, verdict: Row | None, judge: Judge
 
 
 def heard_prediction(journal: Journal, unit: Unit) -> Prediction | None:
-    """Return what a journal holds of an answer.
-
-    None where it was not heard, or its row is no prediction.
-    """
+    """Return a journal's answer; None where it was not heard, or its row is no prediction."""
     row = journal.get(unit.key)
     try:
         prediction = None if row is None else Prediction.model_validate(row)
@@ -226,20 +209,15 @@ def heard_prediction(journal: Journal, unit: Unit) -> Prediction | None:
 
 
 def _without_secrets(unit: Unit, prediction: Prediction) -> Prediction:
-    """Mask the values of secret variables, whatever system repeated them.
-
-    Rows are published, and judges are asked.
-    """
+    """Mask the values of secret variables, whatever system repeated them: rows are published."""
     own = {"prediction": prediction.prediction, "raw": prediction.raw, "notes": prediction.notes}
     kept = {**own, "thought": prediction.thought, "error": prediction.error}
     safe = masked(
         kept, lambda: json.dumps(unit.track.task.input_row(unit.sample), ensure_ascii=False)
     )
-    return (
-        prediction
-        if safe == kept
-        else prediction.model_copy(update={**safe, "notes": tuple(safe["notes"])})
-    )
+    if safe == kept:
+        return prediction
+    return prediction.model_copy(update={**safe, "notes": tuple(safe["notes"])})
 
 
 def _fitting(unit: Unit, prediction: Prediction) -> Prediction:

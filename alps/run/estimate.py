@@ -20,7 +20,7 @@ from alps.llm.prices import Price, price_of
 from alps.llm.structured import MODES
 from alps.llm.types import Recorder, Request
 from alps.run.course import track_plans, wrapped
-from alps.run.engine import TrackPlan, Unit, heard_prediction, is_judged, units
+from alps.run.engine import TrackPlan, Unit, floor_answers, heard_prediction, is_judged, units
 from alps.run.finished import judging_services
 from alps.run.journal import Journal
 from alps.run.judge_check import requests_of_check
@@ -117,9 +117,7 @@ class Round:
 
 
 def dry_run(settings: RunSettings) -> list[Stage]:
-    """Count the calls, tokens and dollars that a run would take.
-
-    It makes no request, and no folder.
+    """Count the calls, tokens and dollars that a run would take; no request is made, and no folder.
 
     Raises:
         AlpsError: If the settings or the data can't be used.
@@ -135,9 +133,7 @@ def dry_run(settings: RunSettings) -> list[Stage]:
 
 
 def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
-    """Count the calls, tokens and dollars that judging a run again would take.
-
-    See `score_again` and `dry_run`.
+    """Count the calls, tokens and dollars that judging a run again would take; see `score_again`.
 
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
@@ -196,9 +192,7 @@ async def estimate(
     options: JudgingOptions,
     checking: Sequence[Request[Any]] = (),
 ) -> list[Stage]:
-    """Count the calls that a run still has to make; of identical ones the first alone.
-
-    Those not finished in its folder, and not in the reply cache.
+    """Count the calls that neither a folder nor the cache answers; of identical ones the first.
 
     A prediction that does not exist yet is taken to need one call of the judge; it needs none if it
     is empty or says everything in the words of the gold, and more if it is very long. `checking`
@@ -278,15 +272,11 @@ async def _judging(
 
 async def _baseline_requests(unit: Unit, services: Services) -> list[Request[Any]]:
     """Return the calls that judge the trivial baselines on a record that was drawn for it."""
-    track, judge = unit.track, services.judge
-    drawn = unit.repeat == 0 and unit.place in track.floor_sample
-    if not drawn or not track.task.has_gold(unit.sample) or not judge.comparable:
-        return []
+    drawn = unit.repeat == 0 and unit.place in unit.track.floor_sample
     requests: list[Request[Any]] = []
-    for system in track.floor_systems.values():
-        answer = system.answer_at_once(track.task, unit.sample)
+    for _, answer in floor_answers(unit) if drawn and services.judge.comparable else ():
         if answer.outcome == "ok":
-            requests += await _judging(unit, answer, judge, JUST_THE_SCORE)
+            requests += await _judging(unit, answer, services.judge, JUST_THE_SCORE)
     return requests
 
 
@@ -314,20 +304,14 @@ def _with_new(
 
 
 def _keys(request: Request[Any]) -> Iterator[str]:
-    """Yield the keys under which a reply may be kept.
-
-    One a mode, where the run would only find out which is taken.
-    """
+    """Yield the keys of a kept reply: one a mode, where the run would only find out which it is."""
     open_mode = request.answer is not None and request.structured is None
     modes = MODES if open_mode else (request.structured,)
     return (cache_key(replace(request, structured=mode)) for mode in modes)
 
 
 async def _answered(unit: Unit) -> tuple[Prediction | None, list[Request[Any]] | None]:
-    """Return the answer of a system that makes no calls, else the calls that it would make.
-
-    None for the calls where that is not known beforehand.
-    """
+    """Return the answer of a system that makes no calls, else its calls; None if nobody knows."""
     recorder = Recorder()
     system = on_client(unit.track.systems[unit.repeat], recorder)
     if system is None:

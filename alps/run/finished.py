@@ -31,7 +31,6 @@ class Finished:
         too_many_unscored: Whether a larger share of the records than `max_failures` is unscored.
         complaint: What to say of a run of which a larger share failed or is unscored, with the
             first error; else None.
-        budget_spent: Whether the budget stopped it.
         resumed: How many of its answers an earlier command had left in the folder.
         former: Where the run is that this one took the place of; None where it took none.
     """
@@ -93,16 +92,16 @@ def finished(
     parts: Parts = (),
 ) -> Finished:
     """Return a run with its complaint, such as too many failures."""
-    tracks = counted_parts(summary)
-    # Answers that its judge can't rate by any rubric are unscored, and yet nothing went wrong.
-    unscored, n = sum(map(_not_heard, tracks)), sum(track.n for track in tracks)
+    n = sum(track.n for track in counted_parts(summary))
+    faults = (part.fault(summary) for part in parts)
+    fault = next((fault for fault in faults if fault is not None), None)
     return Finished(
         folder,
         summary,
         tasks,
-        too_many_unscored=unscored > max_failures * n,
+        too_many_unscored=lost_records(summary) > max_failures * n,
         budget_spent=budget_spent,
-        complaint=_complaint(tracks, max_failures, folder) or _fault(summary, parts),
+        complaint=_complaint(summary, max_failures, folder) or fault,
         resumed=resumed,
     )
 
@@ -116,26 +115,21 @@ def counted_parts(summary: Summary) -> list[TrackSummary | CurvePoint]:
     return parts
 
 
-def _fault(summary: Summary, parts: Parts) -> str | None:
-    faults = (part.fault(summary) for part in parts)
-    return next((fault for fault in faults if fault is not None), None)
-
-
 def lost_records(summary: Summary) -> int:
-    """Return how many records of a run are unscored for want of a response."""
-    tracks = counted_parts(summary)
-    return sum(map(_not_heard, tracks))
+    """Return how many records are unscored because a system or a judge was not heard."""
+    # Answers that its judge can't rate by any rubric are unscored, and yet nothing went wrong.
+    lost = 0
+    for track in counted_parts(summary):
+        kinds = track.failed_predictions.keys() - set(FAILURES)
+        lost += sum(track.failed_predictions[kind] for kind in kinds)
+        lost += sum(track.failed_judgements.values())
+    return lost
 
 
-def _complaint(
-    tracks: Sequence[TrackSummary | CurvePoint], most: float, folder: Path
-) -> str | None:
-    """Say that more than the share `most` of the records failed or is unscored.
-
-    The first error stands there whole.
-    """
+def _complaint(summary: Summary, most: float, folder: Path) -> str | None:
+    """Say that more than the share `most` failed or is unscored, with the first error."""
+    tracks, unscored, failed = counted_parts(summary), lost_records(summary), 0
     n = sum(track.n for track in tracks)
-    unscored, failed = sum(map(_not_heard, tracks)), 0
     errors: list[str] = []
     for track in tracks:
         failed += sum(track.failed_predictions.get(kind, 0) for kind in FAILURES)
@@ -150,12 +144,6 @@ def _complaint(
     logs = [folder / name for name in (TRACEBACKS, STDERR) if (folder / name).is_file()]
     more = f" (more in {logs[0]})" if logs else ""
     return f"{account}{''.join(errors[:1])}{more}"
-
-
-def _not_heard(track: TrackSummary | CurvePoint) -> int:
-    """Return how many records of a track are unscored because a system or a judge was not heard."""
-    lost = [count for kind, count in track.failed_predictions.items() if kind not in FAILURES]
-    return sum(lost) + sum(track.failed_judgements.values())
 
 
 @dataclass(frozen=True)
@@ -173,11 +161,7 @@ class Predictions:
 
 
 def predictions_of(source: Path) -> Predictions:
-    """Read the predictions of a run.
-
-    Raises:
-        UsageError: If it has none.
-    """
+    """Read the predictions of a run; raises UsageError if it has none."""
     path = source / PREDICTIONS
     if not path.is_file():
         raise UsageError(f"{source}: no {PREDICTIONS} to judge; name a run folder")

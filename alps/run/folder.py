@@ -96,19 +96,10 @@ def build_manifest(
 def claim(
     folder: Path, manifest: Mapping[str, Any], *, begun: bool = True, shown: Path | None = None
 ) -> bool:
-    """Write `manifest` into a new folder, or check it against the one that is there.
+    """Write `manifest` into a folder without one, or check it against that; tell if one was there.
 
-    Return whether it was there.
-
-    Args:
-        folder: The folder.
-        manifest: What the run measures.
-        begun: Whether a run in it left anything to go on from; else its manifest is replaced.
-        shown: The folder as messages name it.
-
-    Raises:
-        RunFolderError: If the folder holds another run; the message names the first field that
-            differs.
+    The manifest of a run that has not `begun` is replaced; `shown` is the folder in messages.
+    Raises a RunFolderError, with the first field that differs, if it holds another run.
     """
     path = folder / MANIFEST
     if not path.exists() or not begun:
@@ -157,12 +148,7 @@ def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:
     """Refuse a folder with files of the names that a run writes and without the manifest of a run.
 
     They are the user's: opening a journal cuts a torn line, and a finished one keeps no line that
-    it can't read.
-
-    Args:
-        folder: Where a run is to be written.
-        predictions: The sha256 of those that are judged again: they come into a folder before its
-            manifest does.
+    it can't read. `predictions` is the sha256 of those that come before the manifest does.
 
     Raises:
         RunFolderError: If there is such a file, or the manifest is not one of a run.
@@ -201,11 +187,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write `value` to `path` in one atomic step, indented for people.
-
-    Raises:
-        ValueError: If a number in it is not finite.
-    """
+    """Write `value` in one atomic step, indented for people; raises ValueError for NaN."""
     dump(dict(value))
     write_whole(path, json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n")
 
@@ -226,9 +208,7 @@ def repeating(folder: Path) -> list[str]:
 
 
 def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] = ()) -> None:
-    """Write the settings that were `given` as the config file that repeats a run.
-
-    A config file that is there stays as it is.
+    """Write the settings that were `given` as the config file that repeats a run, if there is none.
 
     Paths stay as they were typed, but for the `~` of `out`, and secrets are masked; `told` are
     lines that are said above the settings.
@@ -250,10 +230,7 @@ def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] 
 
 
 def _as_toml(value: Any) -> str:
-    """Write a value as TOML does.
-
-    JSON is the same but for tables, and one character, which TOML wants escaped.
-    """
+    """Write a value as TOML: JSON but for tables, and one character, which TOML wants escaped."""
     if isinstance(value, Mapping):
         inner = (f"{json.dumps(name)} = {_as_toml(below)}" for name, below in value.items())
         return f"{{{', '.join(inner)}}}"
@@ -263,7 +240,6 @@ def _as_toml(value: Any) -> str:
 
 
 def _difference(there: Any, here: Any, name: str) -> str:
-    """Say where two JSON values differ first, or nothing."""
     if isinstance(there, dict) and isinstance(here, dict):
         for key in [*there, *(key for key in here if key not in there)]:
             if difference := _difference(there.get(key), here.get(key), f"{name}.{key}"):
@@ -307,10 +283,6 @@ def _locked(folder: Path) -> FileLock:
         raise FolderInUseError(
             f"{folder}: in use by {holder}; wait for it, or choose another out="
         ) from error
-    except OSError as error:  # a file system that knows no locks
-        raise RunFolderError(
-            f"{folder}: can't be locked ({error.strerror}); choose another out="
-        ) from error
     with suppress(OSError):  # Windows lets nobody write into a file that is locked
         path.write_text(f"{_LOCKED_BY} {os.getpid()} on {socket.gethostname()}")
     return lock
@@ -318,11 +290,7 @@ def _locked(folder: Path) -> FileLock:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Make `folder`, and hold it until the end.
-
-    Raises:
-        RunFolderError: If it can't be written, or another process holds it.
-    """
+    """Make `folder`, and hold it until the end; raises RunFolderError where it can't."""
     place = folder.absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -339,11 +307,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def claimed_folder(folder: Path) -> Iterator[Ledger]:
-    """Make `folder`, and hold it and its ledger of calls until the end.
-
-    Raises:
-        RunFolderError: If it can't be written, or another process holds it.
-    """
+    """Make `folder`, and hold it and its ledger of calls until the end; see `locked_folder`."""
     with locked_folder(folder):
         try:
             ledger = Ledger(folder.absolute() / "calls.jsonl")
@@ -359,12 +323,7 @@ def claimed_folder(folder: Path) -> Iterator[Ledger]:
 
 
 def caps_left(capped: Capped, spent: tuple[int, float]) -> dict[str, int | float]:
-    """Return what is left of the caps of a command, as settings; nothing of one that is not given.
-
-    Args:
-        capped: The caps, which hold for several folders together.
-        spent: Tokens and US dollars that the other folders took.
-    """
+    """Return, as settings, what is left of caps after tokens and US dollars that were `spent`."""
     tokens, cost = spent
     left: dict[str, int | float] = {}
     if capped.max_cost is not None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 Code = dict[str, "Hashes"]
 """The hashes of the user's own code, by the setting that names it; only of those that name any."""
 
-_MODULE, _COMMANDS = "python:", ("program:", "mcp:")
 _PREDICTIONS = "predictions.jsonl"
 _OF_A_START = (
     *("verdicts.jsonl", "scores.jsonl", "baselines.jsonl", _PREDICTIONS, SUMMARY, CONFIG),
@@ -50,29 +49,18 @@ def task_code(task: str) -> Code:
 
 
 def _hashes(name: str) -> "Hashes":
-    if not name.startswith((_MODULE, *_COMMANDS)):
+    kind, colon, named = name.partition(":")
+    if not colon or kind not in ("python", "program", "mcp"):
         return {}
     from alps.own_code import hashes_of_command, hashes_of_module
 
-    if name.startswith(_MODULE):
-        return hashes_of_module(name.removeprefix(_MODULE).partition(":")[0])
-    for prefix in _COMMANDS:
-        if name.startswith(prefix):
-            return hashes_of_command(name.removeprefix(prefix))
-    return {}
+    if kind == "python":
+        return hashes_of_module(named.partition(":")[0])
+    return hashes_of_command(named)
 
 
 def refuse_changed_code(folder: Path, recorded: Mapping[str, Any], code: Code) -> None:
-    """Refuse to resume a run whose code was edited; `fresh=yes` answers again.
-
-    Args:
-        folder: Where the run is to be written.
-        recorded: The settings as the manifest has them.
-        code: What is there now.
-
-    Raises:
-        RunFolderError: If a file differs; names it, and the two ways on.
-    """
+    """Refuse, with a RunFolderError, to resume a run of which the code was edited."""
     if not _is_of(folder, recorded) or not is_begun(folder):
         return
     if changed := changed_code(read_manifest(folder).code, code):

@@ -16,10 +16,7 @@ _NOWHERE = -1
 
 
 def journal_key(track: str, benchmark_id: str, repeat: int = 0) -> str:
-    """Return the key of a row.
-
-    Track and `benchmark_id`, and which of several answers to the sample it is about.
-    """
+    """Return the key of a row: track, `benchmark_id`, and which of several answers it is."""
     return f"{track}\x00{benchmark_id}\x00{repeat}"
 
 
@@ -39,7 +36,6 @@ class Journal:
     done again. `unreadable` counts the latter.
 
     Args:
-        path: Its file.
         key: Returns the key of a row; None where it is about no record.
         numbers: The numbers that keys have. Journals about the same records share one, and add to
             it: so each keeps no more than a few bytes a record.
@@ -79,13 +75,7 @@ class Journal:
         await self._file.flushed()
 
     async def withdraw(self, about: Row) -> None:
-        """Take back, durably, what the journal holds of the record that `about` names.
-
-        `settle` leaves no trace of it.
-
-        Args:
-            about: A row with nothing but what it is about.
-        """
+        """Take back, durably, what is held of the record that a row is about; see `settle`."""
         name = self._key(about)
         if name is not None and self._holds(name):
             await self.append_together({**about, "outcome": WITHDRAWN})

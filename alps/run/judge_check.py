@@ -1,7 +1,8 @@
 """Check of a run's judge: it answers known items before its first verdict, once a run folder."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,11 +54,9 @@ class _Asked:
 
     @property
     def key(self) -> str:
-        """The key of its row in the journal."""
         return f"{self.judge} {self.item.name}"
 
     def row(self, verdict: Any) -> Row:
-        """Return its row, with the verdict that the judge gave."""
         raw = verdict.raw or ()
         return {
             "rubric": self.rubric,
@@ -80,15 +79,10 @@ async def admit_judge(
     check: bool,
     ask: bool = True,
 ) -> CheckedJudge:
-    """Ask a judge the known items that the journal in `folder` holds no answer to.
+    """Ask a judge the known items of rubrics that the journal in `folder` holds no answer to.
 
-    Args:
-        judge: Who is asked.
-        rubrics: By which it is going to judge.
-        folder: Where its answers are kept, each as soon as it is there.
-        totals: Of the calls of the run; their `stage` says how far the check is.
-        check: Whether it is checked at all.
-        ask: Whether it may be asked; else what the journal holds counts.
+    It is not checked without `check`, and without `ask` what the journal holds counts. The `stage`
+    of `totals` says how far the check is.
 
     Raises:
         AlpsError: If the judge can't be asked.
@@ -102,8 +96,12 @@ async def admit_judge(
     with closing(Journal(folder / FILE, key=_key)) as journal:
         waiting = [one for one in asked if ask and journal.get(one.key) is None]
         asking = judge.under(JUDGE_CHECK)
-        left = _Left(totals, len(waiting))
-        tasks = (_ask(asking, one, journal, left) for one in waiting)
+        answered = itertools.count(1)
+
+        def tell() -> None:  # to whoever watches: a small judge takes minutes for it
+            totals.stage = f"judge check {next(answered):,}/{len(waiting):,}"
+
+        tasks = (_ask(asking, one, journal, tell) for one in waiting)
         async with stopping_together(tasks) as answering:
             outcomes = await asyncio.gather(*answering)
         totals.stage = ""
@@ -126,10 +124,7 @@ def _before(judge: Judge, rubrics: Sequence[Rubric], folder: Path) -> Checks | N
 async def requests_of_check(
     judge: Judge, rubrics: Sequence[Rubric], folder: Path
 ) -> list[Request[Any]]:
-    """Return the calls that the check of a judge takes, without making one.
-
-    Those left out whose answers the journal in `folder` holds.
-    """
+    """Return the calls of the check of a judge, but for those that `folder` has answers to."""
     if isinstance(judge, EmbeddedJudge):
         return []
     from alps.llm.types import Recorder
@@ -154,23 +149,10 @@ def _drawn(judge: Judge, rubrics: Sequence[Rubric]) -> list[_Asked]:
     return asked
 
 
-@dataclass
-class _Left:
-    """How far a check is, for whoever watches: a small judge takes minutes for it."""
-
-    totals: Totals
-    items: int
-    answered: int = 0
-
-    def count(self) -> None:
-        self.answered += 1
-        self.totals.stage = f"judge check {self.answered:,}/{self.items:,}"
-
-
-async def _ask(judge: Judge, asked: _Asked, journal: Journal, left: _Left) -> Outcome:
+async def _ask(judge: Judge, asked: _Asked, journal: Journal, tell: Callable[[], None]) -> Outcome:
     """Keep the answer to one item; an item that was not heard is asked again another time."""
     verdict = await judge.answer(asked.item.question, about=asked.item.name)
-    left.count()
+    tell()
     if verdict.outcome not in UNHEARD:
         await journal.append_together(asked.row(verdict))
     outcome: Outcome = verdict.outcome

@@ -56,11 +56,7 @@ class RunFolder:
 
     @cached_property
     def summary(self) -> Summary | None:
-        """What the run found; None while it is not finished.
-
-        Raises:
-            RunFolderError: If `summary.json` is not of a run of this alps.
-        """
+        """What the run found; None while it is not finished. RunFolderError: not of this alps."""
         # Read where it is needed: one record can be shown without it.
         if self.summary_row is None:
             return None
@@ -79,12 +75,7 @@ class RunFolder:
 
     @property
     def finished(self) -> Summary:
-        """What the run found.
-
-        Raises:
-            UsageError: If it is not finished.
-            RunFolderError: If `summary.json` is not of a run of this alps.
-        """
+        """What the run found; see `summary`. Raises UsageError if it is not finished."""
         if self.summary is None:
             raise UsageError(f"{self.folder}: not finished; to finish it, repeat the same alps run")
         return self.summary
@@ -226,12 +217,9 @@ class RunFolder:
 def read_rows(
     path: Path, *, track: str = "", ids: Collection[str] | None = None
 ) -> dict[AnswerKey, Row]:
-    """Return the last readable row of each answer in a journal.
+    """Return the last readable row of each answer in a journal, or of those to `ids` alone.
 
-    Args:
-        path: The journal.
-        track: That of rows without one.
-        ids: The records to keep, all if None.
+    `track` is that of rows without one.
     """
     rows: dict[AnswerKey, Row] = {}
     for _, _, row in scan(path):
@@ -271,12 +259,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def manifest_row(folder: Path) -> Row:
-    """Read the manifest of a run as JSON, with all that a later version may have put there.
-
-    Raises:
-        UsageError: If there is none.
-        RunFolderError: If it can't be read.
-    """
+    """Read a manifest as JSON, with what a later version put there; raises as `read_manifest`."""
     path = folder / MANIFEST
     if not path.is_file():
         raise UsageError(f"{folder}: no run here ({MANIFEST} is missing)")
@@ -306,21 +289,14 @@ def _read_json(path: Path) -> Any:
 
 
 def refuse_same_names(folders: Sequence[Path]) -> None:
-    """Refuse runs whose folders have the same name.
-
-    Raises:
-        UsageError: If two folders have one name, or a folder is there twice.
-    """
+    """Refuse, with a UsageError, runs whose folders have the same name, or a folder named twice."""
     names: dict[str, Path] = {}
     for folder in folders:
         name = same_file(folder.resolve().name)
         if name in names:
-            same = folder.resolve() == names[name].resolve()
-            why = (
-                "named twice"
-                if same
-                else f"has the same name as {names[name]}; rename one of the folders"
-            )
+            why = f"has the same name as {names[name]}; rename one of the folders"
+            if folder.resolve() == names[name].resolve():
+                why = "named twice"
             raise UsageError(f"{folder}: {why}")
         names[name] = folder
 
@@ -368,7 +344,6 @@ def find_run(word: str) -> Path:
 
 
 def _is_of_calibration(settings: Row) -> bool:
-    """Tell whether settings are of a folder that `alps calibrate` wrote."""
     return "labels" in settings and "task" not in settings
 
 
@@ -393,33 +368,14 @@ class Samples:
     problem: str | None = None
 
 
-def read_keys(run: RunFolder) -> list[AnswerKey]:
-    """Return the first answer to every known record of a run, in the order of the data."""
-    # Of a run that is not finished, records that nobody asked for yet can be shown, too.
-    if run.summary_row is None:
-        try:
-            return [AnswerKey(track, name) for track in run.tracks for name in _ids(run, track)]
-        except (AlpsError, OSError, LookupError):
-            pass
-    names: dict[AnswerKey, None] = {}
-    for stage in ("scores", "predictions"):
-        rows = read_rows(run.journal(stage), track=run.unnamed)
-        names |= dict.fromkeys(AnswerKey(key.track, key.id) for key in rows)
-    places = {track: place for place, track in enumerate(run.tracks)}
-    return sorted(names, key=lambda key: places.get(key.track, 0))
-
-
 def read_wanted(
     run: RunFolder, track: str, wanted: Collection[str], *, of: Callable[[Any], Any] = itself
 ) -> Samples:
-    """Read the samples of `track` that are in `wanted`, or what `of` makes of each.
-
-    None of them where the data are not those of the run.
-    """
+    """Read samples of `track` in `wanted`, or what `of` makes of each; none if the data changed."""
     if not wanted:
         return Samples({})
     try:
-        data = _track_data(run, track)
+        data = track_data(run, track)
         samples = data.find(wanted, run.tracks[track].sha256, of=of)
     except CodeNotImportedError as error:
         return Samples({}, f"dialogues and gold are not shown: {error}")
@@ -434,18 +390,7 @@ def read_wanted(
     return Samples({}, f"{data.place} {changed}")
 
 
-def _ids(run: RunFolder, track: str) -> Iterator[str]:
-    data = _track_data(run, track)
-    if isinstance(data.place, PoolSource):
-        # The ids are known before any pool is built.
-        for query in data.place.queries[: data.limit]:
-            yield query.benchmark_id
-    else:
-        for sample in data.samples():
-            yield sample.benchmark_id
-
-
-def _track_data(run: RunFolder, track: str) -> TrackData:
+def track_data(run: RunFolder, track: str) -> TrackData:
     """Find the records of a track again, where the settings of the run say that they lie."""
     settings, task = run.manifest.settings, run.tasks[track]
     if task.data.open_records is not None:
@@ -469,11 +414,7 @@ class StoredRows(Mapping[AnswerKey, Row]):
     """The last readable row of each answer in a journal, in the order of their first rows.
 
     Each is read anew whenever it is asked for: a row of 100,000 takes a few hundred bytes here, and
-    ten times as many as a dictionary of dictionaries.
-
-    Args:
-        file: The journal; None where there is none.
-        offsets: Where each row begins.
+    ten times as many as a dictionary of dictionaries. Without a journal, `file` is None.
     """
 
     def __init__(self, file: BinaryIO | None, offsets: Mapping[AnswerKey, int]) -> None:

@@ -117,10 +117,7 @@ class Progress:
 
 @contextmanager
 def progress_line(title: str, total: int, totals: Totals) -> Iterator[Advance]:
-    """Show done, failed, cost and the time left: in a terminal, or in lines of a log.
-
-    Yields what to call per sample.
-    """
+    """Show done, failed, cost and time left, in a terminal or a log; yield what to call."""
     progress = Progress(total, totals)
     with paused(then="computing scores"):
         if sys.stderr.isatty():
@@ -133,12 +130,7 @@ def progress_line(title: str, total: int, totals: Totals) -> Iterator[Advance]:
 
 @contextmanager
 def log_of(begin: str, line: Callable[[], str]) -> Iterator[None]:
-    """Write lines of a log: one at the beginning, one every `period()` seconds, one at the end.
-
-    Args:
-        begin: What is done, and on how much.
-        line: Says how far it is.
-    """
+    """Log `begin`, what `line` says every `period()` seconds, and that once more at the end."""
     if (every := period()) is None:
         yield
         return
@@ -153,7 +145,6 @@ def log_of(begin: str, line: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def _bar(title: str, progress: Progress) -> Iterator[None]:
-    """Show a bar in the terminal, drawn again while nothing happens."""
     from rich.console import Console
     from rich.progress import BarColumn, ProgressColumn, TextColumn
     from rich.progress import Progress as Bar
@@ -183,10 +174,7 @@ def _bar(title: str, progress: Progress) -> Iterator[None]:
 
 
 def spent(totals: Totals) -> str:
-    """Say what was spent, such as `$0.0123`.
-
-    With `+?` where some calls have no known price, and `$–` where none has.
-    """
+    """Say what was spent: `$0.0123`, with `+?` if some calls have no price, `$–` if none has."""
     nothing_priced = totals.unpriced and totals.cost == 0
     if nothing_priced:
         return "$–"

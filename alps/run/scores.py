@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -34,25 +34,20 @@ NO_GROUPS: Mapping[str, str] = {}
 
 
 class RecordScores:
-    """Scores of every record of one system under one judge.
+    """Scores of every record of one system under one judge, in columns, so that memory stays small.
 
-    Columns of numbers, so that memory stays small.
-
-    Args:
-        metrics: What is shown of them.
-        sessions: The numbers that sessions have; boards on the same records share one, and add to
-            it.
+    Boards on the same records share the numbers of their `sessions`, and add to them.
     """
 
     def __init__(self, metrics: Sequence[Metric], sessions: dict[str, int] | None = None) -> None:
         self.metrics = metrics
         self._place, self._cluster, self._repeat = array("I"), array("I"), RecordColumn()
         self._codes = {} if sessions is None else sessions
-        self._columns: dict[str, RecordColumn] = {}
+        self._columns: defaultdict[str, RecordColumn] = defaultdict(RecordColumn)
         self._counts: set[str] = set()
         self._questions: set[Hashable] = set()
         self._groups: dict[str, dict[str, int]] = {}
-        self._members: dict[str, RecordColumn] = {}
+        self._members: defaultdict[str, RecordColumn] = defaultdict(RecordColumn)
         self.failed_predictions: Counter[str] = Counter()
         self.failed_judgements: Counter[str] = Counter()
         self.unscored = 0
@@ -66,31 +61,19 @@ class RecordScores:
         repeat: int = 0,
         groups: Mapping[str, str] = NO_GROUPS,
     ) -> None:
-        """Add a scored record.
-
-        Args:
-            place: Its position in the data.
-            session_id: Its session.
-            scored: Its scores and counts.
-            repeat: Which of its answers this is.
-            groups: Its group in each breakdown of the task.
-        """
+        """Add a scored record: its place in the data, and its group in each breakdown."""
         self._place.append(place)
         self._repeat.put(len(self._repeat), repeat)
         self._cluster.append(self._codes.setdefault(session_id, len(self._codes)))
         self._counts.update(scored.counts)
+        row = len(self._place) - 1
         if scored.question is not None:
             self._questions.add(scored.question)
         for name, group in groups.items():
             codes = self._groups.setdefault(name, {})
-            members = self._members.setdefault(name, RecordColumn())
-            members.put(len(self._place) - 1, codes.setdefault(group, len(codes)))
-        row = len(self._place) - 1
+            self._members[name].put(row, codes.setdefault(group, len(codes)))
         for name, value in {**scored.scores, **scored.counts}.items():
-            column = self._columns.get(name)
-            if column is None:
-                column = self._columns[name] = RecordColumn()
-            column.put(row, value)
+            self._columns[name].put(row, value)
 
     def add_unscored(self) -> None:
         """Count a record that could not be scored."""
@@ -115,10 +98,7 @@ class RecordScores:
         return int(np.nansum(self._column(name))) if name in self._columns else 0
 
     def total_once(self, name: str) -> int:
-        """Return the sum of a count over the scored records.
-
-        A record that was answered several times counts once.
-        """
+        """Return the sum of a count over the scored records, answered once or several times."""
         return int(np.nansum(self._by_place(name)[1])) if name in self._columns else 0
 
     def totals(self) -> dict[str, int]:
@@ -133,7 +113,7 @@ class RecordScores:
             return clustered_ratio(
                 above,
                 below,
-                self._clusters(),
+                self.clusters(),
                 bounds=metric.bounds,
                 resampled=metric.inference.resampled,
             )
@@ -143,7 +123,7 @@ class RecordScores:
         defined = ~np.isnan(values)
         return clustered_mean(
             values[defined],
-            self._clusters()[defined],
+            self.clusters()[defined],
             bounds=metric.bounds,
             resampled=metric.inference.resampled,
         )
@@ -176,7 +156,7 @@ class RecordScores:
         places, first, index = np.unique(in_order, return_index=True, return_inverse=True)
         sums = np.zeros((len(places), len(names)))
         np.add.at(sums, index, np.stack(columns, axis=1))
-        return places, sums, self._clusters()[first]
+        return places, sums, self.clusters()[first]
 
     def difference(self, other: "RecordScores", metric: Metric) -> Estimate:
         """Estimate the paired difference of a mean metric to `other`, over shared records."""
@@ -196,12 +176,9 @@ class RecordScores:
     def area(
         self, others: Sequence["RecordScores"], sizes: Sequence[int], metric: Metric
     ) -> Estimate:
-        """Estimate the area under the curve of a mean metric, over the records of all boards.
+        """Estimate the area under the curve of a metric, over the records of boards of all `sizes`.
 
-        Args:
-            others: What followed at larger sizes.
-            sizes: Of this board and of the others.
-            metric: What the curve is of; what is no mean has no area.
+        What is no mean has no area; `others` are the boards at larger sizes.
         """
         if not metric.is_mean:
             reason = "the area is defined only for a mean over records"
@@ -217,10 +194,7 @@ class RecordScores:
         return area_under(np.stack(columns, axis=1), sizes, names, bounds=bounds)
 
     def by_repeat(self, metric: Metric) -> list[float | None]:
-        """Return the mean of a metric in each repeat, in the order of the repeats.
-
-        None where no record has it.
-        """
+        """Return the mean of a metric in each repeat, in order; None where no record has it."""
         values, repeats = self._column(metric.name), self._repeat.numbers()[self._order()]
         of_each = [values[repeats == repeat] for repeat in np.unique(repeats)]
         return [None if np.isnan(found).all() else float(np.nanmean(found)) for found in of_each]
@@ -239,7 +213,7 @@ class RecordScores:
 
     def clusters(self) -> Integers:
         """Return the numbers of the records' sessions, in the order of `values`."""
-        return self._clusters()
+        return np.array(self._cluster, dtype=np.int64)[self._order()]
 
     def bounds(self, metric: Metric, estimate: Estimate) -> tuple[float, float] | None:
         """Return the metric's value if every unscored record had scored worst, and best."""
@@ -247,25 +221,17 @@ class RecordScores:
         if estimate.value is None or isinstance(metric.value, _UNBOUNDED):
             return None
         heard, whole = estimate.value * estimate.n, estimate.n + self.unscored
-        limits = (
-            (metric.highest, metric.lowest)
-            if metric.lower_is_better
-            else (metric.lowest, metric.highest)
-        )
-        worst, best = (heard + limit * self.unscored for limit in limits)
-        return worst / whole, best / whole
+        limits = metric.lowest, metric.highest
+        worst, best = limits[::-1] if metric.lower_is_better else limits
+        return (heard + worst * self.unscored) / whole, (heard + best * self.unscored) / whole
 
     def _order(self) -> Integers:
         return np.lexsort((self._repeat.numbers(), np.array(self._place, dtype=np.int64)))
 
-    def _clusters(self) -> Integers:
-        return np.array(self._cluster, dtype=np.int64)[self._order()]
-
     def _column(self, name: str) -> Floats:
         values = np.full(len(self._place), np.nan)
-        column = self._columns.get(name)
-        if column is not None:
-            values[: len(column)] = column.numbers()
+        column = self._columns.get(name, RecordColumn())
+        values[: len(column)] = column.numbers()
         ordered: Floats = values[self._order()]
         return ordered
 
@@ -276,10 +242,7 @@ class RecordScores:
         return total
 
     def _by_place(self, name: str) -> tuple[Integers, Floats, Integers]:
-        """Return the records that have a value, in the order of their places.
-
-        Place, mean over repeats, and cluster.
-        """
+        """Return place, mean over repeats, and cluster of the records with a value, by place."""
         column = self._columns.get(name, RecordColumn()).numbers()
         rows = np.flatnonzero(~np.isnan(column))
         places = np.array(self._place, dtype=np.int64)[rows]
@@ -316,10 +279,7 @@ _SMALL: dict[float, int] = {number: number for number in range(_NOTHING)}
 
 
 class RecordColumn:
-    """One number a record, or none.
-
-    Whole ones below 255 take a byte each, until one comes that is not among them.
-    """
+    """One number a record, or none; whole ones below 255 take a byte each until another comes."""
 
     def __init__(self) -> None:
         self._numbers: array[Any] = array(_BYTES)
@@ -329,10 +289,7 @@ class RecordColumn:
         return len(self._numbers)
 
     def put(self, place: int, number: float) -> None:
-        """Set the number of the record at `place`, behind all that were set.
-
-        Those between have none.
-        """
+        """Set the number at `place`, behind all that were set; those between have none."""
         gap = place - len(self._numbers)
         if gap:
             self._numbers.extend([_NOTHING if self._narrow else math.nan] * gap)

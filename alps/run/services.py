@@ -1,8 +1,7 @@
 """System, judge, and what they share: opened for a run, closed when it ends."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,6 +22,7 @@ from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.llm.types import EndpointCalls
 from alps.prompts import Prompt
+from alps.run.folder import Capped
 from alps.run.parts import Parts
 from alps.run.shared import Shared, close_cache, close_connections, open_cache
 from alps.run.source import RunData
@@ -36,7 +36,7 @@ from alps.waiting import erase
 if TYPE_CHECKING:
     from alps.llm.budget import Budget
     from alps.llm.cache import Cache
-    from alps.llm.client import Client, Endpoint
+    from alps.llm.client import Client
     from alps.llm.structured import Ladder
     from alps.llm.types import Gathering
 
@@ -65,10 +65,8 @@ class Services:
 
     Attributes:
         systems: A row for every track, in their order, with the system once per repeat.
-        judge: Who judges.
         cache: The reply cache; None where no LLM is asked, or it is off.
         clients: Who asks LLMs; None where nobody does.
-        ladder: How models are asked for typed answers.
         shared: What other runs of the process use, too.
         batches: Where requests wait to be sent together.
         parts: The parts of extensions, which are closed with the rest.
@@ -109,27 +107,7 @@ def _innermost(system: Any) -> Any:
     return system
 
 
-async def close_clients(clients: Iterable["Client"]) -> None:
-    """Give up what clients ask, and close their connections."""
-    await _give_up(clients)
-    await close_connections()
-
-
-async def _give_up(clients: Iterable["Client"]) -> None:
-    for client in clients:
-        await client.aclose()
-
-
-@asynccontextmanager
-async def closing(services: Services) -> AsyncIterator[Services]:
-    """Close the services on leaving, whatever happens."""
-    try:
-        yield services
-    finally:
-        await services.aclose()
-
-
-class Limits(Protocol):
+class Limits(Capped, Protocol):
     """The limits that a client keeps to, as settings have them."""
 
     @property
@@ -143,14 +121,6 @@ class Limits(Protocol):
     @property
     def patience(self) -> float:
         """Seconds for which failures that may pass are tried again."""
-
-    @property
-    def max_cost(self) -> float | None:
-        """The most US dollars."""
-
-    @property
-    def max_total_tokens(self) -> int | None:
-        """The most tokens."""
 
 
 class Clients:
@@ -167,44 +137,63 @@ class Clients:
         """Return who asks a model at an endpoint, `per_minute` times at most."""
         served = is_served(model)
         where = api_base, model if served else model.partition("/")[0]
-        endpoint = None
-        settings = self._settings
-        if isinstance(settings, AskSettings):
-            at_once, patience = settings.at_once, settings.patience
-            endpoint = self._sharing.endpoint(where, at_once, patience, per_minute)
+        at_once, patience = self._settings.at_once, self._settings.patience
+        endpoint = self._sharing.endpoint(where, at_once, patience, per_minute)
         if where not in self._clients:
-            self._clients[where] = self._client(EndpointCalls(model, api_base), endpoint)
+            from alps.llm.client import Client
+
+            settings, totals = self._settings, self._ledger.totals
+            limiter = endpoint.limiter
+            asking = EndpointCalls(model, api_base, settings.timeout, limiter, totals, say_once)
+            self._clients[where] = Client(
+                concurrency=settings.at_once,
+                ledger=self._ledger,
+                cache=self._sharing.cache,
+                timeout=settings.timeout,
+                budget=self._sharing.budget,
+                patience=patience,
+                notice=say_once,
+                ladder=self._sharing.ladder,
+                endpoint=endpoint,
+                batches=self._batches,
+                sender=sender_of(asking),
+            )
         return self._clients[where]
-
-    def _client(self, asking: EndpointCalls, endpoint: "Endpoint | None") -> "Client":
-        from alps.llm.client import Client, Endpoint
-
-        settings, totals = self._settings, self._ledger.totals
-        endpoint = endpoint or Endpoint.of(settings.at_once, settings.patience)
-        limits = replace(asking, timeout=settings.timeout, limiter=endpoint.limiter)
-        return Client(
-            concurrency=settings.at_once,
-            ledger=self._ledger,
-            cache=self._sharing.cache,
-            timeout=settings.timeout,
-            budget=self._sharing.budget,
-            patience=settings.patience,
-            notice=say_once,
-            ladder=self._sharing.ladder,
-            endpoint=endpoint,
-            batches=self._batches,
-            sender=sender_of(replace(limits, totals=totals, notice=say_once)),
-        )
 
     async def give_up(self) -> None:
         """Give up what is still asked."""
-        await _give_up(self._clients.values())
+        for client in self._clients.values():
+            await client.aclose()
 
 
-def opens_models(settings: RunSettings, tasks: Sequence[Task], parts: Parts = ()) -> bool:
-    """Tell whether a run asks any LLM."""
-    local = is_local(settings.model, tasks) and is_embedded_judge(settings.judge)
-    return not local or any(part.asked() for part in parts)
+@dataclass(frozen=True)
+class UsedModel:
+    """An LLM that is to be asked, by the `key` of its settings, and with what."""
+
+    key: str
+    name: str
+    api_base: str | None
+    sampling: Mapping[str, Any]
+    extra: Mapping[str, Any] | None
+
+
+def _model_of(settings: RunSettings) -> UsedModel:
+    sampling, extra = settings.sampling(), settings.request
+    return UsedModel("model", settings.model, settings.api_base, sampling, extra)
+
+
+def _judge_of(settings: AskSettings) -> UsedModel:
+    sampling, extra = settings.judge_sampling(), settings.judge_request
+    return UsedModel("judge", settings.judge, settings.judge_api_base, sampling, extra)
+
+
+def asked_models(
+    settings: RunSettings, tasks: Sequence[Task], parts: Parts = ()
+) -> list[UsedModel]:
+    """Return the LLMs that a run asks, those of its parts first."""
+    asked = [one for part in parts for one in part.asked()]
+    asked += [] if is_local(settings.model, tasks) else [_model_of(settings)]
+    return asked + ([] if is_embedded_judge(settings.judge) else [_judge_of(settings)])
 
 
 def open_services(
@@ -227,16 +216,16 @@ def open_services(
         AlpsError: If one of them is unknown, or the budget can't be enforced.
     """
     local, embedded = is_local(settings.model, tasks), is_embedded_judge(settings.judge)
-    if not opens_models(settings, tasks, parts):
+    asking = asked_models(settings, tasks, parts)
+    if not asking:
         systems = _local(settings, tasks, folder, id_key)
-        judge = embedded_judge(settings.judge)
-        return Services(systems, judge, None, shared=shared, parts=parts)
+        return Services(systems, embedded_judge(settings.judge), None, shared=shared, parts=parts)
     from alps.llm.structured import Ladder
 
     sharing = shared
     if sharing is None:
         cache = open_cache() if asked_as.cached else None
-        sharing = Shared(cache, _budget(settings, tasks, ledger, parts), Ladder())
+        sharing = Shared(cache, capped(settings, ledger, asking), Ladder())
 
     batches = None
     if folder is not None:
@@ -267,70 +256,32 @@ def open_services(
 
 
 def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
-    """Set up a judge alone.
-
-    Raises:
-        AlpsError: If it is unknown, its key is missing, or the budget can't be enforced.
-    """
+    """Set up a judge alone; raises as `check_judge`, or if a budget can't be enforced."""
     check_judge(settings)
     if is_embedded_judge(settings.judge):
         return Services((), embedded_judge(settings.judge), None)
-    sharing = Shared(open_cache(), _budget_of(settings, ledger))
+    sharing = Shared(open_cache(), capped(settings, ledger, [_judge_of(settings)]))
     clients = Clients(settings, ledger, sharing)
     most = settings.judge_requests_per_minute
     client = clients.of(settings.judge_api_base, settings.judge, most)
     return Services((), _llm_judge(settings, client), sharing.cache, clients)
 
 
-@asynccontextmanager
-async def open_clients(
-    settings: Limits, ledger: Ledger, asked: Sequence["UsedModel"]
-) -> "AsyncIterator[tuple[Client, ...]]":
-    """Open a client for each of some LLMs, one an endpoint, and close them on leaving.
-
-    Raises:
-        AlpsError: If a model is unknown, its key is missing, or the budget can't be enforced.
-    """
-    sharing = Shared(open_cache(), _capped(settings, ledger, asked))
-    clients = Clients(settings, ledger, sharing)
-    try:
-        yield tuple(clients.of(one.api_base, one.name) for one in asked)
-    finally:
-        await clients.give_up()
-        await sharing.aclose()
-
-
 def check_models(
-    asked: Iterable["UsedModel"], embedded: Collection[str] = (), *, keys: bool = True
+    asked: Iterable[UsedModel], embedded: Collection[str] = (), *, keys: bool = True
 ) -> None:
-    """Refuse LLMs that are unknown, have no key, or take other options; nothing is written before.
-
-    Raises:
-        AlpsError: What is unknown, missing or not taken, in one line.
-    """
+    """Refuse, with an AlpsError, LLMs that are unknown, have no key, or take other options."""
     for one in asked:
         _check_llm(one, embedded, keys=keys)
 
 
 def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
-    """Refuse a judge that is unknown, has no key, or takes other options.
-
-    Nothing is written before.
-
-    Raises:
-        AlpsError: What is unknown, missing or not taken, in one line.
-    """
+    """Refuse, with an AlpsError, a judge that is unknown, has no key, or takes other options."""
     if is_embedded_judge(settings.judge):
         embedded_judge(settings.judge)
         return
-    asked = UsedModel(
-        "judge",
-        settings.judge,
-        settings.judge_api_base,
-        settings.judge_sampling(),
-        settings.judge_request,
-    )
-    _check_llm(asked, (*EMBEDDED_JUDGES, *beginnings_of_judges()), keys=keys)
+    embedded = (*EMBEDDED_JUDGES, *beginnings_of_judges())
+    _check_llm(_judge_of(settings), embedded, keys=keys)
 
 
 def check_names(
@@ -338,15 +289,8 @@ def check_names(
 ) -> None:
     """Refuse unknown systems and judges, and LLMs whose key is missing or that take other options.
 
-    Nothing is written before.
-
-    Args:
-        settings: What names them.
-        data: What is asked about.
-        parts: Of extensions, which check what is theirs.
-        generate: Whether the system is asked.
-        keys: Whether keys are asked for: a dry run needs none, and does not import litellm to find
-            one.
+    Nothing is written before. `generate` tells whether the system is asked, `keys` whether keys are
+    asked for: a dry run needs none, and does not import litellm to find one.
 
     Raises:
         AlpsError: What is unknown, missing or not taken, in one line.
@@ -357,10 +301,7 @@ def check_names(
     if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in task.systems]
         known += beginnings_of_systems()
-        asked = UsedModel(
-            "model", settings.model, settings.api_base, settings.sampling(), settings.request
-        )
-        _check_llm(asked, known, keys=keys)
+        _check_llm(_model_of(settings), known, keys=keys)
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
         resolve_systems(settings.model, tasks)
     elif generate:
@@ -466,40 +407,18 @@ def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_E
     return RepeatedJudge(draws)
 
 
-def check_priced_models(settings: RunSettings, tasks: Sequence[Task], parts: Parts = ()) -> None:
-    """Refuse models that no price is known of: a cap in dollars could not be kept.
-
-    Raises:
-        UsageError: Names the first.
-    """
+def check_priced_models(asked: Iterable[UsedModel]) -> None:
+    """Refuse, with a UsageError, models without a known price: no cap in dollars could be kept."""
     from alps.llm.prices import check_priced
 
-    asked = [(one.key, one.name) for part in parts for one in part.asked()]
-    asked += [] if is_local(settings.model, tasks) else [("model", settings.model)]
-    asked += [] if is_embedded_judge(settings.judge) else [("judge", settings.judge)]
-    for key, name in asked:
-        check_priced(key, name)
-
-
-def _budget(
-    settings: RunSettings, tasks: Sequence[Task], ledger: Ledger, parts: Parts
-) -> "Budget | None":
-    if settings.max_cost is not None:
-        check_priced_models(settings, tasks, parts)
-    return budget_within(settings.max_cost, settings.max_total_tokens, ledger.totals)
-
-
-def _budget_of(settings: AskSettings, ledger: Ledger) -> "Budget | None":
-    judge = UsedModel("judge", settings.judge, settings.judge_api_base, {}, None)
-    return _capped(settings, ledger, () if is_embedded_judge(settings.judge) else (judge,))
-
-
-def _capped(settings: Limits, ledger: Ledger, asked: Iterable["UsedModel"]) -> "Budget | None":
-    """Return the budget of what is asked; a cap in dollars needs a price for each model."""
-    for one in asked if settings.max_cost is not None else ():
-        from alps.llm.prices import check_priced
-
+    for one in asked:
         check_priced(one.key, one.name)
+
+
+def capped(settings: Capped, ledger: Ledger, asked: Iterable[UsedModel]) -> "Budget | None":
+    """Return the budget of what is asked; a cap in dollars needs a price for each model."""
+    if settings.max_cost is not None:
+        check_priced_models(asked)
     return budget_within(settings.max_cost, settings.max_total_tokens, ledger.totals)
 
 
@@ -513,17 +432,6 @@ def budget_within(
     from alps.llm.prices import price_of
 
     return Budget(max_cost=max_cost, max_total_tokens=max_total_tokens, spent=spent, price=price_of)
-
-
-@dataclass(frozen=True)
-class UsedModel:
-    """An LLM that is to be asked, by the `key` of its settings, and with what."""
-
-    key: str
-    name: str
-    api_base: str | None
-    sampling: Mapping[str, Any]
-    extra: Mapping[str, Any] | None
 
 
 def _check_llm(asked: UsedModel, embedded: Collection[str], *, keys: bool) -> None:

@@ -137,11 +137,7 @@ def resolve_again(
 ) -> tuple[RunSettings, RunData]:
     """Resolve the judging of a finished run by another judge.
 
-    Args:
-        source: The folder of the run.
-        judging: The judge settings that were given; the others stay as they were.
-        dry: Whether nothing will be asked; see `resolve`.
-        baselines: Whether the trivial baselines are judged, too.
+    Settings that `judging` lacks stay as they were; without `baselines`, those are not judged.
 
     Raises:
         AlpsError: If the folder is no run, its data changed, or the judge can't be used.
@@ -165,14 +161,7 @@ def session_beside(
 ) -> RunSession:
     """Return the run that judges the predictions of a finished one, in a folder of its own.
 
-    Args:
-        source: The folder of the finished run.
-        settings: Those of the new one; see `resolve_again`.
-        data: What was asked about.
-        predictions: The sha256 of the predictions.
-
-    Raises:
-        UsageError: If `out=` is the folder of the finished run.
+    `predictions` is their sha256. Raises a UsageError if `out=` is the folder of the finished run.
     """
     digested = digest({**settings.experiment(), "predictions": predictions})
     beside = source.with_name(f"{source.name}--{slug(settings.judge)}-{digested}")
@@ -197,14 +186,10 @@ def _implied(name: str, value: object) -> bool:
 
 
 def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
-    """Refuse settings without effect: the user expects one.
-
-    Args:
-        settings: All of them.
-        parts: Of extensions, which may use what the rest does not.
+    """Refuse settings without effect, typed or in a config file: the user expects one.
 
     Raises:
-        UsageError: If there is such a setting, whether it was typed or is in a config file.
+        UsageError: If there is such a setting, of which the `parts` make no use either.
     """
     if isinstance(settings, RunSettings):
         _refuse_of_the_model(settings, parts)
@@ -236,11 +221,7 @@ def _is_unchecked_in_vain(settings: JudgeSettings, parts: Parts) -> bool:
 
 
 def without_effect(settings: RunSettings) -> frozenset[str]:
-    """Return the settings of a model, or of a judge, that no model or no judge is sent.
-
-    Raises:
-        AlpsError: If the task is unknown.
-    """
+    """Return the settings of a model, or of a judge, that no model or no judge is sent."""
     parts = parts_of(settings, run_folder(settings))
     names: tuple[str, ...] = ()
     if is_local(settings.model, load_tracks(settings.task)):
@@ -322,11 +303,7 @@ def _kept(name: HubName, folder: Path) -> str | None:
 
 
 def effective_run(settings: RunSettings, tasks: Sequence[Task]) -> RunSettings:
-    """Return the settings of a run as they take effect.
-
-    Raises:
-        UsageError: If an address in the environment can't be used.
-    """
+    """Return a run's settings as they take effect; raises UsageError for an unusable address."""
     if not is_local(settings.model, tasks):
         settings = settings.model_copy(update=_added(settings, "model", ""))
     return effective_judge(settings)
@@ -337,11 +314,9 @@ def effective_judge(settings: SettingsT) -> SettingsT:
     if is_embedded_judge(settings.judge):
         return settings
     settings = settings.model_copy(update=_added(settings, "judge", "judge_"))
-    return (
-        settings.model_copy(update={"judge_temperature": "none"})
-        if _takes_no_temperature(settings)
-        else settings
-    )
+    if _takes_no_temperature(settings):
+        settings = settings.model_copy(update={"judge_temperature": "none"})
+    return settings
 
 
 def _takes_no_temperature(settings: AskSettings) -> bool:
@@ -366,10 +341,8 @@ def _added(settings: AskSettings, who: str, prefix: str) -> dict[str, Any]:
     if not is_known(model):
         return {}
     added: dict[str, Any] = {}
-    if (
-        getattr(settings, f"{prefix}api_base") is None
-        and (elsewhere := endpoint_from_environment(model)) is not None
-    ):
+    given = getattr(settings, f"{prefix}api_base") is not None
+    if not given and (elsewhere := endpoint_from_environment(model)) is not None:
         variable, address = elsewhere
         added[f"{prefix}api_base"] = address
         say_once(f"requests to {model} go to {urlsplit(address).netloc} (set by {variable})")
@@ -456,13 +429,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def check_shown(settings: RunSettings, data: RunData) -> None:
-    """Refuse records that lack a part of their input.
-
-    Embedded systems and recorded answers are shown nothing.
-
-    Raises:
-        DataError: If there is such a record.
-    """
+    """Refuse, with a DataError, records that lack a part of what a system is shown."""
     if is_local(settings.model, data.tasks) and not settings.model.startswith((PROGRAM, PYTHON)):
         return
     for track in data.tracks:

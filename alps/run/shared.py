@@ -56,9 +56,7 @@ class Shared:
     """What the runs of one process share.
 
     Attributes:
-        cache: The reply cache.
         budget: What all of them together may spend; None for no cap.
-        ladder: How models are asked for typed answers.
         endpoints: By address and provider, so that each limit is kept by all runs together.
         places: For the records that are worked on at once, by who answers them.
         ones: Objects of extensions, one of each class.
@@ -85,14 +83,7 @@ class Shared:
         patience: float,
         per_minute: int | None = None,
     ) -> "Endpoint":
-        """Return what all clients of an endpoint share.
-
-        Args:
-            where: Its address and provider.
-            at_once: The most requests under way.
-            patience: Seconds for which failures that may pass are tried again.
-            per_minute: The most requests in a minute.
-        """
+        """Return what all clients of an address and provider share; `patience` is in seconds."""
         from alps.llm.client import Endpoint
 
         if where not in self.endpoints:

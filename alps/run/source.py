@@ -4,7 +4,6 @@ A finished run finds its records again here, and whoever asks for them learns wh
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -52,9 +51,7 @@ class TrackData:
     known: Row | None = None
 
     def samples(self, sessions: Collection[str] | None = None) -> Iterator[Any]:
-        """Stream the samples.
-
-        Of a record of other `sessions`, a pool is not built: None is in its place.
+        """Stream the samples; in the place of a pool of other `sessions`, which is not built, None.
 
         Raises:
             DataError: If a row can't be read.
@@ -93,11 +90,7 @@ class TrackData:
 
     @cached_property
     def description(self) -> Row:
-        """What the manifest says of them: all of them are read for it.
-
-        Raises:
-            DataError: If a row can't be read.
-        """
+        """What the manifest says of them; all are read, and a DataError names a bad one."""
         if self.known is not None:
             return self.known
         if isinstance(self.place, Path):
@@ -195,10 +188,7 @@ class RunData:
 
     @property
     def id_key(self) -> str:
-        """What the aliases of ids are made with.
-
-        The hashes of the data, which say nothing to who has not got them.
-        """
+        """What aliases of ids are made with: hashes, which tell nothing without the data."""
         return " ".join(str(track.description["sha256"]) for track in self.tracks)
 
     @property
@@ -206,42 +196,12 @@ class RunData:
         """How many records the run is of."""
         return sum(track.n for track in self.tracks) if self.sessions is None else self.part
 
-    @property
-    def n_sessions(self) -> int:
-        """How many sessions the data have: all of them are read for it."""
-        return len(self._records_of_sessions())
-
     def located(self) -> "RunData":
         """Return them so that they are found from any working folder, all read before."""
         tracks = [
             replace(one, place=_located(one.place), known=one.description) for one in self.tracks
         ]
         return replace(self, tracks=tuple(tracks))
-
-    def _records_of_sessions(self) -> Counter[str]:
-        records: Counter[str] = Counter()
-        for track in self.tracks:
-            records.update(track.sessions())
-        return records
-
-    def shard(self, number: int, count: int) -> "RunData":
-        """Return one of `count` parts, so that each session is in one of them alone.
-
-        Sessions and not records: intervals are between sessions, and a memory system is told the
-        history of a session once. They are dealt in the order of their hashes, so that no part gets
-        the long ones of a sorted file.
-
-        Raises:
-            UsageError: If there are fewer sessions than parts.
-        """
-        records = self._records_of_sessions()
-        if len(records) < count:
-            raise UsageError(
-                f"shard={number}/{count}: more shards than sessions ({len(records)}); use fewer"
-            )
-        dealt = sorted(records, key=lambda name: hashlib.sha256(name.encode()).digest())
-        own = dealt[number - 1 :: count]
-        return replace(self, sessions=frozenset(own), part=sum(records[name] for name in own))
 
 
 def _located(place: Path | PoolSource | Records) -> Path | PoolSource | Records:
@@ -281,15 +241,7 @@ def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
 
 
 def open_known(settings: RunSettings, description: Row) -> RunData:
-    """Find data that another process of this machine has just read; they are not read again.
-
-    Args:
-        settings: Those of the run.
-        description: What the other process found.
-
-    Raises:
-        UsageError: If they are not there any more.
-    """
+    """Find data that another process of this machine has just read; they are not read again."""
     tasks = {task.track: task for task in load_tracks(settings.task, options_of(settings))}
     split, source = _opened_layout(settings, list(tasks.values()))
     tracks = []
@@ -303,11 +255,8 @@ def open_data(settings: RunSettings, pools: Pools | None = None) -> RunData:
     """Find the data and read them once, so that a bad row is named before anything is paid for.
 
     With `task=all`, and with pools of every size, what the data can't give is left out and named in
-    the description; so are the tracks that `scoring` is not defined for.
-
-    Args:
-        settings: What names them.
-        pools: What built pools of the same data before, and is added to: they are drawn once.
+    the description; so are the tracks that `scoring` is not defined for. What built `pools` of the
+    same data before is used again, and added to.
 
     Raises:
         UsageError: If the data, the split or a track is not there, or a setting means nothing to
@@ -358,11 +307,7 @@ def _opened_layout(
 
 
 def open_data_once(settings: RunSettings, opened: dict[object, RunData]) -> RunData:
-    """Return the data of a run out of `opened`, or open them and keep them there.
-
-    Raises:
-        AlpsError: See `open_data`.
-    """
+    """Return the data of a run out of `opened`, or `open_data` and keep them there."""
     named = settings.task, settings.data, settings.split, settings.limit, settings.seed
     opened_with = *named, options_of(settings)
     if opened_with not in opened:
@@ -425,17 +370,7 @@ def open_again(folder: Path, manifest: Manifest) -> tuple[RunSettings, RunData]:
 
 
 def refuse_changed(folder: Path, manifest: Manifest, settings: RunSettings, data: RunData) -> None:
-    """Refuse tracks that a run was not asked for, and data that changed since.
-
-    Args:
-        folder: The run.
-        manifest: What it says of itself.
-        settings: Those that `data` was opened with; `scoring=` may leave some tracks out.
-        data: What is there now.
-
-    Raises:
-        RunFolderError: If a hash differs, or a track was not in the run.
-    """
+    """Refuse, with a RunFolderError, tracks that a run was not asked for, and changed data."""
     tracks = [task.track for task in data.tasks]
     if lacking := [track for track in tracks if track not in manifest.data.tracks]:
         raise RunFolderError(

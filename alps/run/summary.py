@@ -140,10 +140,7 @@ def summarise_calls(totals: Totals) -> Calls:
 def leading_metric(
     task: Task, judge: Judge, among: Sequence[Metric] | None = None
 ) -> Metric | None:
-    """Return the headline of a task, or the first metric that `judge` can score.
-
-    None where it can score none; `among` are those of the task that are looked at.
-    """
+    """Return the headline, or the first of `among` that `judge` can score; None if it can none."""
     metrics = task.metrics if among is None else among
     scorable = [metric for metric in metrics if _beyond(metric, judge, task) is None]
     return next((metric for metric in scorable if metric.headline), next(iter(scorable), None))
@@ -227,18 +224,16 @@ def _floor(plan: RunPlan, task: Task, outcome: Outcome, name: str) -> Floor:
     scores = {metric.name: Score(**floor.estimate(metric).row) for metric in shown}
     # Unless only recorded verdicts are at hand.
     same_judge = plan.judge.fingerprint == judge.fingerprint
-    # An empty answer is judged alike by all.
-    if not (same_judge or not lead.judged or not floor.total("predicted")):
-        return Floor(judge=judge.name, lead=lead.name, scores=scores)
-    above = Interval(**board.difference(floor, lead).row)
     own: dict[str, Any] = {}
-    paired = [metric for metric in shown if metric.inference.baseline_differences]
-    if paired:
+    # An empty answer is judged alike by all.
+    if same_judge or not lead.judged or not floor.total("predicted"):
+        own["above"] = Interval(**board.difference(floor, lead).row)
         differences = {}
-        for metric in paired:
-            differences[metric.name] = Interval(**board.difference(floor, metric).row)
-        own["differences"] = differences
-    return Floor(judge=judge.name, lead=lead.name, scores=scores, above=above, **own)
+        for metric in shown:
+            if metric.inference.baseline_differences:
+                differences[metric.name] = Interval(**board.difference(floor, metric).row)
+        own |= {"differences": differences} if differences else {}
+    return Floor(judge=judge.name, lead=lead.name, scores=scores, **own)
 
 
 def summarise_run(
@@ -248,15 +243,7 @@ def summarise_run(
     outcomes: Mapping[str, Outcome],
     totals: Totals,
 ) -> Summary:
-    """Return the summary of a run before extensions add to it.
-
-    Args:
-        settings: Those of the run.
-        data: What was asked about.
-        plan: What was evaluated.
-        outcomes: What came out of each track, by its name.
-        totals: What the calls came to.
-    """
+    """Return the summary of a run before extensions add to it."""
     tracks = {}
     for planned, described in zip(plan.tracks, data.tracks, strict=True):
         own: dict[str, Any] = {}
@@ -287,10 +274,7 @@ def summarise_run(
 def break_down(
     board: RecordScores, task: Task, *, without: Collection[str] = ()
 ) -> dict[str, BreakdownRow]:
-    """Return the breakdowns of a task, those without any record left out.
-
-    So are those of the metrics called `without`, which have no score.
-    """
+    """Return a task's breakdowns that have records, `without` those of metrics called so."""
     metrics = {metric.name: metric for metric in task.metrics}
     rows = {}
     for breakdown in task.shown.breakdowns:

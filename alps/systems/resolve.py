@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alps.errors import UsageError, closest
-from alps.extension import brought_systems, load
+from alps.extension import brought, load
 from alps.folders import typed_path
 from alps.systems.base import Place, System
 from alps.systems.embedded import Embedded, Unheard, embedded
@@ -47,7 +47,7 @@ def is_local(model: str, tasks: Sequence[Task] = ()) -> bool:
 
 def beginnings_of_systems() -> tuple[str, ...]:
     """Return how the names of systems begin that say where these are."""
-    return tuple(dict.fromkeys((RECORDED, PROGRAM, PYTHON, *brought_systems())))
+    return tuple(dict.fromkeys((RECORDED, PROGRAM, PYTHON, *brought("systems"))))
 
 
 def resolve_system(
@@ -79,7 +79,7 @@ def resolve_system(
         from alps.systems.recorded import RecordedPredictions
 
         return RecordedPredictions(typed_path(model.removeprefix(RECORDED)), task=task)
-    for start, where in brought_systems().items():
+    for start, where in brought("systems").items():
         if model.startswith(start):
             made: System = load(where)(model.removeprefix(start), Place(timeout, folder, env))
             return made
@@ -132,7 +132,7 @@ def resolve_systems(
     Raises:
         UsageError: If there is none by that name for one of them.
     """
-    if not model.startswith(tuple(brought_systems())):
+    if not model.startswith(tuple(brought("systems"))):
         return tuple(resolve_system(model, task, timeout=timeout, folder=folder) for task in tasks)
     system = resolve_system(model, tasks[0], timeout=timeout, folder=folder, env=env)
     return (system,) * len(tasks)

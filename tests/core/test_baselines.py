@@ -51,7 +51,10 @@ def finished(tmp_path_factory):
         again = run(folder, *words, OPENAI_API_KEY="none", ALPS_CACHE="off")
         later = len(server.requests) - total
         other = run(folder, *extraction(server.url, "out=other"), OPENAI_API_KEY="none")
-    assert (first.returncode, again.returncode, other.returncode) == (0, 0, 0), first.stderr
+        words = extraction(server.url, "out=twice", "repeats=2", f"baseline_records={DRAWN}")
+        twice = run(folder, *words, OPENAI_API_KEY="none")
+    ended = (first.returncode, again.returncode, other.returncode, twice.returncode)
+    assert ended == (0, 0, 0, 0), first.stderr
     return folder, first, asked, before, later
 
 
@@ -84,6 +87,14 @@ def test_verdicts_on_baselines_are_kept_and_not_asked_again(finished):
     assert kept == sorted(kept)
     assert later == 0
     assert json.loads(before)["tracks"]["task1"]["floors"] == task1(folder / "out")["floors"]
+
+
+def test_a_baseline_counts_once_where_a_record_is_answered_twice(finished):
+    folder, *_ = finished
+    once, twice = (task1(folder / out)["floors"] for out in ("out", "twice"))
+    assert {name: floor["scores"] for name, floor in once.items()} == {
+        name: floor["scores"] for name, floor in twice.items()
+    }
 
 
 def test_no_records_no_calls(finished):

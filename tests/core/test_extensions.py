@@ -418,6 +418,12 @@ LATE = {
         ("run", "odd", *RUN[2:]),
         (2, "the extension's odd_late:tracks could not be loaded: SystemExit: 3"),
     ),
+    "a task that says itself what is to be mended": (
+        {"tasks": {"odd": "odd_late:tracks"}},
+        "from alps.errors import UsageError\nraise UsageError('install odd data')",
+        ("run", "odd", *RUN[2:]),
+        (2, "alps: install odd data"),
+    ),
 }
 
 

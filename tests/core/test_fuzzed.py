@@ -215,7 +215,7 @@ def test_settings_and_prices_that_are_no_toml_are_refused(tmp_path: Path, monkey
         read_config(path, RunSettings)
     monkeypatch.setenv("ALPS_PRICES", str(path))
     with pytest.raises(AlpsError, match=r"file\.toml"):
-        prices.has_own_price("openai/mine")
+        prices.price_of("openai/mine")
 
 
 def test_reviews_of_memories_that_can_not_be_read_are_about_no_prediction(tmp_path: Path):

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from alps.cli import cli
 from alps.explained import Words
-from alps.extension import words_of_commands
+from alps.extension import brought
 from alps.settings import RunSettings
 from tests.tracks import alps_here
 
@@ -63,9 +63,9 @@ def test_the_help_of_every_command_fits_80_columns():
     assert [line for text in shown.values() for line in text.splitlines() if len(line) > 80] == []
 
 
-@pytest.mark.parametrize("old", sorted(words_of_commands("moved")))
+@pytest.mark.parametrize("old", sorted(brought("moved")))
 def test_an_old_command_works_and_says_what_it_is_now(old):
-    new = words_of_commands("moved")[old]
+    new = brought("moved")[old]
     shown = alps_here(*old.split(), "--help")
     assert shown.code == 0
     assert shown.err == f"alps {old} is now alps {new}\n"

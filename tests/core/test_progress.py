@@ -50,6 +50,7 @@ def test_progress_stays_on_one_line_names_the_system_as_it_was_given_and_goes_aw
     seen = watched(tmp_path, "run", *words)
     assert f"predictions:{name}" in seen
     assert "3/3" in seen
+    assert seen.index("3/3") < seen.index("computing scores")
     # Once where the bar goes: all that is shown before and after it is one line, too.
     assert seen.count("\n") <= 1
     assert seen.endswith("\x1b[2K")

@@ -143,7 +143,7 @@ def test_a_part_of_a_split_is_refused(part, shelf, tmp_path):
 def test_a_judge_that_nobody_can_ask_again_is_refused(
     shelf, tmp_path, monkeypatch, comparable, why
 ):
-    monkeypatch.setattr(packing, "brought_judges", lambda: {"always-": ""})
+    monkeypatch.setattr(packing, "brought", lambda kind: {"always-": ""})
     words = ("task=extraction", "model=rules", f"data={shelf.data}", "judge=always-yes")
     run = make_run(tmp_path / "run", *words)
     edit_json(run / "summary.json", changed("comparable", comparable))

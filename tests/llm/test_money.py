@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from alps.llm.budget import Budget, first_reserve
+from alps.llm.budget import Budget, Spending, _reserve, _Seen, prompt_bytes
 from alps.llm.ledger import Totals
 from alps.llm.prices import Price, Rates, Tier, price_of
 from alps.llm.types import Request
@@ -86,6 +86,11 @@ DETAILS = {
 }
 
 
+def first_reserve(request: Request[Any], messages: Any, price: Price) -> Spending:
+    """Return what is set aside for a call before any like it was answered."""
+    return _reserve(request, prompt_bytes(request, messages), price, _Seen(), None)
+
+
 def capped(times: float, request: Request[Any]) -> tuple[Budget, Any]:
     """Return a budget of so many times what is set aside for a first request, and that."""
     reserve = first_reserve(request, QUESTION, price_of(MINI))
@@ -155,7 +160,7 @@ def test_an_answer_of_success_that_cannot_be_read_counts_against_the_budget(desk
 
 # What is set aside for a call, so that a cap can be used up, and is passed by little
 
-PLAIN = Price(1e-6, 10e-6, 128_000, "a test")
+PLAIN = Price(Rates(1e-6, 10e-6), 128_000, "a test")
 ASKED = Request("any/model", QUESTION, None)
 FIRST = first_reserve(ASKED, QUESTION, PLAIN).tokens
 
@@ -229,7 +234,7 @@ def test_a_cap_is_passed_by_at_most_what_is_in_flight(desk: Desk, monkeypatch, c
 
 def test_a_request_not_answered_in_time_may_have_been_billed_and_counts_as_what_was_set_aside(desk):
     request = Request("any/model", QUESTION, None, sampling={"max_tokens": 200})
-    price = Price(None, None, None, "nobody")
+    price = Price(None, None, "nobody")
     reserve = first_reserve(request, QUESTION, price).tokens
     cap = 2 * reserve
     budget = Budget(max_cost=None, max_total_tokens=cap, spent=Totals(), price=lambda _: price)

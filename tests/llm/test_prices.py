@@ -45,7 +45,7 @@ hosted_vllm/Qwen/Qwen9-8B ollama_chat/llama9 groq/llama-9-70b openai/my-local
 def test_names_of_the_table_have_their_exact_prices():
     for name, key in KNOWN.items():
         price, row = price_of(name), TABLE[key]
-        rates = (price.input, price.output, price.max_output_tokens)
+        rates = (price.rates.input, price.rates.output, price.max_output_tokens)
         assert rates == (row[INPUT], row[OUTPUT], row.get("max_output_tokens")), name
         bill = pytest.approx(1_000 * row[INPUT] + 100 * row[OUTPUT])
         assert price.cost(1_000, 100) == bill, name
@@ -54,7 +54,7 @@ def test_names_of_the_table_have_their_exact_prices():
 def test_what_the_table_does_not_price_has_no_price_and_not_one_of_nothing():
     free = [key for key, row in CHATS.items() if row.get(INPUT) == row.get(OUTPUT) == 0]
     assert len(free) > 20
-    priced = [n for n in (*UNKNOWN.split(), *free) if price_of(n).known or price_of(n).cost(9, 9)]
+    priced = [n for n in (*UNKNOWN.split(), *free) if price_of(n).rates or price_of(n).cost(9, 9)]
     assert priced == []
 
 
@@ -62,7 +62,7 @@ def test_every_model_of_the_table_that_is_priced_by_token_is_known_by_its_own_ke
     priced = [key for key, row in CHATS.items() if row.get(INPUT) and row.get(OUTPUT)]
     assert len(priced) > 2_000
     strange = [key for key in priced if entry_of(key) is not TABLE[key]]
-    assert [key for key in strange if price_of(key).input != TABLE[key][INPUT]] == []
+    assert [key for key in strange if price_of(key).rates.input != TABLE[key][INPUT]] == []
 
 
 def test_which_names_litellm_knows_a_provider_of():
@@ -105,7 +105,7 @@ def test_a_bill_by_hand(name: str, used: tuple[int, ...], service: str | None, m
 
 
 def test_a_dearer_way_of_being_served_without_a_price_is_unknown():
-    assert price_of("dashscope/qwen-plus").known
+    assert price_of("dashscope/qwen-plus").rates
     assert cost("dashscope/qwen-plus", 1_000, 100, service="priority") is None
 
 

@@ -555,6 +555,7 @@ def test_a_run_keeps_a_thought_beside_the_answer_and_judges_the_answer(tmp_path)
 def test_a_text_of_too_much_is_no_answer_and_kept_in_part():
     for text, said in (
         ('{"verdict": [' + "{}," * 60_000 + "{}]}", "the text has more than 50,000 JSON values"),
+        ('{"verdict": [' + "1," * 60_000 + "1]}", "the text has more than 50,000 JSON values"),
         ('{"verdict": "' + "x" * (4 << 20) + '"}', "the text has 4,194,319 characters; alps read"),
     ):
         found = understand(Reply(text, "stop"), rating_answer(BinaryReply))

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from alps.llm.ledger import Ledger
 from alps.llm.provider import marked
 from alps.llm.types import Request
 from alps.parsing import parse_words
-from alps.run.services import closing, open_judge
+from alps.run.services import open_judge
 from alps.run.session import effective_judge
 from tests.conftest import ROOT
 from tests.desk import chat
@@ -197,7 +198,7 @@ def asked(provider: Provider, server: LoopbackServer, calls: Path) -> Row:
 
 
 async def _judged(settings: AskSettings, ledger: Ledger) -> tuple[str, str]:
-    async with closing(open_judge(settings, ledger)) as services:
+    async with aclosing(open_judge(settings, ledger)) as services:
         judgement = await services.judge.answer(QUESTION, about="wire")
         return judgement.outcome, judgement.error or ""
 

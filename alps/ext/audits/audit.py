@@ -7,6 +7,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,7 +36,7 @@ from alps.run.folder import caps_left, write_json
 from alps.run.journal import Journal
 from alps.run.judge_check import Checks, admit_judge
 from alps.run.progress import progress_line
-from alps.run.services import check_judge, closing, open_judge
+from alps.run.services import check_judge, open_judge
 from alps.run.session import OF_THE_JUDGE, effective_judge
 from alps.run.source import RunData, TrackData
 from alps.settings import RunSettings
@@ -242,7 +243,7 @@ def _forget_labels(folder: Path) -> None:
 async def _audit(
     asking: RunSettings, data: RunData, run: Path, draws: Draws, ledger: Ledger
 ) -> bool:
-    async with closing(open_judge(asking, ledger)) as services:
+    async with aclosing(open_judge(asking, ledger)) as services:
         folder = run / FOLDER
         judge = services.judge
         rubrics = rubrics_of(data.tasks)

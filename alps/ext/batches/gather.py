@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from alps.ext.batches.interface import (
     MESSAGES,
     BatchLine,
     BatchResult,
+    DraftRequest,
     Interface,
     ListedBatch,
     Results,
@@ -133,9 +134,7 @@ class Batches:
         result = answered.result
         if result.status is None:
             raise TransportError(result.lost, transient=True)
-        reply = await provider.read_kept(
-            request, messages, status=result.status, body=result.body, service=BATCH
-        )
+        reply = await _read_kept(request, messages, result.status, result.body)
         # by these two a row of the ledger is known again
         return replace(reply, service=BATCH, request_id=answered.batch)
 
@@ -186,7 +185,7 @@ class Batches:
                 entry = self.journal.holding(key)
                 if entry is None:
                     async with self._drafting:
-                        draft = await provider.draft(request, messages)
+                        draft = await _draft(request, messages)
                     self._add(endpoint, BatchLine(key, draft))
                 elif entry.tag not in self._under_way:
                     up = self._take_up(endpoint, entry)
@@ -510,7 +509,7 @@ async def _state(interface: Interface, entry: BatchEntry) -> State:
 async def _open(request: Request[Any]) -> Interface:
     words = ({"role": "user", "content": "."},)
     plain: Request[str] = replace(request, messages=words, answer=None, sampling={})
-    draft = await provider.draft(plain, [dict(message) for message in plain.messages])
+    draft = await _draft(plain, [dict(message) for message in plain.messages])
     kind = MessageBatches if provider_of(request.model) in MESSAGES else FileBatches
     return kind(request.model, draft)
 
@@ -540,3 +539,45 @@ def _fatal(model: str, what: str, error: TransportError) -> AlpsError:
         return error.fatal
     kind = CredentialError if error.status in (401, 403) else UsageError
     return kind(f"model '{model}': {what} ({error}); to resume, repeat the same command")
+
+
+class _Drafted(BaseException):
+    """Ends a request that was to be seen and not sent; no client takes it for an error."""
+
+
+async def _draft(request: Request[Any], messages: list[dict[str, str]]) -> DraftRequest:
+    """Return what `send` would send, without sending it.
+
+    Raises:
+        TransportError: If it could not even be sent.
+    """
+    drafts: list[DraftRequest] = []
+
+    def keep(sent: Any) -> Any:
+        drafts.append(DraftRequest(str(sent.url), dict(sent.headers), sent.content))
+        raise _Drafted
+
+    with suppress(_Drafted):
+        await provider.send(request, messages, stand_in=keep)
+    if not drafts:
+        raise TransportError(
+            "litellm sends no HTTP request for this model", transient=False, unsent=True
+        )
+    return drafts[0]
+
+
+async def _read_kept(
+    request: Request[Any], messages: list[dict[str, str]], status: int, body: bytes
+) -> Reply:
+    """Return the reply of a response that came by another way, as `send` would have.
+
+    Raises:
+        TransportError: As `send` does.
+    """
+    import httpx
+
+    def kept(sent: Any) -> Any:
+        headers = {"content-type": "application/json"}
+        return httpx.Response(status, headers=headers, content=body, request=sent)
+
+    return await provider.send(request, messages, stand_in=kept, service=BATCH)

@@ -5,7 +5,7 @@ A request is written at once to the file of its batch, and kept only there.
 
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import IO, Any, Protocol
 from alps.errors import UsageError
 from alps.jsonl import parse_json
 from alps.llm.prices import entry_of
-from alps.llm.provider import DraftRequest
 from alps.llm.types import TransportError
 from alps.sizes import LARGEST_REPLY, LARGEST_RESULTS
 
@@ -29,6 +28,15 @@ _LONGEST_NAME = 1_000
 # Bytes; the longest answers of today, of 128k tokens, are below 1 MB.
 _LARGEST_RESULT = 1 << 20
 _PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class DraftRequest:
+    """A request as its provider would have been sent it: address, headers, and the JSON body."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from alps.ext.batches.interface import (
     BatchForm,
     BatchLine,
     BatchResult,
+    DraftRequest,
     ListedBatch,
     Page,
     Results,
@@ -40,7 +41,6 @@ from alps.ext.batches.interface import (
     time_of,
 )
 from alps.llm.failures import redirected, transport_error
-from alps.llm.provider import DraftRequest
 from alps.llm.types import TransportError
 from alps.llm.wire import following_none, libraries
 from alps.sizes import LARGEST_REPLY

@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alps.commands import command, console, say, stop_at_budget, with_commands
+from alps.commands import command, console, say, stop_at_budget
+from alps.explained import WithCommands
 from alps.extension import Extension
 from alps.waiting import tell
 
@@ -45,7 +46,7 @@ def is_corrected(summary: Any) -> bool:
     return False
 
 
-@with_commands
+@WithCommands
 @command(
     "judge=… labels=DIR [out=DIR] [verdicts=FILE]",
     "alps.ext.calibration.settings:CalibrateSettings",

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import partial
@@ -56,7 +57,7 @@ from alps.run.folder import build_manifest, claim, claimed_folder, write_json
 from alps.run.journal import Journal
 from alps.run.opened import MANIFEST
 from alps.run.progress import progress_line
-from alps.run.services import Services, check_judge, closing, open_judge
+from alps.run.services import Services, check_judge, open_judge
 from alps.run.session import effective_judge, refuse_without_effect
 from alps.run.summary import served, served_row, summarise_calls
 from alps.schema import UNHEARD, Outcome
@@ -408,7 +409,7 @@ async def _ask_all(
     An item that could not be asked about is not written down.
     """
     judge = services.judge
-    async with closing(services):
+    async with aclosing(services):
         labels = askable(judge, labels, Path(settings.labels).expanduser() / ITEMS)
         among_others = settings.labels == STRESS and settings.judge_repeats > 1
         asker = LabelledJudge(judge, labels, companions=COMPANIONS if among_others else 0)

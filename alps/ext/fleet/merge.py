@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError, UsageError
-from alps.ext.fleet.settings import shard_of
+from alps.ext.fleet.settings import shard_data, shard_of
 from alps.ext.sizes import smaller_sizes
 from alps.ext.sizes.part import folder_of
 from alps.extension import extensions
@@ -160,7 +160,7 @@ def _refuse_strangers(shard: _Shard, data: RunData, inside: Sequence[Path]) -> N
 
     `inside` are the folders within it that have journals, itself among them.
     """
-    sessions = data.shard(shard.number, shard.count).sessions or frozenset()
+    sessions = shard_data(data, shard.number, shard.count).sessions or frozenset()
     own = {track.task.track: track.ids(sessions) for track in data.tracks}
     seen = set()
     for place in inside:

@@ -1,7 +1,10 @@
 """Settings of engines and shards, and what they mean in a run: which records are its own."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -66,7 +69,7 @@ class FleetRunPart(RunPart):
     def narrow(self, data: "RunData") -> "RunData":
         """Return the records of the shard."""
         shard = self._keys.shard
-        return data if shard is None else data.shard(*shard_of(shard))
+        return data if shard is None else shard_data(data, *shard_of(shard))
 
 
 def shard_of(text: str) -> tuple[int, int]:
@@ -79,3 +82,31 @@ def shard_of(text: str) -> tuple[int, int]:
     if match is None or int(match[1]) > int(match[2]):
         raise ValueError("expected NUMBER/COUNT, such as 3/8")
     return int(match[1]), int(match[2])
+
+
+def records_by_session(data: "RunData") -> Counter[str]:
+    """Return how many records each session has: all of the data are read for it."""
+    records: Counter[str] = Counter()
+    for track in data.tracks:
+        records.update(track.sessions())
+    return records
+
+
+def shard_data(data: "RunData", number: int, count: int) -> "RunData":
+    """Return one of `count` parts of data, so that each session is in one of them alone.
+
+    Sessions and not records: intervals are between sessions, and a memory system is told the
+    history of a session once. They are dealt in the order of their hashes, so that no part gets
+    the long ones of a sorted file.
+
+    Raises:
+        UsageError: If there are fewer sessions than parts.
+    """
+    records = records_by_session(data)
+    if len(records) < count:
+        raise UsageError(
+            f"shard={number}/{count}: more shards than sessions ({len(records)}); use fewer"
+        )
+    dealt = sorted(records, key=lambda name: sha256(name.encode()).digest())
+    own = dealt[number - 1 :: count]
+    return replace(data, sessions=frozenset(own), part=sum(records[name] for name in own))

@@ -20,7 +20,7 @@ from alps.errors import AlpsError, BudgetError, RunFolderError, UsageError
 from alps.event_loop import run_loop
 from alps.ext.fleet import HERE
 from alps.ext.fleet.merge import merge
-from alps.ext.fleet.settings import FleetKeys, FleetRunPart
+from alps.ext.fleet.settings import FleetKeys, FleetRunPart, records_by_session
 from alps.ext.fleet.worker import ENTRY, LONGEST, as_line
 from alps.ext.sizes import smaller_sizes
 from alps.ext.sizes.part import folder_of
@@ -158,7 +158,7 @@ def divide(settings: RunSettings, *, workers: int | None = None, keys: bool = Tr
     at_once = min([at_once, *_limits_of(settings)])
     # A shard a worker and no more: each shard checks its memory system, which takes 64 searches.
     # As before, whatever the number of workers is now: another division would begin anew.
-    count = _count_in(_place_of(folder)) or min(at_once, session.data.n_sessions)
+    count = _count_in(_place_of(folder)) or min(at_once, len(records_by_session(session.data)))
     sizes = 1 + len(smaller_sizes(settings))
     records = sizes * settings.repeats * session.data.n
     return Divided(settings, folder, count, at_once, session.data, records)

@@ -130,10 +130,10 @@ def economy_of(
         return None
     price = price_of(model)
     even = None
-    if dollars.value is not None and price.known and keeps_memories(memory):
+    if dollars.value is not None and price.rates is not None and keeps_memories(memory):
         shown = {key.id: tokens for key, tokens in shown_in(folder, track)}
         read = _read_whole(judged, took, shown, price)
-        even = _even(features, read, histories, cached=price.cached_input is not None)
+        even = _even(features, read, histories, cached=price.rates.cached_input is not None)
     return Economy(dollars=dollars, seconds=spent, even=even)
 
 
@@ -232,13 +232,14 @@ def _read_whole(
     price: Price,
 ) -> Floats:
     """Return what each answer costs with the whole history, first and again, and its tokens."""
+    writes = price.rates is not None and price.rates.cache_write is not None
     rows = []
     for sample, one in zip(samples, took, strict=True):
         tokens = Context(history_of(sample).turns).tokens
         # The prompt is metered and the memories are estimated, so their difference may fall below
         # 0.
         prompt = max(0, one.prompt - shown.get(sample.benchmark_id, 0)) + tokens
-        written = 0 if price.cache_write is None else tokens
+        written = tokens if writes else 0
         first = price.cost_of(ReplyTokens(prompt, one.completion, cache_write=written))
         again = price.cost_of(ReplyTokens(prompt, one.completion, cached=tokens))
         rows.append((first or 0.0, again or 0.0, tokens))

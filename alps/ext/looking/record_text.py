@@ -12,10 +12,11 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from alps.errors import RunFolderError
+from alps.data.pools import PoolSource
+from alps.errors import AlpsError, RunFolderError
 from alps.ext.looking.dialogue import DialogueView, Piece, excerpt
 from alps.ext.looking.record import RecordView, ShownPart, build_view
-from alps.run.opened import AnswerKey, RunFolder, open_run, read_keys, read_wanted
+from alps.run.opened import AnswerKey, RunFolder, open_run, read_rows, read_wanted, track_data
 from alps.schema import FAILURES, UNHEARD
 from alps.show.caveats import judge_of
 from alps.show.formatting import folded_away, number, visible
@@ -71,6 +72,33 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
         parts += [Text(), Text(f"({visible(samples.problem)})", style="dim")]
     parts += [*_body(view, full=full), *_end(view, full=full)]
     console.print(Group(*parts), highlight=False)
+
+
+def read_keys(run: RunFolder) -> list[AnswerKey]:
+    """Return the first answer to every known record of a run, in the order of the data."""
+    # Of a run that is not finished, records that nobody asked for yet can be shown, too.
+    if run.summary_row is None:
+        try:
+            return [AnswerKey(track, name) for track in run.tracks for name in _ids(run, track)]
+        except (AlpsError, OSError, LookupError):
+            pass
+    names: dict[AnswerKey, None] = {}
+    for stage in ("scores", "predictions"):
+        rows = read_rows(run.journal(stage), track=run.unnamed)
+        names |= dict.fromkeys(AnswerKey(key.track, key.id) for key in rows)
+    places = {track: place for place, track in enumerate(run.tracks)}
+    return sorted(names, key=lambda key: places.get(key.track, 0))
+
+
+def _ids(run: RunFolder, track: str) -> Iterator[str]:
+    data = track_data(run, track)
+    if isinstance(data.place, PoolSource):
+        # The ids are known before any pool is built.
+        for query in data.place.queries[: data.limit]:
+            yield query.benchmark_id
+    else:
+        for sample in data.samples():
+            yield sample.benchmark_id
 
 
 def _head(run: RunFolder, view: RecordView, keys: Sequence[AnswerKey]) -> Iterator[RenderableType]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Group
 
 from alps.errors import AlpsError
-from alps.extension import brought_judges
+from alps.extension import brought
 from alps.judges.agreement import people_say
 from alps.judges.embedded import AGREEMENTS, embedded_judge
 from alps.llm.understanding import RAN_WILD
@@ -493,7 +493,7 @@ def notes_of(breakdown: BreakdownRow) -> Iterator[str]:
 
 def known_agreement(name: str) -> str | None:
     """Return how far an embedded judge can be trusted, as it was measured; None if nobody knows."""
-    if not name.startswith(tuple(brought_judges())):
+    if not name.startswith(tuple(brought("judges"))):
         return AGREEMENTS.get(name)
     try:
         return getattr(embedded_judge(name), "agreement", None)

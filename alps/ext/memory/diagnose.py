@@ -7,6 +7,7 @@ same command asks nothing twice. It is printed as the stages, or as one wrong an
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -50,7 +51,7 @@ from alps.run.engine import TrackPlan, Unit, UnitResult, evaluate
 from alps.run.folder import claimed_folder
 from alps.run.opened import AnswerKey, RunFolder, open_run
 from alps.run.parts import parts_of
-from alps.run.services import Services, check_names, closing, open_services
+from alps.run.services import Services, check_names, open_services
 from alps.run.session import resolve_again
 from alps.run.source import RunData
 from alps.settings import RunSettings
@@ -253,7 +254,7 @@ class _Missed:
 
 
 async def _diagnosed(desk: _Desk) -> Diagnosis:
-    async with closing(desk.services):
+    async with aclosing(desk.services):
         memory = desk.memory
         if not isinstance(memory, Store):
             name = desk.keys.memory

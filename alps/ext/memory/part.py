@@ -40,8 +40,9 @@ from alps.llm.secrets import redact
 from alps.rows import Check, Summary
 from alps.run.estimate import Stage
 from alps.run.parts import Course, Estimated, RunPart
-from alps.run.services import Services, UsedModel, check_models, close_clients
+from alps.run.services import Services, UsedModel, check_models
 from alps.run.session import RunSession
+from alps.run.shared import close_connections
 from alps.run.source import RunData
 from alps.settings import RunSettings, as_typed
 from alps.show.formatting import counted
@@ -387,7 +388,9 @@ async def _checked(memory: Store, clients: "Sequence[Client]") -> list[Check]:
         raise UsageError(f"memory={memory.name}: {failed}") from failed
     finally:
         await memory.aclose()
-        await close_clients(clients)
+        for client in clients:
+            await client.aclose()
+        await close_connections()
 
 
 def examine_memory(settings: BaseModel, console: "Console") -> int | None:

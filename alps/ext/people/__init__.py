@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alps.commands import command, console, print_as, say, stop_at_budget, with_commands
+from alps.commands import command, console, print_as, say, stop_at_budget
 from alps.completion import words_of
+from alps.explained import WithCommands
 from alps.extension import Extension
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from alps.ext.people.settings import AgreementSettings, LabelExportSettings
 
 
-@with_commands
+@WithCommands
 @command(
     "[job=… from=RUN|DATA] [as=NAME]",
     "alps.ext.people.settings:AnnotateSettings",

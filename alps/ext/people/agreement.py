@@ -4,7 +4,7 @@ That of a label folder is measured rubric by rubric. Tables are at most 80 colum
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -51,7 +51,6 @@ from alps.rows import Calls
 from alps.run.folder import write_json
 from alps.run.progress import progress_line
 from alps.run.services import check_judge, open_judge
-from alps.run.services import closing as closing_services
 from alps.run.session import effective_judge, refuse_without_effect
 from alps.run.summary import summarise_calls
 from alps.show.formatting import counted, price_lines, spent
@@ -198,7 +197,7 @@ def _on_gold(people: TwoPeople, draft: GoldDraft, settings: AgreementSettings) -
     with TemporaryDirectory() as scratch, closing(Ledger(Path(scratch) / "calls.jsonl")) as ledger:
 
         async def ask() -> GoldAgreement:
-            async with closing_services(open_judge(settings, ledger)) as services:
+            async with aclosing(open_judge(settings, ledger)) as services:
                 lists = len(people.sessions[0]) * len(TITLES)
                 with progress_line("matching", lists, ledger.totals) as progress:
                     rule = JudgeRule(services.judge)

@@ -35,7 +35,8 @@ from alps.llm.types import Request
 from alps.prompts import load_prompt
 from alps.run.folder import claimed_folder, write_json
 from alps.run.progress import progress_line
-from alps.run.services import UsedModel, check_models, open_clients
+from alps.run.services import Clients, UsedModel, capped, check_models
+from alps.run.shared import Shared, open_cache
 from alps.tasks.personamem.persona_timeline import (
     Persona,
     PersonaMessages,
@@ -156,8 +157,11 @@ async def _generate(
     questions = personas = dropped = 0
     left_out: list[str] = []
     async with AsyncExitStack() as stack:
-        opened = await stack.enter_async_context(open_clients(settings, ledger, [*asked.values()]))
-        clients = dict(zip(asked, opened, strict=True))
+        sharing = Shared(open_cache(), capped(settings, ledger, asked.values()))
+        opened = Clients(settings, ledger, sharing)
+        stack.push_async_callback(sharing.aclose)
+        stack.push_async_callback(opened.give_up)
+        clients = {name: opened.of(one.api_base, one.name) for name, one in asked.items()}
         engine, blind = _engine(settings, clients), _filter(settings, clients)
         writer = stack.enter_context(set_writer(folder, settings.size))
         advance = stack.enter_context(progress_line("personas", settings.n, ledger.totals))

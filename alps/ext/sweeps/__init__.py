@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alps.commands import command, console, say, stop_at_budget, tell_faults, tell_former
+from alps.commands import command, console, say, stop_at_budget, tell_former
 from alps.errors import TooManyFailuresError
 from alps.extension import Extension
 
@@ -48,7 +48,7 @@ def sweep_plan(plan: str, settings: "SweepSettings") -> None:
     try:
         read = read_plan(Path(plan))
     except PlanError as error:
-        tell_faults(error)
+        _tell_faults(error)
         raise
     caps = {name: getattr(settings, name) for name in ("max_cost", "max_total_tokens")}
     given = {name: value for name, value in caps.items() if value is not None}
@@ -56,6 +56,12 @@ def sweep_plan(plan: str, settings: "SweepSettings") -> None:
     # one.
     read = replace(read, **given)
     _show_sweep(read.answered_again() if settings.fresh else read, only=settings.only)
+
+
+def _tell_faults(error: Any) -> None:
+    """Print each fault of a plan on a line, where there are several."""
+    for fault in error.faults if len(error.faults) > 1 else ():
+        say(f"alps: {fault}", err=True)
 
 
 def run_words(words: Sequence[str]) -> None:
@@ -76,7 +82,7 @@ def _show_sweep(plan: Any, *, only: Any) -> None:
     try:
         swept = sweep(plan, only=only, board=SweepProgress())
     except PlanError as error:
-        tell_faults(error)
+        _tell_faults(error)
         raise
     report = report_sweep(swept)
     print_sweep(report, console())

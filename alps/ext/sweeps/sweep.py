@@ -23,7 +23,7 @@ from alps.run.folder import changed_code, claimed_folder, refuse_other_files, re
 from alps.run.fresh import begins_again, former_of, kept_former, made_room
 from alps.run.opened import MANIFEST, SUMMARY, open_run
 from alps.run.progress import Watched
-from alps.run.services import budget_within, check_priced_models, opens_models
+from alps.run.services import UsedModel, asked_models, budget_within, check_priced_models
 from alps.run.session import RunSession, resolve, run_folder
 from alps.run.shared import Shared, open_cache
 from alps.run.source import RunData
@@ -131,7 +131,7 @@ def _resolved(plan: SweepPlan) -> list[RunSession]:
             refuse_other_files(session.folder)
             # Without a price a budget in dollars would never be spent.
             if plan.max_cost is not None:
-                check_priced_models(session.settings, session.data.tasks, session.parts)
+                check_priced_models(_asked(session))
         except AlpsError as error:
             told.setdefault(str(error), []).append(str(cell))
         else:
@@ -245,10 +245,14 @@ async def _run_beside_others(session: RunSession, shared: Shared, watched: Watch
     return replace(done, folder=folder, former=former and former_of(folder))
 
 
+def _asked(session: RunSession) -> list[UsedModel]:
+    return asked_models(session.settings, session.data.tasks, session.parts)
+
+
 def _shared(plan: SweepPlan, sessions: Sequence[RunSession]) -> Shared:
     """Open what all runs share; the budget counts what earlier sweeps spent in these folders."""
     # Systems that ask no model need neither the cache nor a budget, nor the packages of either.
-    if not any(opens_models(one.settings, one.data.tasks, one.parts) for one in sessions):
+    if not any(_asked(session) for session in sessions):
         return Shared()
     from alps.llm.structured import Ladder
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from alps.errors import RunFolderError, UsageError
 from alps.ext.sweeps.sweep import Swept
-from alps.llm.ledger import cost_without_judge
+from alps.llm.ledger import Totals, calls_in
 from alps.run.opened import open_run
 from alps.show.caveats import BELOW_MARK, judge_of
 from alps.show.compare import TrackComparison, compare_runs
@@ -187,7 +187,7 @@ def _compared(group: Sequence[SweptRun]) -> Iterator[TrackStandings]:
     shown = ", ".join(judges)
     by_letter = {}
     for side, run in zip(comparison.sides, group, strict=True):
-        by_letter[side.letter] = run, cost_without_judge(run.folder)
+        by_letter[side.letter] = run, _cost_without_judge(run.folder)
     for track in comparison.tracks:
         if track.lead is None or not track.shared:
             continue
@@ -207,9 +207,19 @@ def _alone(single: SweptRun) -> Iterator[TrackStandings]:
         score = scores[lead.name]
         estimate = Estimate(score.value, score.low, score.high, score.n)
         standing = SweepStanding(
-            single.system, single.folder, estimate, "", cost_without_judge(single.folder)
+            single.system, single.folder, estimate, "", _cost_without_judge(single.folder)
         )
         yield _with_front(track, judge_of(run), lead, score.n, [standing])
+
+
+def _cost_without_judge(folder: Path) -> float | None:
+    """Return the US dollars that a run cost, its judge left out; None where a price is not known.
+
+    Cached replies cost nothing.
+    """
+    totals = Totals()
+    totals.add_all(call for call in calls_in(folder / "calls.jsonl") if call.purpose != "judge")
+    return None if totals.unpriced else totals.cost
 
 
 def _ranks(track: TrackComparison) -> Iterator[tuple[str, Estimate, str]]:
@@ -346,7 +356,7 @@ def _costs(report: SweepReport) -> dict[str, float | None]:
     costs: dict[str, float | None] = {}
     for run in report.runs:
         # A run that was refused has no folder, and spent nothing.
-        cost = cost_without_judge(run.folder) if run.folder.is_dir() else 0.0
+        cost = _cost_without_judge(run.folder) if run.folder.is_dir() else 0.0
         before = costs.get(run.system, 0.0)
         # One unknown price makes the sum unknown: without it the sum would be too low.
         costs[run.system] = None if before is None or cost is None else before + cost

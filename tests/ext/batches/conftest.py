@@ -87,8 +87,8 @@ def ask(desk, requests, *, told=None, deadline=gather.DAY, gathering=True, patie
 
 
 def bill(server, shape):
-    price = price_of(SHAPES[shape])
-    return pytest.approx(server.cost(price.input, price.output))
+    rates = price_of(SHAPES[shape]).rates
+    return pytest.approx(server.cost(rates.input, rates.output))
 
 
 def ask_all(server, shape, desk, n=6, **options):

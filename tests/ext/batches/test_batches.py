@@ -158,8 +158,8 @@ def test_an_answer_whose_line_cannot_be_read_counts_against_the_budget(server, d
     assert [answer.outcome for answer in answers] == ["ok"] * 3
     (lost,) = (row for row in desk.rows if row["outcome"] == "transport")
     assert lost["assumed_cost"] > 0
-    price = price_of("openai/gpt-4.1-mini")
-    assert desk.totals.cost + lost["assumed_cost"] > server.cost(price.input, price.output)
+    rates = price_of("openai/gpt-4.1-mini").rates
+    assert desk.totals.cost + lost["assumed_cost"] > server.cost(rates.input, rates.output)
 
 
 @pytest.mark.few(1)
@@ -217,8 +217,8 @@ def test_a_budget_holds_for_a_batch_before_it_is_sent(server, desk):
     asked = questions(server, "openai", 40, sampling={"max_tokens": 1_000})
     answers = ask(desk, asked, budget=budget)
     outcomes = {answer.outcome for answer in answers}
-    price = price_of("openai/gpt-4.1-mini")
-    assert server.cost(price.input, price.output) <= 0.001
+    rates = price_of("openai/gpt-4.1-mini").rates
+    assert server.cost(rates.input, rates.output) <= 0.001
     assert outcomes == {"ok"} or outcomes == {"ok", "budget"}
     first = next(iter(server.batches.values()))
     assert len(first.requests) < 40  # the others wait until these have turned out cheaper

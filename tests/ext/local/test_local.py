@@ -82,7 +82,7 @@ def test_doctor_says_whether_it_is_installed(alps, monkeypatch, tmp_path):
 
 
 def test_it_costs_nothing_and_servers_of_others_are_asked_as_ever():
-    assert price_of("local").known
+    assert price_of("local").rates
     assert price_of("local:any.gguf").cost(1000, 1000) == 0
     limiter = Endpoint.of(None, 1).limiter
     assert sender(EndpointCalls("openai/gpt-4.1", None, limiter=limiter)) is None

@@ -9,7 +9,8 @@ from alps.data.release import read_samples
 from alps.errors import RunFolderError, UsageError
 from alps.ext.looking.dialogue import Span, excerpt, locate
 from alps.ext.looking.record import build_view, explain
-from alps.run.opened import AnswerKey, find_run, open_run, read_keys
+from alps.ext.looking.record_text import read_keys
+from alps.run.opened import AnswerKey, find_run, open_run
 from alps.show.formatting import duration, visible
 from alps.show.record_text import pick
 from alps.tasks import load_task

@@ -10,10 +10,11 @@ from rich.cells import cell_len
 
 from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
+from alps.ext.looking.record_text import read_keys
 from alps.ext.looking.report_page import SCRIPT, write_report
 from alps.ext.looking.report_sections import draw_actions
 from alps.rows import Score
-from alps.run.opened import AnswerKey, open_run, read_keys, read_wanted
+from alps.run.opened import AnswerKey, open_run, read_wanted
 from alps.run.source import options_of
 from alps.show import charts
 from alps.show.charts import ChartLine, recall_curve
