@@ -32,14 +32,7 @@ from alps.show.shared_records import (
 )
 from alps.show.table import as_html
 from alps.stats.bootstrap import Estimate
-from alps.stats.paired import (
-    Difference,
-    McNemar,
-    Ranked,
-    holm,
-    paired_mcnemar,
-    shared_letters,
-)
+from alps.stats.paired import Difference, McNemar, Ranked, holm, paired_mcnemar, shared_letters
 from alps.tasks import Metric
 
 if TYPE_CHECKING:

@@ -19,10 +19,7 @@ from alps.jsonl import Row
 from alps.rows import Score
 from alps.run.opened import RunFolder, open_run, read_wanted, stored_rows
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
-from alps.stats.paired import (
-    Difference,
-    paired_difference,
-)
+from alps.stats.paired import Difference, paired_difference
 from alps.tasks import Metric, MicroRatio
 from alps.tasks.registry import track_title
 

@@ -6,14 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from alps.stats.bootstrap import (
-    UNIT,
-    Clusters,
-    Estimate,
-    Floats,
-    cluster_index,
-    clustered_mean,
-)
+from alps.stats.bootstrap import UNIT, Clusters, Estimate, Floats, cluster_index, clustered_mean
 from alps.stats.bounded import LEVEL, UNSEEN_AREA
 
 ROUNDING = 1e-9

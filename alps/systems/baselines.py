@@ -7,13 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from alps.errors import UsageError
-from alps.schema import (
-    ExtractionSample,
-    Memory,
-    RetrievalSample,
-    UpdateSample,
-    UtilizationSample,
-)
+from alps.schema import ExtractionSample, Memory, RetrievalSample, UpdateSample, UtilizationSample
 from alps.similarity import similarity
 from alps.systems.embedded import ranked
 
