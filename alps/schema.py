@@ -179,10 +179,7 @@ class ExtractionSample(FrozenRow):
 
 
 class UpdateSample(FrozenRow):
-    """Memories of an old dialogue, and a new dialogue that may change them.
-
-    `gold` is the whole list afterwards.
-    """
+    """Old memories, and a dialogue that may change them; `gold` is the whole list afterwards."""
 
     benchmark_id: str
     session_id: str
@@ -376,12 +373,8 @@ class GoldNeeded(ValueError):
 def read_gold(node: object, field: str = "gold.memory_items") -> tuple[Memory, ...]:
     """Read the memories of a data set: fields as tolerantly as any, but no memory may be lost.
 
-    Args:
-        node: A list of memories, as JSON has it.
-        field: What an error calls it, as a dotted path.
-
     Raises:
-        ValueError: If an item can't be read; names the field.
+        ValueError: If an item can't be read; names the `field`, a dotted path.
     """
     try:
         read = read_memories(node)

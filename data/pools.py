@@ -70,12 +70,7 @@ class Query:
 
 
 class PoolSource:
-    """Builds the pools of one split.
-
-    Args:
-        split: Where the queries and the memories lie.
-        seed: Of the drawing.
-    """
+    """Builds the pools of one split; the seed is that of the drawing."""
 
     def __init__(self, split: Split, *, seed: int) -> None:
         self._split = split
@@ -107,10 +102,7 @@ class PoolSource:
 
     @cached_property
     def bank(self) -> list[BankMemory]:
-        """Every memory of the split that may be a distractor, none of them like another.
-
-        Generated ones at the end.
-        """
+        """Every memory that may be a distractor, none like another, generated ones at the end."""
         return [shape.memory for shape in self._shapes]
 
     @cached_property
@@ -132,11 +124,7 @@ class PoolSource:
                 )
 
     def rows(self, size: int) -> Iterator[tuple[Row, Row]]:
-        """Yield input and gold row of every query with a pool of `size` distractors.
-
-        Raises:
-            UsageError: If there are not enough memories.
-        """
+        """Yield input and gold row of every query with a pool of `size` distractors; see `pool`."""
         return (self.pool(query, size) for query in self.queries)
 
     def pool(self, query: Query, size: int) -> tuple[Row, Row]:
@@ -165,11 +153,7 @@ class PoolSource:
         return count / (size * len(self.queries))
 
     def _draw(self, query: Query, size: int) -> list[BankMemory]:
-        """Return the distractors of a query, the same for every reading of every size.
-
-        Raises:
-            UsageError: If there are not enough.
-        """
+        """Return a query's distractors, the same each time; a UsageError if there are too few."""
         drawn = self._drawn.get(query.benchmark_id)
         if drawn is None or size > SIZES[-1]:
             # A pool is read for its hash, for its share and for the run: only the first one draws.
@@ -201,9 +185,7 @@ class PoolSource:
 def write_pools(
     data: str, split: str | None, *, out: str, sizes: Sequence[int] | None, seed: int
 ) -> Iterator[str]:
-    """Write pools of the given sizes, or of every size that the data has memories for.
-
-    Yield a line about each.
+    """Write pools of the given sizes, or of every size that there is data for; yield a line each.
 
     Raises:
         UsageError: If the data can't give them, or `out` holds other pools already.
@@ -457,9 +439,7 @@ _FRAMES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
 
 
 def generated_memories(count: int, seed: int) -> list[BankMemory]:
-    """Return `count` distinct generated memories.
-
-    The first of them are the same for every larger count.
+    """Return `count` distinct generated memories, the first of those of every larger count.
 
     Raises:
         ValueError: If there are not so many.

@@ -29,12 +29,7 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 class JoinError(DataError):
     """A row that can't be joined: no JSON object, without an id, with another's, or gold alone.
 
-    Args:
-        kind: What is wrong.
-        message: The same for people.
-        path: The file.
-        line: The line, counted from 1.
-        name: The id of the row, where it has one.
+    `name` is the id of the row, where it has one.
     """
 
     def __init__(
@@ -57,10 +52,7 @@ def _refuse(fault: JoinError) -> None:
 
 @dataclass(frozen=True)
 class RowPair:
-    """An input row with its gold row, and their line numbers.
-
-    The gold row is None where the gold is withheld.
-    """
+    """An input row, its gold row where that is not withheld, and their line numbers."""
 
     input: Row
     gold: Row | None
@@ -80,11 +72,7 @@ class Split:
         return (self.folder / track / INPUT).is_file()
 
     def track(self, track: str) -> Path:
-        """Return the folder of `track`.
-
-        Raises:
-            UsageError: If the split does not have it.
-        """
+        """Return the folder of `track`; a UsageError if the split does not have it."""
         folder = self.folder / track
         if not (folder / INPUT).is_file():
             raise UsageError(
@@ -152,10 +140,7 @@ def read_track(
 ) -> Iterator[RowPair]:
     """Yield the joined rows of one track in the order of the input file.
 
-    Args:
-        folder: That of the track.
-        with_gold: Whether the gold file is opened.
-        on_fault: Takes what is wrong with a row that can't be joined, which is then left out.
+    `on_fault` takes what is wrong with a row that can't be joined, which is then left out.
 
     Raises:
         DataError: If a row can't be joined, unless `on_fault` raises nothing.
@@ -233,10 +218,7 @@ def track_hash(folder: Path) -> str:
 def write_track(
     folder: Path, pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
 ) -> int:
-    """Write input and gold rows of one track in the release layout; return how many.
-
-    No gold file is written where no row has gold.
-    """
+    """Write the rows of a track in the release layout, no file without gold; return how many."""
     folder.mkdir(parents=True, exist_ok=True)
     count = 0
     with (folder / INPUT).open("wb") as inputs, (folder / GOLD).open("wb") as golds:

@@ -43,10 +43,7 @@ ORDER = "order"
 
 
 class _Pair(BaseModel):
-    """A line of a pool: a good and a bad answer in the same setting.
-
-    `kind` is what is bad about the bad one; the fields of other kinds of rubrics are empty.
-    """
+    """A line of a pool: two answers in one setting; `kind` is what is bad about the bad one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -74,12 +71,10 @@ class _Pair(BaseModel):
 
 @dataclass(frozen=True)
 class KnownItem:
-    """A question whose answer is known.
+    """A question whose answer is known; no judge is shown its name.
 
-    Attributes:
-        name: Tells it from others; no judge is shown it.
-        kind: `good`, or what is bad about a bad answer.
-        option: For a good answer, the option that it agrees with, where there are options.
+    Its kind is `good`, or what is bad about a bad answer. `option` is that which a good answer
+    agrees with, where there are options.
     """
 
     name: str
@@ -227,10 +222,8 @@ def partly_admitted(
 ) -> Judge:
     """Return a judge that is asked nothing under rubrics whose items it can't tell apart.
 
-    Args:
-        judge: The judge as it was asked.
-        shares: How many items it got right, by the names of rubrics.
-        unheard: What became of items that it did not answer.
+    `shares` say how many items it got right, by the names of rubrics; `unheard` is what became of
+    items that it did not answer.
     """
     refusals = {}
     for name, share in shares.items():
@@ -259,12 +252,7 @@ def _why(judge: str, rubric: str, share: Share) -> str:
 
 
 class PartlyAdmitted:
-    """A judge that is not admitted under some rubrics: under those it is asked nothing.
-
-    Args:
-        judge: The judge as it was asked.
-        refusals: Why it is not admitted, by the names of the rubrics.
-    """
+    """A judge that is asked nothing under the rubrics of `refusals`, which say why."""
 
     def __init__(self, judge: Judge, refusals: Mapping[str, Refusal]) -> None:
         self._judge = judge

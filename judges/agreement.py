@@ -25,10 +25,7 @@ from alps.judges.rubric import MATCHING
 def people_say(judge: str, fingerprint: str, *, today: date | None = None) -> Iterator[str]:
     """Yield a sentence on each calibration of an embedded judge under `matching`.
 
-    Args:
-        judge: Its name.
-        fingerprint: That of the judge whose scores are shown: only such calibrations count.
-        today: The day that expiry is counted from.
+    Only those of the `fingerprint` of the judge whose scores are shown count, until `today`.
     """
     if not is_embedded_judge(judge):
         return
@@ -42,9 +39,8 @@ def people_say(judge: str, fingerprint: str, *, today: date | None = None) -> It
 def people_agree(judge: Mapping[str, Any], rubrics: Iterable[str] = ()) -> bool:
     """Tell whether a judge passed a calibration of each of some rubrics, by people's labels.
 
-    Args:
-        judge: Its fingerprint, as a run records it.
-        rubrics: Those that a score is a mean of; none: how memories match.
+    `judge` is its fingerprint, as a run records it; without rubrics the score is of how memories
+    match.
     """
     passed: set[str] = set()
     for calibration in _readable():

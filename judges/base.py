@@ -21,11 +21,7 @@ V = TypeVar("V")
 
 
 class Question(ABC, Generic[V]):
-    """One thing that a judge is asked; `V` is the verdict that answers it.
-
-    Attributes:
-        unanswered: Why a judge that can't answer it does not.
-    """
+    """One thing that a judge is asked; `unanswered` says why a judge can't answer it."""
 
     unanswered: ClassVar[str]
 
@@ -88,9 +84,6 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def fingerprint_id(fingerprint: Mapping[str, Any]) -> str:
-    """Return a short name of a fingerprint.
-
-    The first 12 hex digits of the sha256 of its canonical JSON.
-    """
+    """Return the first 12 hex digits of the sha256 of a fingerprint's canonical JSON."""
     # The same parts have the same name, in whatever order a file or a user gives them.
     return hashlib.sha256(_CANONICAL(fingerprint).encode()).hexdigest()[:12]

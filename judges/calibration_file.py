@@ -163,13 +163,7 @@ class RubricRow(_Model):
 
 
 class RestsOn(_Model):
-    """The labels that a calibration of ours rests on.
-
-    Attributes:
-        what: What was labelled, in words.
-        n: Items.
-        date: When the judge was asked about them.
-    """
+    """The labels that a calibration of ours rests on, and the date when the judge was asked."""
 
     source: Texts
     address: Texts
@@ -283,10 +277,7 @@ def bound(
     api_base: str | None = None,
     own: Iterable[Rubric] = (),
 ) -> dict[str, Any]:
-    """Bind the row of a calibration to its judge, to its rubrics and to the time that it counts.
-
-    `own` are the rubrics of the user's own among them.
-    """
+    """Bind the row of a calibration to its judge, its rubrics, `own` among them, and its time."""
     rubrics = {}
     for name, of_rubric in row["rubrics"].items():
         rubrics[name] = {**of_rubric, "rubric_sha256": _rubric_hash(judge, rubric_of(name, own))}
@@ -316,10 +307,7 @@ def differing_part(
     today: date,
     own: Iterable[Rubric] = (),
 ) -> str | None:
-    """Return why a calibration can't be used for `judge` under `rubric`; None where it can.
-
-    `own` are the rubrics of the user's own.
-    """
+    """Return why a calibration can't be used for `judge` under `rubric`; None where it can."""
     known = (rubric_of(rubric, own),) if rubric in calibration.rubrics else ()
     return differs_from_run(calibration, judge.fingerprint_for(known), rubric, today=today)
 
@@ -374,11 +362,7 @@ def _short(value: object) -> str:
 
 
 def rubric_of(name: str, own: Iterable[Rubric] = ()) -> Rubric:
-    """Return the rubric by which a judge is asked about items labelled under `name`.
-
-    Args:
-        name: As the items are labelled.
-        own: The rubrics of the user's own.
+    """Return the rubric, perhaps of the user's `own`, of items labelled under `name`.
 
     Raises:
         UsageError: If there is none.

@@ -141,12 +141,9 @@ CONSTANT_JUDGES = (ALWAYS_YES, ALWAYS_NO)
 
 
 class ConstantJudge(EmbeddedJudge):
-    """Calls every pair the same, gives the highest marks and names the first option, or neither.
+    """`always-yes` or `always-no`: of every pair, mark and option, or of none.
 
     The hard rules of a rubric bind it as they bind any judge.
-
-    Args:
-        name: `always-yes` or `always-no`.
     """
 
     answers: frozenset[type[Question[Any]]] = frozenset(

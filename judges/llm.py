@@ -65,12 +65,9 @@ ORDER = "shuffled"
 class LlmJudge:
     """Any litellm model as a judge.
 
-    Args:
-        sampling: Its decoding; its temperature is 0 unless it is given, and is not sent where it is
-            None.
-        extra: What else the provider is sent.
-        wording: By their names, the rubrics that are said in other words.
-        most: The most tokens that an output budget may come to; None where it is sent none.
+    Its temperature is 0 unless `sampling` gives one, and is not sent where that is None. `extra` is
+    what else the provider is sent; `wording` are the rubrics that are said in other words; `most`
+    are the tokens that an output budget may come to, where it is sent one.
     """
 
     answers: frozenset[type[Question[Any]]] = frozenset(
@@ -130,10 +127,7 @@ class LlmJudge:
         return twin
 
     def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
-        """Return everything that verdicts under `rubrics` depend on.
-
-        The fingerprint with their hashes.
-        """
+        """Return the fingerprint with the hashes of `rubrics`."""
         hashes, reworded = {}, {}
         for given in rubrics:
             prompt = self._wording.get(given.name)
@@ -157,10 +151,7 @@ class LlmJudge:
         return question.refused()
 
     async def _match(self, question: MatchQuestion, about: str) -> Judgement:
-        """Ask for the relations, in one call where the lists are short, else one a block.
-
-        One failed call fails the judgement.
-        """
+        """Ask in one call where the lists are short, else one a block; all of them must succeed."""
         gold, predicted = question.gold, question.predicted
         cut = blocks(
             self._order("gold", [item.value for item in gold]),
@@ -255,10 +246,7 @@ class LlmJudge:
 
 
 def judge_messages(instructions: str, payload: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
-    """Return the messages of a judge.
-
-    The static instructions, then the payload as the end of the user message.
-    """
+    """Return the static instructions, and the payload as the end of the user message."""
     # What all requests share is ahead of the rest, so that providers can cache it.
     user = f"{INTRODUCTION.text}\n\n{payload_text(payload)}"
     return {"role": "system", "content": instructions}, {"role": "user", "content": user}
@@ -295,10 +283,7 @@ def _locate(
     columns: Mapping[str, int],
     notes: list[str],
 ) -> list[Pair]:
-    """Turn ids into positions.
-
-    Pairs that were not shown and second opinions on a pair are left out, with a note.
-    """
+    """Turn ids into positions; note pairs that were not shown, and second opinions, as left out."""
     pairs: dict[tuple[int, int], Pair] = {}
     for pair in named:
         if pair.gold not in rows or pair.predicted not in columns:

@@ -22,10 +22,8 @@ AGREES = 0.5
 class OptionVerdict:
     """Which option an answer agrees with, by its position; unless `ok`, nothing may be concluded.
 
-    Attributes:
-        option: None where it agrees with none, or with several.
-        agreement: How often two draws of a judge that was asked several times name the same, in
-            [0, 1].
+    It is None where it agrees with none, or with several. `agreement` is how often two draws of a
+    judge that was asked several times name the same, in [0, 1].
     """
 
     outcome: Outcome
@@ -46,10 +44,7 @@ class OptionVerdict:
 
 @dataclass(frozen=True)
 class OptionQuestion(Question[OptionVerdict]):
-    """Which of at most four options does an answer to a message agree with?
-
-    Nothing in it tells which option is the right one.
-    """
+    """Which of at most four options does an answer agree with? Nothing tells the right one."""
 
     message: str
     answer: str

@@ -32,11 +32,7 @@ _BY_FAVOUR = (*RELATIONS, UNRELATED)
 
 
 class RepeatedJudge:
-    """Asks independent draws of one judge, and takes the majority pair by pair.
-
-    Args:
-        draws: The same judge, once per repeat, each with its own place in the reply cache.
-    """
+    """The majority of draws of one judge, each with its own place in the reply cache."""
 
     def __init__(self, draws: Sequence[Judge]) -> None:
         self._draws = draws
@@ -151,10 +147,7 @@ def _most_said(opinions: Sequence[tuple[Support, str]]) -> tuple[Support, str]:
 
 
 def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float:
-    """Return how often two draws agree on whether a pair is a lenient match.
-
-    All pairs that any draw names are looked at.
-    """
+    """Return how often two draws agree on whether a pair that any draw names is a lenient match."""
     counted = POLICIES["lenient"]
     agreed = []
     for place in set().union(*votes):

@@ -30,10 +30,7 @@ Row = Mapping[str, Any]
 
 
 class SampleLike(Protocol):
-    """What the engine needs to know of any sample.
-
-    Its id, and the session whose samples are not independent.
-    """
+    """What the engine needs to know of any sample."""
 
     @property
     def benchmark_id(self) -> str:
@@ -48,10 +45,7 @@ class SampleLike(Protocol):
 
 @dataclass(frozen=True)
 class JudgingOptions:
-    """What is asked beyond the score.
-
-    `extras` asks whether the dialogue supports what matched no gold.
-    """
+    """What is asked beyond the score; `extras`: does the dialogue support what matched no gold?"""
 
     extras: bool = False
 
@@ -175,12 +169,8 @@ class Scored:
 class Records:
     """The records of a task that has files of its own.
 
-    Attributes:
-        samples: Streams them.
-        sha256: The hash of the files.
-        described: What the manifest says of them, beyond hash and number.
-        conditions: Settings that they decide where the user left them open; the manifest has them,
-            too, and the track is run under them.
+    `described` is what the manifest says of them, beyond hash and number. `conditions` are settings
+    that they decide where the user left them open; the track is run under them, too.
     """
 
     samples: Callable[[], Iterator[Any]]
@@ -193,9 +183,7 @@ class Records:
 class Continuations:
     """A text, and the ways it may go on that are compared by their log-probability.
 
-    Attributes:
-        prefix: What they all follow; it ends where a model would begin to answer.
-        options: Each of them, with the space that parts it from the prefix.
+    The prefix ends where a model would begin to answer; each option has the space that parts them.
     """
 
     prefix: str
@@ -210,11 +198,8 @@ Answer = Callable[[Any], dict[str, Any]]
 class Overlap:
     """One answer and its gold, as they are compared to see whether the gold was copied.
 
-    Attributes:
-        golds: The texts that were to be found.
-        values: The texts that were answered.
-        known: Everything that the system was shown.
-        given: Texts that it was given to hand back, which are no find.
+    `golds` were to be found, `values` answered; `known` is all that the system was shown, and what
+    it was `given` to hand back is no find.
     """
 
     golds: Sequence[str]
@@ -533,10 +518,7 @@ class Task:
     ) -> "Task":
         """Return the track as the memory system of `options` answers it; itself without one.
 
-        Args:
-            answers: How it does.
-            options: What the run chooses.
-            settings: Those of `OF_MEMORY` that mean something to it then.
+        `settings` are those of `OF_MEMORY` that mean something to it then.
         """
         if not keeps_memories(options.memory):
             return self
@@ -550,12 +532,7 @@ class Task:
         return asked.under(chosen)
 
     def groups_of(self, sample: Any, score: Row) -> dict[str, str]:
-        """Return the group of a scored answer in each breakdown that it belongs to.
-
-        Args:
-            sample: What was asked.
-            score: The details of its score, or its row of `scores.jsonl`.
-        """
+        """Return the group in each breakdown of an answer with this row, or details, of a score."""
         groups: dict[str, str] = {}
         known = self.groups(sample) if self.shown.breakdowns else {}
         for breakdown in self.shown.breakdowns:

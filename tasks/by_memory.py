@@ -52,11 +52,8 @@ class History:
 class HistoryPlace:
     """Where in the life of a user a sample is asked.
 
-    Attributes:
-        key: The history: samples that share it differ in how far they reach alone.
-        turns: How many turns of it come before the sample.
-        query: What the user says then.
-        at: When that is, ISO 8601; empty where the data don't tell.
+    Samples that share the `key` have one history, and differ in how far they reach: `turns` of it
+    come before. `at` is in ISO 8601; empty where the data don't tell.
     """
 
     key: str
@@ -69,11 +66,8 @@ class HistoryPlace:
 class Context:
     """What a reader is shown in place of a history.
 
-    Attributes:
-        turns: Turns of the history.
-        memories: Texts that a memory returned, the best first.
-        positions: Positions of `turns` in the history; None if they are its end.
-        left_out: How many turns or memories a token budget left out or shortened.
+    `memories` are texts, the best first; `positions` those of `turns` in the history, None if they
+    are its end; `left_out` counts what a token budget left out or shortened.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -111,12 +105,9 @@ class Recall:
 
 @dataclass(frozen=True)
 class Probe:
-    """What a memory is asked when it knows so many turns of a history.
+    """What a memory is asked when it knows so many turns of a history, in ISO 8601 `at` a time.
 
-    Attributes:
-        turns: How many turns of it come before.
-        query: What is searched for; None asks for all memories that it holds.
-        at: When that is, ISO 8601; empty where the data don't tell.
+    Without a query it is asked for all memories that it holds.
     """
 
     turns: int
@@ -154,12 +145,7 @@ class MemoryProbes:
 
 @dataclass(frozen=True)
 class Ingest:
-    """A user's session is taken in and settled; one with a known number is taken in again.
-
-    Attributes:
-        session: Its number among those of the user, from 1.
-        user: The user, of those of the sample.
-    """
+    """A session, from 1, of a user of the sample is taken in and settled, or taken in again."""
 
     session: int
     turns: tuple[Turn, ...]
@@ -170,10 +156,7 @@ class Ingest:
 class Forget:
     """The first user has something deleted: by `forget`, else in a session that asks for it.
 
-    Attributes:
-        session: The number of that session.
-        what: What every memory that has to go says.
-        turns: The session in which the user asks for it.
+    `what` is said by every memory that has to go; `turns` are those of the session.
     """
 
     session: int
@@ -200,9 +183,8 @@ Step = Ingest | Forget | Reopen | Search
 class Script:
     """How a memory system answers a task that needs more of it than a history and questions.
 
-    Attributes:
-        steps: What is done to the users of a sample, who are those of no other one.
-        prediction: The prediction, from what each search returned, in the order of the steps.
+    The users of a sample are those of no other one; the prediction is from what each search
+    returned.
     """
 
     lists: ClassVar[bool] = False
@@ -235,10 +217,7 @@ def _size(text: str) -> int:
 
 
 def newest(turns: Sequence[Turn], max_tokens: int | None) -> Context:
-    """Return the latest turns that fit into `max_tokens`, the earliest of them cut to its end.
-
-    All of them where it is None.
-    """
+    """Return the latest turns within `max_tokens`, the earliest of them cut to its end."""
     if max_tokens is None:
         return Context(tuple(turns))
     # By bytes, as no tokenizer is right for every model; backwards, as the end is kept.
@@ -270,13 +249,8 @@ def changes(
 
     One with a text that it had before is retained. One under an id that it had before is modified;
     of a system that keeps no ids, one that is like a text which is gone. Others are added. What is
-    left of those before, and in no way there any more, is deleted.
-
-    Args:
-        old: The memories that the data say were known before: what is modified or deleted names the
-            one of them that says the same.
-        before: What the system held then.
-        after: What it holds now.
+    left of those before, and in no way there any more, is deleted. What is modified or deleted
+    names the one of the `old` memories of the data that says the same.
     """
     kept = {fold(memory.text) for memory in before}
     there = {fold(memory.text) for memory in after}
@@ -352,14 +326,9 @@ def places_of(hits: Sequence[Remembered], values: Sequence[str]) -> list[int | N
 
 
 def ranking_of(hits: Sequence[Remembered], pool: Mapping[str, str], k: int) -> list[str]:
-    """Return the ids of the candidates that hits are, the best first, and `k` places in all.
+    """Return the ids of the candidates in `pool` that hits are, best first, and `k` places in all.
 
     A hit that is no candidate, or one that is already ranked higher, keeps its place.
-
-    Args:
-        hits: What was found, the best first.
-        pool: The values of the candidates by their ids.
-        k: How many hits were asked for.
     """
     ids, places = list(pool), places_of(hits, list(pool.values()))
     ranking: list[str] = []

@@ -204,20 +204,13 @@ def dumped(items: Iterable[BaseModel]) -> list[dict[str, Any]]:
 
 
 def input_row(sample: ExtractionSample) -> dict[str, Any]:
-    """Return what an external program is given.
-
-    The dialogue in the release layout, nothing that gives gold away.
-    """
+    """Return what an external program is given: the dialogue, in the release layout."""
     given = {"dialogue": dumped(sample.dialogue)}
     return {"benchmark_id": sample.benchmark_id, "task": "task1", "input": given}
 
 
 def read_answer(node: object) -> Read[tuple[Memory, ...]]:
-    """Read a system's answer tolerantly.
-
-    Raises:
-        ValueError: If there is no list of memories in it.
-    """
+    """Read a system's answer tolerantly; a ValueError if there is no list of memories in it."""
     read = read_memories(node)
     return Read(read.memories, read.notes)
 
@@ -228,11 +221,7 @@ def to_prediction(memories: Sequence[Memory]) -> dict[str, Any]:
 
 
 def fits(sample: ExtractionSample, prediction: Mapping[str, Any]) -> None:
-    """Check that what was kept of an answer is a list of memories.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Raise a ValueError if what was kept of an answer is no list of memories."""
     _memories_of(prediction)
 
 
@@ -253,10 +242,7 @@ async def judge_prediction(
     judge: Judge,
     options: JudgingOptions = JUST_THE_SCORE,
 ) -> dict[str, Any]:
-    """Relate the predicted to the gold memories.
-
-    With `extras`, check what matches none against the dialogue.
-    """
+    """Relate predicted and gold memories; check `extras` that match none by the dialogue."""
     return await relate(
         sample.gold or (),
         predicted_memories(prediction),
@@ -336,10 +322,7 @@ def _recall_by_type(gold: Sequence[Memory], found: set[int]) -> dict[str, float]
 
 
 def label_similarity(one: Memory, other: Memory) -> float:
-    """Return 2 · shared prefix / (length + length) of two label paths, in [0, 1].
-
-    Unmapped ones by their suggestion.
-    """
+    """Return 2 · shared prefix / (length + length) of two label paths, in [0, 1]."""
     first, second = _label_path(one), _label_path(other)
     shared = 0
     for left, right in zip(first, second, strict=False):

@@ -16,10 +16,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class AnsweredRecord:
-    """One record with what a run wrote about it; whatever is not at hand is None.
-
-    `prediction` is the row of a valid answer, `verdict` and `score` are the rows of its judgement.
-    """
+    """A record, and the rows of a valid answer, its verdict and score; None where not at hand."""
 
     sample: Any | None
     prediction: Row | None
@@ -103,14 +100,9 @@ class Facts:
 class Dialogue:
     """A dialogue, of which the turns that matter most are shown.
 
-    Attributes:
-        title: What it is.
-        turns: All of them.
-        quoted: The memories that quote it, by the ids they are shown under.
-        about: A memory that no turn is quoted for: the turns nearest to its words matter most.
-        folded: Whether the terminal, too, shows no more than those turns.
-        shown: The turns that matter most, where the task knows them.
-        labels: Labels next to a turn.
+    They are those `shown`, where the task knows them, or nearest to the memories that quote it, by
+    the ids they are shown under, and to a memory that it is `about`. If `folded`, the terminal,
+    too, shows no more than those turns.
     """
 
     title: str
@@ -155,10 +147,7 @@ def no_parts(record: AnsweredRecord) -> Sequence[RecordPart]:
 
 
 def memory_side(name: str, memory: Memory, *, action: str = "", annotated: bool = False) -> Side:
-    """Return a memory under `name` with its action, type, label and confidence.
-
-    A value that its annotators rejected is `annotated` as such.
-    """
+    """Return a memory under `name` with its facts; a rejected value is `annotated` as such."""
     facts = [action] if action else []
     facts += [memory.type or "no type", memory.label_suggestion or memory.label]
     if memory.confidence is not None:
@@ -176,10 +165,7 @@ def numbered_gold(memories: Iterable[Memory]) -> dict[str, Memory]:
 
 
 def predicted_sides(record: AnsweredRecord, actions: Mapping[int, str]) -> dict[str, Side]:
-    """Return the predicted memories by the ids that verdicts give them, without deleted ones.
-
-    `actions` are those of the score, by the number of the memory.
-    """
+    """Return predicted memories by their ids in verdicts, with actions, without deleted ones."""
     sides = {}
     for n, item in enumerate(record.items, start=1):
         if item.get("action") != "delete":
@@ -192,17 +178,10 @@ def predicted_sides(record: AnsweredRecord, actions: Mapping[int, str]) -> dict[
 def align(
     record: AnsweredRecord, golds: _Sides, predictions: _Sides, gone: _Sides | None = None
 ) -> list[Pairing]:
-    """Put gold next to prediction.
+    """Put gold next to prediction: matched, then missed gold, old memories kept, extra predictions.
 
-    Matched pairs come first, then missed gold, then old memories that were kept, then extra
-    predictions.
-
-    Args:
-        record: Its verdict gives relations and reasons; without details in its score nothing was
-            judged.
-        golds: By the ids that verdicts give them, as all sides.
-        predictions: What was predicted.
-        gone: Old memories that should be gone, as verdicts name them.
+    All sides are by the ids that verdicts give them; `gone` are old memories that should be gone.
+    Without details in the score of the record nothing was judged.
     """
     score = record.score
     if score is None or "matched" not in score:
@@ -367,10 +346,7 @@ class ScoredAnswer:
 class Highlight:
     """One group of instructive records.
 
-    Attributes:
-        title: What they are.
-        quota: How many of them at most, before places that other groups leave empty are given out.
-        rank: Rank of an answer in it.
+    There are `quota` of them at most, before places that other groups leave empty are given out.
     """
 
     title: str

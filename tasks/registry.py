@@ -55,10 +55,7 @@ def keys_by_task() -> Mapping[str, tuple[str, ...]]:
 
 
 def allow_modules(names: str) -> None:
-    """Allow the modules among the tasks that `names` lists to be imported.
-
-    Call it with what the user typed alone.
-    """
+    """Allow the modules in `names`, which the user alone may have typed, to be imported."""
     _typed.update(name for name in names.split(",") if name.startswith(PYTHON))
 
 
@@ -70,18 +67,12 @@ def not_importable(names: str) -> tuple[str, ...]:
 
 
 def load_task(name: str, options: TaskOptions = DEFAULTS) -> Task:
-    """Return the task called `name`; of several tracks, the first.
-
-    Raises:
-        UsageError: If there is none.
-    """
+    """Return the task called `name`, of several tracks the first; a UsageError if there is none."""
     return load_tracks(name, options)[0]
 
 
 def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]:
-    """Return the tracks of the tasks that `names` lists.
-
-    One, several with commas between, or `all`.
+    """Return the tracks of the tasks that `names` lists: one, several with commas, or `all`.
 
     Raises:
         UsageError: If there is none by a name, or an option does not fit.
@@ -199,10 +190,7 @@ def _plain(name: str) -> str:
 
 
 def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
-    """Return the tracks of one task.
-
-    Those of a user's module are checked before anything is asked or paid for.
-    """
+    """Return the tracks of one task; those of a user's module are checked beforehand."""
     if name in TASKS:
         tracks = _module(name).tracks(options)
         return tuple(replace(task, options=(*KEYS[name], *task.options)) for task in tracks)
@@ -247,10 +235,7 @@ def _fault_of(tracks: Sequence[object]) -> str | None:
 
 
 def _in_one_line(task: Task, name: str) -> Task:
-    """Return a user's task whose errors say which of its functions failed, and where.
-
-    What it raises is a `UsageError`.
-    """
+    """Return a user's task that raises UsageErrors, which name its function and the line."""
 
     def failed(function: str, error: Exception) -> UsageError:
         frame = extract_tb(error.__traceback__)[-1]
@@ -286,10 +271,7 @@ def _in_one_line(task: Task, name: str) -> Task:
 
 
 def _described(error: BaseException) -> str:
-    """Return an exception of the user's code on one line.
-
-    Of a keyword that is in a part of `Task` or `Metric` now, it says how it is written.
-    """
+    """Return an exception on one line, with how a keyword of before is written now."""
     try:
         message = str(error)
     except BaseException:  # an exception may raise when it is asked for its message
@@ -332,10 +314,7 @@ _CONDITIONS = TypeAdapter(dict[str, str | int | float | bool | None])
 
 
 def recorded(task: Task) -> dict[str, Any]:
-    """Return what a summary records of a task of the user's own.
-
-    Its metrics and conditions, as plain JSON.
-    """
+    """Return what a summary records of a task of the user's own, as plain JSON."""
     metrics = [metric_row(metric) for metric in task.metrics]
     return {"metrics": metrics, "conditions": dict(task.conditions)}
 
@@ -344,12 +323,8 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     """Return a task that shows a run and can do nothing else.
 
     Where `summary` records nothing of the task, as in older runs and those that are not finished,
-    the metrics are named after the scores.
-
-    Args:
-        names: The `python:MODULE` names of the run's manifest that must not be imported.
-        track: The track.
-        summary: What `summary.json` says of the track; None where the run is not finished.
+    the metrics are named after the scores. `names` are the `python:MODULE` names of the manifest
+    that must not be imported.
     """
 
     def refuse(*_: object, **__: object) -> NoReturn:
@@ -396,10 +371,7 @@ def _metrics(summary: Mapping[str, Any]) -> tuple[Metric, ...]:
 
 
 def _titled(metric: Metric) -> str:
-    """Return the title of a metric without what would steer a terminal.
-
-    Its name where nothing is left.
-    """
+    """Return the title of a metric, or else its name, without what would steer a terminal."""
     printable = "".join(character for character in metric.title if character.isprintable())
     return printable[:_LONGEST_TITLE] or metric.name
 

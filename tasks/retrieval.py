@@ -190,11 +190,7 @@ def _choices(sample: RetrievalSample) -> dict[str, list[str]]:
 
 
 def read_answer(node: object) -> Read[dict[str, Any]]:
-    """Read a system's choice tolerantly: `ranking`, ids from best to worst, may come with it.
-
-    Raises:
-        ValueError: If no memory is named.
-    """
+    """Read a choice tolerantly; `ranking` may come with it. A ValueError if no memory is named."""
     given = {"selected_memory_id": node} if isinstance(node, str) else node
     if not isinstance(given, dict):
         raise ValueError("expected an object with `selected_memory_id`")
@@ -222,11 +218,7 @@ def _choice_of(answer: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def fits(sample: RetrievalSample, prediction: Row) -> None:
-    """Check that a choice is among the candidates.
-
-    Raises:
-        ValueError: If it is not, or the ranking names something else.
-    """
+    """Raise a ValueError if a choice, or what the ranking names, is not among the candidates."""
     known = {candidate.id for candidate in sample.candidates}
     named = [prediction["selected_memory_id"], *prediction["ranking"]]
     # What a memory found that is no candidate keeps its place in the ranking.
@@ -257,10 +249,7 @@ def likely_prediction(sample: RetrievalSample) -> dict[str, Any]:
 def score(
     sample: RetrievalSample, prediction: Prediction, verdict: Row | None, judge: Judge
 ) -> Scored:
-    """Score one choice.
-
-    A failed prediction finds nothing, and uses nothing where the judge can tell.
-    """
+    """Score a choice; one that failed finds nothing and, where a judge could tell, uses nothing."""
     given = prediction.prediction or {}
     chosen, ranking = given.get("selected_memory_id"), given.get("ranking") or []
     scores = {"recall_at_1": float(chosen == sample.gold)}
@@ -403,10 +392,7 @@ HIGHLIGHTS = (
 
 
 def _bank(sample: RetrievalSample) -> tuple[Turn, ...]:
-    """Return the candidates as a user dictates them; the right one stays out if it was told.
-
-    Where the sample has the dialogue that it comes from, a memory is to learn it from there.
-    """
+    """Return the candidates as a user dictates them, without the right one if it was told."""
     told = sample.gold if sample.told else None
     values = [candidate.value for candidate in sample.candidates if candidate.id != told]
     return tuple(Turn(role="user", text=value) for value in values)

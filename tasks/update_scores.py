@@ -83,10 +83,7 @@ METRICS = (
 
 @dataclass(frozen=True)
 class GoldChange:
-    """What became of one memory of the gold list.
-
-    Its action, and the old memory that it was, or takes the place of.
-    """
+    """The action of a gold memory, and the old one that it was, or takes the place of."""
 
     action: Action
     old: int | None
@@ -96,12 +93,9 @@ class GoldChange:
 class MatchedLists:
     """Gold and old memories of one sample in the rows of one matching question.
 
-    Attributes:
-        changes: One for every gold memory.
-        gone: The old memories that the gold list no longer has, by position: replaced ones and
-            withdrawn ones.
-        replaced: Those of them that a modification takes the place of.
-        rows: The gold memories, then those that are gone: what a prediction is compared with.
+    There is one of `changes` for every gold memory. `gone` are the old memories, by position, that
+    the gold list no longer has, withdrawn or `replaced` by a modification. `rows` are the gold
+    memories, then those that are gone: what a prediction is compared with.
     """
 
     changes: tuple[GoldChange, ...]
@@ -115,20 +109,14 @@ class MatchedLists:
         return [row for row, change in enumerate(self.changes) if change.action == "retain"]
 
     def old_of(self, row: int) -> int | None:
-        """Return the old memory that a row contains unchanged, by position.
-
-        None for a changed one.
-        """
+        """Return the old memory, by position, that a row contains unchanged; else None."""
         if row >= len(self.changes):
             return self.gone[row - len(self.changes)]
         return self.changes[row].old if self.changes[row].action == "retain" else None
 
 
 def compare(old: Sequence[Memory], gold: Sequence[Memory]) -> MatchedLists:
-    """Derive the gold actions.
-
-    The same value is retained, `<id>_updated` and a rewritten id modified, others added.
-    """
+    """Derive the gold actions: equal values are retained, `<id>_updated` and known ids modified."""
     # The release has no actions: it gives both lists, and marks a modified memory by its id alone.
     retained = _retained(old, gold)
     free = {place: memory.memory_id for place, memory in enumerate(old)}
@@ -179,10 +167,7 @@ def predicted_actions(
     matches: Iterable[Match],
     pairs: Sequence[Pair],
 ) -> list[Action]:
-    """Return the action of every predicted memory.
-
-    The one it names, else the one that meaning and then its id give.
-    """
+    """Return the action of every prediction: as named, else by meaning, then by its id."""
     kept = _kept_places(matches, lists)
     open_ids = {memory.memory_id for place, memory in enumerate(old) if place not in kept.values()}
     related = _related(pairs, lists, taken=set(kept.values()))
@@ -224,10 +209,7 @@ def rewritten_old(
 
 
 def deleted_old(old: Sequence[Memory], deleted: Sequence[UpdatedMemory]) -> set[int]:
-    """Return the old memories, by position, that a prediction says it deleted.
-
-    By their id, or else by their value.
-    """
+    """Return the places of old memories that a prediction says it deleted, by id or value."""
     by_id: Mapping[str, int] = {memory.memory_id: place for place, memory in enumerate(old)}
     by_value = {fold(memory.value): place for place, memory in enumerate(old)}
     places = set()
@@ -241,10 +223,7 @@ def deleted_old(old: Sequence[Memory], deleted: Sequence[UpdatedMemory]) -> set[
 
 
 def _place(places: Mapping[str, int], name: str, replaces: str | None = None) -> int | None:
-    """Return the place of the old memory that an item is about.
-
-    The one it names, its own id's, or its base id's.
-    """
+    """Return the place of the old memory that an item names, or has the id or base id of."""
     for known in (replaces or name, name, base_id(name)):
         if known in places:
             return places[known]
@@ -286,10 +265,7 @@ def memories_of(prediction: Row) -> list[UpdatedMemory]:
 def score(
     sample: UpdateSample, prediction: Prediction, verdict: Row | None, judge: Judge
 ) -> Scored:
-    """Score one updated list.
-
-    A failed prediction keeps every contradiction and loses every other memory.
-    """
+    """Score a list; one that failed keeps every contradiction and loses every other memory."""
     # What it declares as deleted is not part of the list: no judge is asked about it.
     lists = compare(sample.memory, sample.gold or ())
     listed, deleted = predicted_lists(prediction)
@@ -345,8 +321,7 @@ def _kept_gone(
 ) -> dict[int, int]:
     """Return which prediction has each memory that should be gone, by row and position.
 
-    It has one that it matches, and one that it states besides what it matches: «new (formerly
-    old)».
+    That is one that matches it, or states it besides what it matches: «new (formerly old)».
     """
     gold = len(lists.changes)
     kept = {match.gold: match.predicted for match in matches if match.gold >= gold}
@@ -405,10 +380,7 @@ def _changes(
     predicted: int,
     reworded: int,
 ) -> dict[str, int]:
-    """Count right changes, those of the gold, and those of the prediction.
-
-    The actions that the prediction declares do not count.
-    """
+    """Count right changes, and those of gold and prediction, whatever actions it declares."""
     found = {match.gold for match in matches}
     row_of = {old: row for row, old in enumerate(lists.gone, start=len(lists.changes))}
     right = total = contradicting = 0
@@ -440,10 +412,7 @@ def _cells(
     deleted_rows: set[int],
     copies: set[int],
 ) -> Counter[tuple[str, str]]:
-    """Count gold action against predicted action.
-
-    `none` where there is no gold, or no prediction, to stand against.
-    """
+    """Count gold action against predicted action, `none` where there is nothing to compare."""
     # A withdrawn memory has the gold action `delete`: it is deleted by not being in the list any
     # more.
     taken = {match.gold: match.predicted for match in matches}

@@ -223,10 +223,7 @@ def _names(benchmark_id: str, queries: Sequence[Row]) -> list[str]:
 
 
 def preference_kind(canonical_id: str, memory: Mapping[str, Any]) -> str:
-    """Return the rubric of a preference.
-
-    By the authors' numbering, else by whether it is about how to be talked to.
-    """
+    """Return a preference's rubric by the authors' numbering, else by what it is about."""
     # Two parts, as in the paper; the headline is over all records, to sort a board by.
     if numbered := _NUMBERED.match(canonical_id):
         return "pf_interaction" if int(numbered[1]) >= FIRST_INTERACTION else "pf_general"
@@ -241,10 +238,7 @@ def preference_kind(canonical_id: str, memory: Mapping[str, Any]) -> str:
 
 
 def language_of(stratum: str, query: str) -> str:
-    """Return `zh` or `en` for emotional intelligence.
-
-    As the row says, else by the script of the query.
-    """
+    """Return `zh` or `en` as the row says, else by the script of the query."""
     if stratum.casefold() in ("ch", "zh", "en"):
         return "en" if stratum.casefold() == "en" else "zh"
     letters = [unicodedata.name(character, "") for character in query if character.isalpha()]
@@ -260,10 +254,7 @@ def messages(sample: UtilizationSample) -> tuple[Mapping[str, str], ...]:
 
 
 def input_row(sample: UtilizationSample) -> dict[str, Any]:
-    """Return what an external program is given.
-
-    The dialogue and the query, under `gold_memory` the memories, too.
-    """
+    """Return what an external program is given: dialogue, query, and memories that are shown."""
     history = [turn.model_dump() for turn in sample.dialogue]
     known = {"known_about_user": list(sample.memories)} if sample.memories else {}
     given = {
@@ -295,10 +286,7 @@ def read_answer(node: object) -> Read[str]:
 async def judge_prediction(
     sample: UtilizationSample, prediction: Prediction, judge: Judge, options: JudgingOptions
 ) -> dict[str, Any]:
-    """Ask for a rating by the ability's rubric.
-
-    A judge that does not rate leaves the rubrics unscored.
-    """
+    """Ask for a rating by the ability's rubric; without one they are unscored."""
     question = _question(sample, prediction)
     verdict = verdict_row(judge, (question.rubric,))
     if RubricQuestion not in judge.answers:
@@ -308,11 +296,7 @@ async def judge_prediction(
 
 
 def fits(sample: UtilizationSample, prediction: Row) -> None:
-    """Check that what was kept of an answer is text.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Raise a ValueError if what was kept of an answer is no text."""
     if not isinstance(prediction.get("answer"), str):
         raise ValueError("answer: must be a string")
 

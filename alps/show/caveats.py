@@ -19,15 +19,7 @@ _ABOUT_ZERO = 0.05
 
 @dataclass(frozen=True)
 class Below:
-    """A trivial baseline that a run scores below.
-
-    Attributes:
-        metric: By which both are scored.
-        score: That of the run.
-        baseline: The name of the baseline.
-        its_score: That of the baseline.
-        difference: The run less the baseline, on the records that both have.
-    """
+    """A trivial baseline that a run scores below; `difference` is on the records that both have."""
 
     metric: Metric
     score: Score
@@ -49,12 +41,7 @@ class Below:
 
 
 def strongest_above(differences: Mapping[str, float], *, lower_is_better: bool) -> str | None:
-    """Return the trivial baseline that a system is furthest below; None where it is below none.
-
-    Args:
-        differences: The score of the system less that of each baseline, by its name.
-        lower_is_better: Whether a lower score is the better one.
-    """
+    """Return the trivial baseline that a system is furthest below, by its differences to each."""
     sign = -1.0 if lower_is_better else 1.0
     # What is written as a difference of .000 is none.
     losses = {name: sign * round(value, _DIGITS) for name, value in differences.items()}

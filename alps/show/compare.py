@@ -98,10 +98,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class MetricComparison:
-    """One metric: every pair of runs.
-
-    Of more than two also their ranks, with the letters of ties, best first.
-    """
+    """One metric: every pair of runs; of more than two also their ranks with ties, best first."""
 
     metric: Metric
     contrasts: tuple[Contrast, ...]
@@ -217,10 +214,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One of the runs, under the letter by which tables name it.
-
-    `marked` is the judge with its share of known items.
-    """
+    """One of the runs, by its letter; `marked` is the judge with its share of known items."""
 
     letter: str
     folder: Path

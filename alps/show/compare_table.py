@@ -47,10 +47,7 @@ _ALL_SHARED = "All records are shared."
 
 
 def print_comparison(comparison: Comparison, console: Console, *, whole: bool = False) -> None:
-    """Print which run is better and whether that is sure, then the headlines.
-
-    As a `whole` with every metric, the pairs of more than two runs, and what extensions add.
-    """
+    """Print which run is better and the headlines; as a `whole`, every metric and pair of runs."""
     notes = [dim(f"{note}.") for note in comparison.shown]
     parts: list[Part] = [*answers(comparison), _legend(comparison.sides)]
     if whole:

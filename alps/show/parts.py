@@ -23,13 +23,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class More:
-    """What an extension adds to the comparison of a track.
-
-    Attributes:
-        row: As JSON has it, by key.
-        parts: As tables.
-        explanation: What their words mean.
-    """
+    """What an extension adds to the comparison of a track; `row` is what JSON has of it."""
 
     row: Mapping[str, Any]
     parts: Sequence[Part]
@@ -40,14 +34,9 @@ class More:
 class CorrectedComparison:
     """The same comparison by other scores; its tests are families of their own.
 
-    Attributes:
-        key: What JSON calls it.
-        by: What titles call it, as `corrected by audits`.
-        unit: What records are sampled by, as `audited session`.
-        method: How its differences are made.
-        untested: Why some have no p.
-        tracks: What was compared.
-        notes: What was not, and why.
+    `key` is what JSON calls it, `by` what titles do (`corrected by audits`); `unit` is what records
+    are sampled by (`audited session`), `method` how differences are made, `untested` why some have
+    no p. `notes` say what was not compared, and why.
     """
 
     key: str
@@ -61,14 +50,7 @@ class CorrectedComparison:
 
 @dataclass(frozen=True)
 class ChartedTrack:
-    """A track of a run on a page, as charts read it.
-
-    Attributes:
-        letter: Of its run.
-        colour: The number of its colour.
-        found: What the summary says of it.
-        metric: The metric that represents it.
-    """
+    """A track of a run on a page, as charts read it; `metric` is the one that represents it."""
 
     letter: str
     colour: int
@@ -142,14 +124,7 @@ class ShownPart:
         metric: Metric,
         sessions: Mapping[str, str],
     ) -> More | None:
-        """Return what else to say of runs on the records that they share.
-
-        Args:
-            runs: By their letters.
-            track: The track.
-            metric: What is compared on it.
-            sessions: The session of each record.
-        """
+        """Return what else to say of runs on shared records, given the session of each."""
         return None
 
     def corrected(

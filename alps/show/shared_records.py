@@ -30,10 +30,7 @@ Values = Mapping[str, float]
 
 @dataclass(frozen=True)
 class SharedRecords:
-    """Records that several runs have a value for, with their sessions and the metric's bounds.
-
-    `resampled` is that of the metric: how its intervals are made.
-    """
+    """Records that several runs have a value for, with their sessions; the rest is the metric's."""
 
     ids: Sequence[str]
     sessions: Sequence[str]
@@ -160,11 +157,7 @@ def open_finished(folders: Sequence[Path]) -> list[RunFolder]:
 
 
 def _shared_tracks(runs: Mapping[str, RunFolder]) -> list[str]:
-    """Return the tracks that all `runs`, by their letters, have, in the order of the first.
-
-    Raises:
-        UsageError: If there is none.
-    """
+    """Return the tracks that all `runs` have, in the order of the first; a UsageError if none."""
     first, *others = runs.values()
     shared = list(first.scored_tracks)
     for run in others:

@@ -444,12 +444,7 @@ def show_run(
 ) -> None:
     """Print the short form of a run.
 
-    Args:
-        summary: What it found.
-        metrics: The columns of each track.
-        folder: Where it is.
-        resumed: How many of its answers an earlier command had left.
-        took: The seconds of the command that carried it out.
+    `resumed` of its answers an earlier command had left; the last one `took` so many seconds.
     """
     console = terminal()
     parts = short_form(

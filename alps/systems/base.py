@@ -33,21 +33,16 @@ class System(Protocol):
     settings: Mapping[str, Any]
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
-        """Answer what `task` asks about `sample`.
-
-        A failure to answer is a `Prediction` with its outcome, not an exception.
-        """
+        """Answer what `task` asks about `sample`; a failure is a `Prediction`, no exception."""
         ...
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a system works, and how long.
+    """Where a system works, and how many seconds a sample may take.
 
-    Attributes:
-        timeout: Seconds that it may take for one sample.
-        folder: Where a program's stderr is kept, and what a class raises; None for nowhere.
-        env: Variables of the environment that a program gets, too.
+    In `folder` is kept what it writes to stderr or raises; None for nowhere. A program gets the
+    variables `env` of the environment, too.
     """
 
     timeout: float = 120.0
@@ -72,14 +67,10 @@ def on_client(system: System, client: Completes) -> System | None:
 
 
 class Tracebacks:
-    """Keeps what is raised in a file, with secrets masked.
+    """Keeps what is raised in a file, with secrets masked; nowhere where there is no path.
 
     Of exceptions of one type from one line only the first is kept, and 20 in all: a system that
     fails on every one of a thousand records fails in the same place.
-
-    Args:
-        path: The file, which is begun at the first exception and continued when a run goes on; None
-            for nowhere.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -11,12 +11,7 @@ from alps.tasks import Task
 
 
 class LlmSystem:
-    """Asks a model what a task asks.
-
-    Args:
-        budgets: The output budgets of its answers, by track; those of others are not bounded.
-        most: The most tokens that one may come to.
-    """
+    """Asks a model what a task asks; answers on tracks with a budget have `most` tokens at most."""
 
     def __init__(
         self,

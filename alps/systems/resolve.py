@@ -58,14 +58,7 @@ def resolve_system(
     folder: Path | None = None,
     env: Sequence[str] = (),
 ) -> System:
-    """Return the system that `model` names, unless it is an LLM.
-
-    Args:
-        model: The name.
-        task: What it is asked.
-        timeout: Seconds that it may take for one sample.
-        folder: Where what it writes to stderr or raises is kept; None for nowhere.
-        env: Variables of the environment that a program gets, too.
+    """Return the system that `model` names, unless it is an LLM; the rest is for its `Place`.
 
     Raises:
         UsageError: If there is none by that name.
@@ -91,11 +84,7 @@ def resolve_system(
 
 
 def _refuse_variants(model: str, task: Task) -> None:
-    """Refuse recorded answers where they would be taken for answers to each variant of a sample.
-
-    Raises:
-        UsageError: If the task asks several.
-    """
+    """Raise a UsageError if recorded answers would be taken for answers to each variant."""
     if task.asking.variants is not None:
         ways = ", ".join(f"{name}={value}" for name, value in task.conditions.items())
         raise UsageError(
@@ -125,9 +114,7 @@ def resolve_systems(
     folder: Path | None = None,
     env: Sequence[str] = (),
 ) -> tuple[System, ...]:
-    """Return the system that `model` names, once for every track.
-
-    A program or an object is the same for all of them.
+    """Return the system that `model` names for every track; a program or object is one for all.
 
     Raises:
         UsageError: If there is none by that name for one of them.

@@ -68,10 +68,7 @@ _U64 = np.uint64
 
 
 def stem(word: str) -> str:
-    """Return `word` without an English plural, -ing, -ed, or final e; others unchanged.
-
-    It is light on purpose: derived words ("organise", "organisation") stay apart.
-    """
+    """Return `word` without an English plural, -ing, -ed, or final e; derived words stay apart."""
     if len(word) < _SHORTEST_STEMMED or not word.isascii() or not word.isalpha():
         return word
     if word.endswith("ies") and word[-4] not in "ae":
@@ -90,10 +87,7 @@ def stem(word: str) -> str:
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of `text` in their order, repeated ones included.
-
-    Case, white space and compatibility forms (full-width letters, ligatures) make no difference.
-    """
+    """Return the terms of `text` in order, repeated ones, too; case and letter forms are one."""
     return list(filter(None, map(term_of, cut(text))))
 
 
@@ -126,18 +120,12 @@ def best_first(
     *,
     decimals: int = 9,
 ) -> list[int]:
-    """Return all positions by falling score.
+    """Return all positions by falling score; `digests` are those of the values.
 
     Scores equal to `decimals` places are ordered by what value and query say, shuffled: neither the
     position in the pool nor the length or the alphabet decides. Values that are identical keep the
-    order in which they were given.
-
-    Args:
-        scores: One finite score per value.
-        query: The query.
-        digests: `digest` of each value.
-        decimals: Places that count; fewer where the arithmetic depends on what else was computed at
-            once.
+    order in which they were given. Fewer places count where the arithmetic depends on what else was
+    computed at once.
     """
     mixed = np.asarray(digests, dtype=_U64) ^ _U64(digest(query))
     # The finaliser of MurmurHash3: a value first for one query must not be first for the next.

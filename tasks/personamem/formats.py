@@ -62,13 +62,10 @@ Order = tuple[int, ...]
 
 
 class OrderedChoice(BaseModel):
-    """What was chosen under one order, as an option of the file.
+    """What was chosen under one order, as an option of the file; None for an invalid response.
 
-    Attributes:
-        order: The letters that the file gives the options, in the order in which they were shown.
-        choice: The letter that the file gives the chosen option; None for an invalid response.
-        tied: The options that a baseline can't tell apart.
-        outcome: Of this order's answer.
+    The order is the letters of the file as they were shown. `tied` can't be told apart by a
+    baseline.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -167,11 +164,7 @@ def _all_texts(texts: Sequence[str | None]) -> str | None:
 
 
 def fits_orders(sample: ChoiceSample, prediction: Row, *, n: int, seed: int) -> None:
-    """Check that what was kept of an answer has one choice for each order.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Raise a ValueError unless what was kept of an answer has one choice for each order."""
     # One order's own answer is checked by its schema.
     if "choices" not in prediction:
         return
@@ -368,12 +361,7 @@ class OptionLikelihood(BaseModel):
 
 
 class LikelihoodAnswer(StoredChoice):
-    """The letter of the highest mean, and what it was compared with.
-
-    Attributes:
-        choice_by_sum: The letter of the highest sum.
-        margin: By how much the highest mean is above the next one.
-    """
+    """The letter of the highest mean, that of the highest sum, and the lead of the mean."""
 
     choice_by_sum: Letter
     margin: float
@@ -410,11 +398,7 @@ def compared_to_prediction(compared: Compared) -> dict[str, Any]:
 
 
 def fits_likelihood(sample: ChoiceSample, prediction: Row) -> None:
-    """Refuse a choice that its log-probabilities do not come to.
-
-    Raises:
-        ValueError: If it is another.
-    """
+    """Raise a ValueError if a choice does not follow from its log-probabilities."""
     if "logprobs" not in prediction:  # trivial baselines compare nothing
         return
     rows = prediction["logprobs"]

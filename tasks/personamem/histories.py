@@ -51,12 +51,7 @@ class HistorySource(Protocol):
 
 @dataclass(frozen=True)
 class _Place:
-    """Where one history lies in its file.
-
-    Attributes:
-        start: The byte that its first message begins at.
-        ends: For each message, the bytes from `start` to where it ends.
-    """
+    """The byte of a file at which a history starts, and how far from there each message ends."""
 
     start: int
     ends: "array[int]"
@@ -71,12 +66,7 @@ class _Last:
 
 @dataclass(frozen=True)
 class Histories:
-    """The histories of one file, read on demand.
-
-    Attributes:
-        path: The file.
-        sha256: Its hash; the index goes by it, so that it is never that of another file.
-    """
+    """The histories of one file, read on demand; the index goes by the hash of the file."""
 
     path: Path
     sha256: str
@@ -91,11 +81,7 @@ class Histories:
         return len(self._places[history].ends)
 
     def read(self, history: str, end: int, start: int = 0) -> tuple[Turn, ...]:
-        """Return the messages of a history from place `start` to before place `end`.
-
-        Raises:
-            DataError: If the history is not there, or is shorter.
-        """
+        """Return messages `start` to before `end`; a DataError if the history ends before."""
         place = self._places.get(history)
         if place is None:
             raise DataError(f"no history '{history}' in this file", path=self.path)
@@ -134,11 +120,7 @@ class Histories:
 
 
 def open_histories(path: Path) -> Histories:
-    """Open a file of histories; only its bytes are hashed.
-
-    Raises:
-        DataError: If it can't be read.
-    """
+    """Open and hash a file of histories; a DataError if it can't be read."""
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256")
@@ -167,11 +149,7 @@ def _scan(path: Path) -> dict[str, _Place]:
 
 
 def _histories_of(text: str, offset: int) -> Iterator[tuple[str, _Place]]:
-    """Yield the histories of one line, `{"id": [{"role": …, "content": …}, …], …}`.
-
-    Raises:
-        ValueError: If the line is something else.
-    """
+    """Yield the histories of a line, `{id: [{role, content}, …], …}`; else a ValueError."""
     decode = JSONDecoder().raw_decode
     at = _after(text, 0, "{")
     while True:

@@ -73,12 +73,7 @@ GOLD = "gold"
 
 @dataclass(frozen=True)
 class DraftQuestion:
-    """One question before it becomes a row.
-
-    Attributes:
-        gold: The place of the right option.
-        kinds: Why each option is wrong; `gold` for the right one.
-    """
+    """A question, the place of its right option, and why others are wrong (`gold`: right)."""
 
     topic: str
     type: str
@@ -94,14 +89,7 @@ def ask(
     worded: Mapping[str, Mapping[str, QuestionWording]],
     rng: random.Random,
 ) -> Iterator[DraftQuestion]:
-    """Yield a persona's questions, gold positions dealt out evenly.
-
-    Args:
-        persona: Whose timeline says what is right.
-        material: The entries that wrong options are drawn from.
-        worded: The wording of each type of question, by topic.
-        rng: Draws options and positions.
-    """
+    """Yield a persona's questions in the words of topic and type, gold dealt out evenly."""
     shift = persona.id  # 35 questions are no multiple of 4: the letters take turns
     positions = [(place + shift) % len(LETTERS) for place in range(len(EVIDENCE) * TOPICS_OF_ONE)]
     rng.shuffle(positions)
@@ -245,10 +233,7 @@ class Writer:
 
 
 def _end(asked: DraftQuestion, history: PersonaMessages, rng: random.Random) -> int:
-    """Draw where a question is asked: at the end, or before a late turn of the user.
-
-    All events of its topic come before.
-    """
+    """Draw where a question is asked after its events: at the end, or before a late turn."""
     length = len(history.messages)
     first = max(history.evidence[asked.topic, event] for event in EVENTS) + 2
     turns = []
@@ -260,10 +245,7 @@ def _end(asked: DraftQuestion, history: PersonaMessages, rng: random.Random) -> 
 
 @contextmanager
 def set_writer(folder: Path, size: str) -> Iterator[Writer]:
-    """Write the files of a set: questions, histories, facts by user, reasons of wrong options.
-
-    They get their names when all of them are whole.
-    """
+    """Write the files of a set, which get their names when all of them are whole."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"questions_{size}.csv", *(f"{name}_{size}.jsonl" for name in _BESIDE)]
     begun = [folder / f"{name}.tmp" for name in names]
@@ -283,11 +265,7 @@ def set_writer(folder: Path, size: str) -> Iterator[Writer]:
 
 
 def sample_set(size: str) -> Path:
-    """Return the folder of the samples of one size, which are generated once, in English.
-
-    Raises:
-        UsageError: If there is no cache folder to keep them in.
-    """
+    """Return the folder of samples, generated once; a UsageError without a cache folder."""
     folder = cache_folder()
     if folder is None or not can_be_kept(folder / "personamem"):
         raise UsageError(

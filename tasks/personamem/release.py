@@ -59,11 +59,7 @@ _COLUMNS = (
 
 
 def read_questions(path: Path, on_fault: OnFault = refuse) -> Iterator[PersonaQuestion]:
-    """Yield the questions of a file in its order.
-
-    Args:
-        path: The file.
-        on_fault: Takes what is wrong with a row, which is then left out.
+    """Yield the questions of a file; `on_fault` takes what is wrong with a row that is left out.
 
     Raises:
         DataError: If a column is missing or occurs twice, or a row can't be read; names the file,
@@ -122,9 +118,7 @@ def _bare(option: str, letter: str) -> str:
 
 
 def read_kinds(path: Path) -> dict[str, tuple[str, ...]]:
-    """Return the kind of each option by question id; `gold` is that of the right one.
-
-    A folder without the file gives nothing: the published sets don't say it.
+    """Return the kind of each option by question id; none without the file, as in published sets.
 
     Raises:
         DataError: If a row can't be read; names file, line and field.
@@ -147,13 +141,9 @@ def read_kinds(path: Path) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class PersonaMem:
-    """The files of one size in a folder.
+    """The files of one size; histories are looked for in several files in turn.
 
-    Attributes:
-        size: Of the histories.
-        questions: The file of the questions.
-        histories: Where the histories are; several files are looked through in turn.
-        version: How the questions are written: 1, or 2 for PersonaMem-v2.
+    The version is how the questions are written: 1, or 2 for PersonaMem-v2.
     """
 
     size: str
@@ -176,11 +166,7 @@ class PersonaMem:
         return any(question.history in histories for histories in self.histories)
 
     def check(self, question: PersonaQuestion) -> None:
-        """Check that the history of a question is there, and as long as the question says.
-
-        Raises:
-            DataError: If not; names the line of the question.
-        """
+        """Raise a DataError unless the history of a question is there, and long enough."""
         self._histories_of(question)
 
     @property
@@ -189,39 +175,23 @@ class PersonaMem:
         return (self.questions.parent / f"timelines_{self.size}.jsonl").is_file()
 
     def whole_history(self, name: str) -> tuple[Turn, ...]:
-        """Return all of a history, also what comes after a question.
-
-        Raises:
-            DataError: If it is not there.
-        """
+        """Return all of a history, also after a question; a DataError if it isn't there."""
         for histories in self.histories:
             if name in histories:
                 return histories.read(name, histories.length(name))
         raise DataError(f"no history '{name}' next to this file", path=self.questions)
 
     def history(self, question: PersonaQuestion) -> tuple[Turn, ...]:
-        """Return what the user and the assistant said before the question.
-
-        Raises:
-            DataError: If the history is not there, or is shorter than the question says.
-        """
+        """Return what was said before the question; a DataError if not all of it is there."""
         return self._histories_of(question).read(question.history, question.end)
 
     def last_said(self, question: PersonaQuestion, count: int) -> tuple[Turn, ...]:
-        """Return the last messages before a question, `count` at most, and read no others.
-
-        Raises:
-            DataError: If the history is not there, or is shorter than the question says.
-        """
+        """Return the last `count` messages before a question, reading no others; see `history`."""
         start = max(0, question.end - count)
         return self._histories_of(question).read(question.history, question.end, start)
 
     def kinds_of(self, question: PersonaQuestion) -> tuple[str, ...]:
-        """Return why each option of a question is wrong, where the data say so, else nothing.
-
-        Raises:
-            DataError: If the file that says so can't be read.
-        """
+        """Return why each option is wrong, or nothing; a DataError if that can't be read."""
         return self._kinds.get(question.id, ())
 
     @cached_property
@@ -245,9 +215,7 @@ class PersonaMem:
 
 
 def find_folder(data: str, size: str | None, key: str = "size") -> Path:
-    """Return the folder that `data=` names; of a data set of the hub, fetch one size into it.
-
-    `key` is the setting that names the size.
+    """Return the folder of `data=`; of a data set of the hub, fetch the size that `key` names.
 
     Raises:
         UsageError: If no size of a data set of the hub is named.
@@ -267,11 +235,7 @@ def find_folder(data: str, size: str | None, key: str = "size") -> Path:
 
 
 def sizes_in(folder: Path) -> dict[str, tuple[Path, int]]:
-    """Return the sizes of PersonaMem in a folder: the file of the questions, and its version.
-
-    Raises:
-        DataError: If a file of that name can't be read.
-    """
+    """Return the file of questions, and its version, by size; a DataError if it can't be read."""
     found = {size: (folder / f"questions_{size}.csv", 1) for size in SIZES}
     there = {size: place for size, place in found.items() if place[0].is_file()}
     benchmark = next((folder / name for name in BENCHMARKS if (folder / name).is_file()), None)

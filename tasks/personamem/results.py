@@ -25,12 +25,7 @@ _SHOWN = 40
 
 @dataclass(frozen=True)
 class _Table:
-    """The rows of a results file as they stand there, and what is odd about it.
-
-    Attributes:
-        rows: For each row its line and its cells by column.
-        oddities: What was read past, a line each.
-    """
+    """The rows of a results file, each with its line, and what was read past in it."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[int, dict[str, str]], ...]
@@ -49,11 +44,7 @@ def read_results(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def read_replies(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the replies of a published results file as they are, each with its line.
-
-    Raises:
-        DataError: If a column is missing, or a row can't be read.
-    """
+    """Yield the replies of a published results file as they are; see `read_results`."""
     return _answers_in(path, lambda column, text: {"prediction": {"answer": text}})
 
 
@@ -175,10 +166,7 @@ def _row(cells: Sequence[str], header: Sequence[str], path: Path, line: int) -> 
 
 
 def read_reply(text: str) -> str:
-    """Return the letters that a reply names, as the benchmark's newer parser reads them.
-
-    Several letters are joined, and are then no answer.
-    """
+    """Return the letter by the benchmark's newer parser; several, joined, are no answer."""
     last, whole = named_by_newer(text)
     return last if len(last) == 1 else whole
 
@@ -193,10 +181,7 @@ def named_by_newer(text: str) -> tuple[str, str]:
 
 
 def named_by_older(text: str) -> tuple[str]:
-    """Return every letter of the alphabet after the last `<final_answer>`, of words, too.
-
-    The authors call a reply right where that is the right letter alone.
-    """
+    """Return every letter, of words, too, after the tag; a reply is right by that alone."""
     return ("".join(sorted(set(_ANY_LETTER.findall(_after_tag(text).lower())))),)
 
 
