@@ -64,14 +64,14 @@ def _said(calibration: Calibration, fingerprint: str, today: date) -> str | None
     reason = _other(calibration, fingerprint, today)
     if reason is not None:
         return f"{calibration.path.name} does not apply: {reason}"
-    on = calibration.row.rests_on
+    on = calibration.rests_on
     where = "" if on is None else f" ({on.source}: {on.what}; {on.licence}, {on.date})"
     verdict = {"pass": "passes", "limits": "passes with caveats"}.get(row.verdict, "fails")
     return f"kappa with people {_figure(row.kappa)} on {row.n:,} pairs{where}; the judge {verdict}"
 
 
 def _other(calibration: Calibration, fingerprint: str, today: date) -> str | None:
-    then = calibration.row.judge_fingerprint
+    then = calibration.judge_fingerprint
     if then is not None and fingerprint_id(then) != fingerprint:
         return f"its fingerprint is {fingerprint_id(then)}, but this judge's is {fingerprint}"
     return differing_part(calibration, embedded_judge(calibration.judge), MATCHING, today=today)

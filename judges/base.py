@@ -24,14 +24,16 @@ class Question(ABC, Generic[V]):
     """One thing that a judge is asked; `unanswered` says why a judge can't answer it."""
 
     unanswered: ClassVar[str]
+    verdict: ClassVar[type]
 
     @abstractmethod
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""
 
-    @abstractmethod
     def failed(self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()) -> V:
         """Return the verdict where there is none: nothing may be concluded from it."""
+        verdict: V = self.verdict(outcome, error=error, raw=raw)
+        return verdict
 
     def refused(self) -> V:
         """Return the verdict of a judge that can't answer it."""

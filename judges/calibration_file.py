@@ -9,7 +9,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import date, timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -179,9 +178,10 @@ class ServedRow(_Model):
     model: Texts | None = None
 
 
-class CalibrationRow(_Model):
-    """A calibration, as far as it is used again."""
+class Calibration(_Model):
+    """A calibration, as far as it is used again, and the file that it is in."""
 
+    path: Path = Path()
     judge: Texts
     labels: str | None = None
     judge_fingerprint: dict[str, Any] | None = None
@@ -193,43 +193,15 @@ class CalibrationRow(_Model):
     rests_on: RestsOn | None = None
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """A calibration, and the file that it is in."""
-
-    row: CalibrationRow
-    path: Path
-
-    @property
-    def judge(self) -> str:
-        """The name of the judge that was calibrated."""
-        return self.row.judge
-
-    @property
-    def rubrics(self) -> Mapping[str, RubricRow]:
-        """What is known of it, by rubric."""
-        return self.row.rubrics
-
-
 def read_calibration(path: Path) -> Calibration:
     """Read a calibration: a file, or the `calibration.json` of a folder.
 
     Raises:
         UsageError: If there is none.
-        DataError: If it is not what `alps calibrate` writes.
-    """
-    file = path / "calibration.json" if path.is_dir() else path
-    return Calibration(read_calibration_row(file), file)
-
-
-def read_calibration_row(path: Path) -> CalibrationRow:
-    """Read a `calibration.json`.
-
-    Raises:
-        UsageError: If there is no such file.
         DataError: If it can't be read, or what is used of it is not what `alps calibrate` writes:
             names the field.
     """
+    path = path / "calibration.json" if path.is_dir() else path
     if not path.is_file():
         raise UsageError(
             f"calibration={path}: no calibration at this path; create one with alps calibrate"
@@ -241,7 +213,7 @@ def read_calibration_row(path: Path) -> CalibrationRow:
     if not isinstance(row, dict) or "rubrics" not in row:
         raise DataError("not a calibration, because it has no rubrics; calibrate again", path=path)
     try:
-        return CalibrationRow.model_validate(row)
+        return Calibration.model_validate({**row, "path": path})
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
@@ -324,21 +296,20 @@ def differs_from_run(
 
     A rubric is known by its text, so the user's own need not be imported.
     """
-    row = calibration.row
-    then, now = row.judge_fingerprint, json.loads(json.dumps(without_rubrics(recorded)))
+    then, now = calibration.judge_fingerprint, json.loads(json.dumps(without_rubrics(recorded)))
     if then is None:
         return "its recorded verdicts do not name the judge's prompt and settings"
     for name in sorted({*then, *now}, key=lambda name: (name != "judge", name)):
         if then.get(name) != now.get(name):
             return f"judge.{name} was {_short(then.get(name))} and is now {_short(now.get(name))}"
-    of_rubric = row.rubrics.get(rubric)
+    of_rubric = calibration.rubrics.get(rubric)
     if of_rubric is None:
         return f"the calibration has no rubric {rubric}"
     if of_rubric.acceptance is not None:
         return "it was made on known answers, where error rates differ from those on a run"
     if of_rubric.rubric_sha256 not in ([*recorded.get("rubrics", {}).values()] or [None]):
         return f"the text of rubric {rubric} has changed since the calibration"
-    return expired(row.expires, today)
+    return expired(calibration.expires, today)
 
 
 def expired(expires: str | None, today: date) -> str | None:

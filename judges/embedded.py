@@ -36,6 +36,8 @@ class EmbeddedJudge:
 
     fingerprint: Mapping[str, Any]
     answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion})
+    relations: frozenset[Relation] = frozenset({"same"})
+    comparable = False
 
     def on(self, client: "Completes") -> Self:
         """Return itself."""
@@ -55,8 +57,6 @@ class LexicalJudge(EmbeddedJudge):
 
     name = "lexical"
     answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion, OptionQuestion})
-    relations: frozenset[Relation] = frozenset({"same"})
-    comparable = False
 
     def __init__(self) -> None:
         self.fingerprint: Mapping[str, Any] = {
@@ -102,8 +102,6 @@ class MiniLMJudge(EmbeddedJudge):
     """
 
     name = "minilm"
-    relations: frozenset[Relation] = frozenset({"same"})
-    comparable = False
 
     def __init__(self) -> None:
         from alps.embeddings import MINILM
@@ -149,8 +147,6 @@ class ConstantJudge(EmbeddedJudge):
     answers: frozenset[type[Question[Any]]] = frozenset(
         {MatchQuestion, RubricQuestion, OptionQuestion}
     )
-    relations: frozenset[Relation] = frozenset({"same"})
-    comparable = False
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -45,7 +45,7 @@ from alps.judges.rubric import (
     support_answer,
 )
 from alps.llm.replies import PARSER_VERSION, schema_of
-from alps.llm.types import AnswerType, Completes, Request, Structured
+from alps.llm.types import AnswerType, Completes, Completion, Request, Structured
 from alps.prompts import Prompt, asked_sha256, load_prompt
 
 T = TypeVar("T")
@@ -167,7 +167,7 @@ class LlmJudge:
             request = self._request(rubric(MATCHING), part, MATCH_ANSWER, about, items=items)
             shown.append(replace(request, likely=partial(_all_narrower, gold[0], named)))
         replies = await asyncio.gather(*map(self._client.complete, shown))
-        raw = tuple(reply.raw for reply in replies if reply.raw is not None)
+        raw = _raw(*replies)
         pairs: list[Pair] = []
         notes: list[str] = []
         left_out: list[str] = []
@@ -197,18 +197,17 @@ class LlmJudge:
         answer = support_answer(names)
         request = self._request(rubric(SUPPORT), shown, answer, about, items=len(names))
         reply = await self._client.complete(replace(request, likely=partial(_supported, names)))
-        return SupportJudgement(reply.outcome, reply.value or {}, error=reply.error, raw=reply.raw)
+        return SupportJudgement(reply.outcome, reply.value or {}, reply.error, _raw(reply))
 
     async def _rate(self, question: RubricQuestion, about: str) -> Rating:
         """Ask for the marks, in one call."""
         given = question.rubric
         request = self._request(given, question, rating_answer(given.reply), about)
         reply = await self._client.complete(replace(request, likely=lambda: (given.lowest, "")))
-        raw = (reply.raw,) if reply.raw is not None else ()
         if reply.value is None:
-            return question.failed(reply.outcome, reply.error, raw)
+            return question.failed(reply.outcome, reply.error, _raw(reply))
         marks, reason = reply.value
-        return enforce(Rating("ok", marks, reason, raw=raw), question)
+        return enforce(Rating("ok", marks, reason, raw=_raw(reply)), question)
 
     async def _choose(self, question: OptionQuestion, about: str) -> OptionVerdict:
         """Ask for the option, in one call, in another order than the file's."""
@@ -219,11 +218,11 @@ class LlmJudge:
         shown = replace(question, options=[options[position] for position in order])
         request = self._request(rubric(OPTION), shown, option_answer(len(options)), about)
         reply = await self._client.complete(replace(request, likely=lambda: (None, "")))
-        raw = (reply.raw,) if reply.raw is not None else ()
         if reply.value is None:
-            return question.failed(reply.outcome, reply.error, raw)
+            return question.failed(reply.outcome, reply.error, _raw(reply))
         position, reason = reply.value
-        return OptionVerdict("ok", None if position is None else order[position], reason, raw=raw)
+        option = None if position is None else order[position]
+        return OptionVerdict("ok", option, reason, raw=_raw(reply))
 
     def _request(
         self, by: Rubric, asked: Question[Any], answer: AnswerType[T], about: str, items: int = 0
@@ -260,6 +259,10 @@ def payload_text(payload: Mapping[str, Any]) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
+
+
+def _raw(*replies: Completion[Any]) -> tuple[str, ...]:
+    return tuple(reply.raw for reply in replies if reply.raw is not None)
 
 
 def _places(items: Sequence[Item], positions: Sequence[int]) -> dict[str, int]:

@@ -9,7 +9,7 @@ hallucination from a memory that the annotators missed.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -87,15 +87,12 @@ class MatchQuestion(Question[Judgement]):
     gold: Sequence[Item]
     predicted: Sequence[Item]
     unanswered: ClassVar[str] = "this judge cannot compare memories"
+    verdict: ClassVar[type] = Judgement
 
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""
         gold, predicted = map(Item.payload, self.gold), map(Item.payload, self.predicted)
         return {"kind": "match", "gold": list(gold), "predicted": list(predicted)}
-
-    def failed(self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()) -> Judgement:
-        """Return the verdict where there is none."""
-        return Judgement(outcome, error=error, raw=raw)
 
 
 @dataclass(frozen=True)
@@ -103,9 +100,9 @@ class SupportJudgement:
     """What a judge says of each item by its id; unless `ok`, nothing may be concluded."""
 
     outcome: Outcome
-    support: Mapping[str, tuple[Support, str]]
+    support: Mapping[str, tuple[Support, str]] = field(default_factory=dict)
     error: str | None = None
-    raw: str | None = None
+    raw: tuple[str, ...] = ()
 
     def row(self) -> dict[str, Any]:
         """Return the judgement as it is written to a file."""
@@ -113,7 +110,8 @@ class SupportJudgement:
             {"id": name, "support": support, "reason": reason}
             for name, (support, reason) in self.support.items()
         ]
-        return {"outcome": self.outcome, "items": items, "error": self.error, "raw": self.raw}
+        raw = "\n".join(self.raw) if self.raw else None
+        return {"outcome": self.outcome, "items": items, "error": self.error, "raw": raw}
 
 
 @dataclass(frozen=True)
@@ -123,6 +121,7 @@ class SupportQuestion(Question[SupportJudgement]):
     dialogue: Dialogue
     items: Sequence[Item]
     unanswered: ClassVar[str] = "this judge does not read dialogues"
+    verdict: ClassVar[type] = SupportJudgement
 
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""
@@ -131,12 +130,6 @@ class SupportQuestion(Question[SupportJudgement]):
             "dialogue": [turn.model_dump() for turn in self.dialogue],
             "items": [{"id": item.id, "value": item.value} for item in self.items],
         }
-
-    def failed(
-        self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()
-    ) -> SupportJudgement:
-        """Return the verdict where there is none."""
-        return SupportJudgement(outcome, {}, error, "\n".join(raw) if raw else None)
 
 
 @dataclass(frozen=True)

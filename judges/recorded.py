@@ -47,7 +47,6 @@ class RecordedJudge(EmbeddedJudge):
         {"same", "narrower", "broader", "conflicting", "related"}
     )
     answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion, RubricQuestion})
-    comparable = False
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():

@@ -13,7 +13,8 @@ from collections import Counter
 import pytest
 
 from alps.judges.embedded import LexicalJudge
-from alps.judges.options import OptionQuestion, OptionVerdict, majority
+from alps.judges.options import OptionQuestion, OptionVerdict
+from alps.judges.repeated import majority
 from alps.tasks import TaskOptions, load_task
 from alps.tasks.personamem.formats import orders_of
 from alps.tasks.personamem.results import PARSERS

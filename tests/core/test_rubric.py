@@ -15,16 +15,8 @@ from alps.judges.copying import copied_share, grounding, own_text
 from alps.judges.embedded import EmbeddedJudge
 from alps.judges.llm import LlmJudge
 from alps.judges.recorded import RecordedJudge
-from alps.judges.repeated import RepeatedJudge
-from alps.judges.rubric import (
-    BINARY,
-    Rating,
-    RubricQuestion,
-    agreement_of,
-    enforce,
-    rating_answer,
-    rubric,
-)
+from alps.judges.repeated import RepeatedJudge, agreement_of
+from alps.judges.rubric import BINARY, Rating, RubricQuestion, enforce, rating_answer, rubric
 from alps.llm.client import Client
 from alps.llm.ledger import Ledger
 from alps.schema import Turn
@@ -225,7 +217,7 @@ def test_the_median_is_taken_dimension_by_dimension():
     ]
     rating = repeated(*draws)
     assert list(rating.marks.values()) == [2, 4, 3]
-    assert agreement_of([Rating("ok", marks) for marks in draws]) == 0
+    assert agreement_of(draws) == 0
 
 
 def test_one_failed_draw_fails_the_rating():

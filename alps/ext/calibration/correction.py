@@ -202,7 +202,7 @@ def _served_otherwise(summary: Summary, chosen: Chosen) -> list[str]:
         used |= {calibration.path: calibration for calibration in calibrations}
     changes = []
     for path, calibration in sorted(used.items()):
-        then = sorted({row.model for row in calibration.row.served.get("judge", ()) if row.model})
+        then = sorted({row.model for row in calibration.served.get("judge", ()) if row.model})
         if then and now and then != now:
             models = f"was {', '.join(then)} in {path} and is now {', '.join(now)}"
             changes.append(f"{summary.judge} {models}")
@@ -256,7 +256,7 @@ def _corrected(
         if sampled is not None:
             drawn_from[rubric] = sampled
         newest[rubric] = max(
-            calibrations, key=lambda c: (c.row.made or "", len(c.rubrics[rubric].labelled))
+            calibrations, key=lambda c: (c.made or "", len(c.rubrics[rubric].labelled))
         )
     if len(drawn_from) == len(newest):
         return _row(by_labels(metric, _rows(drawn_from), answers), drawn_from, chosen)
@@ -277,7 +277,7 @@ def _sampled(
         drawn = sample.of(track) if sample is not None else None
         if drawn is not None and drawn.predictions == population:
             fitting.append(calibration)
-    return max(fitting, key=lambda calibration: calibration.row.made or "", default=None)
+    return max(fitting, key=lambda calibration: calibration.made or "", default=None)
 
 
 def _answers(
@@ -346,7 +346,7 @@ def _doubts(calibrations: Mapping[str, Calibration], chosen: Chosen, method: str
             notes.append(f"the judge failed its calibration under {rubric}")
         if method == "rogan_gladen" and calibration.rubrics[rubric].uneven:
             notes.append(f"under {rubric}, the judge is not equally good on every system")
-        if calibration.row.api_base != chosen.api_base:
+        if calibration.api_base != chosen.api_base:
             notes.append(OTHER_ENDPOINT)
     return notes
 
