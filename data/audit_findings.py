@@ -67,19 +67,10 @@ class AuditReport:
         return any(finding.severity == "serious" for finding in self.findings)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as plain lists and dicts, with the number of findings by severity."""
+        """Return the report as plain values, with the number of findings by severity."""
         counts = dict.fromkeys(SEVERITIES, 0) | Counter(one.severity for one in self.findings)
-        row = asdict(self)
-        row["findings"] = [{**one, "examples": list(one["examples"])} for one in row["findings"]]
-        return {
-            "data": self.data,
-            "split": self.split,
-            "serious": self.serious,
-            "found": counts,
-            "tracks": list(row["tracks"]),
-            "findings": row["findings"],
-            "unchecked": list(self.unchecked),
-        }
+        found = {"serious": self.serious, "found": counts}
+        return {"data": self.data, "split": self.split, **found, **asdict(self)}
 
 
 class Tally:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from alps.schema import UNMAPPED, Action, Memory, Turn, UpdatedMemory
+from alps.schema import Action, Memory, Turn, UpdatedMemory, memory_fields
 from alps.similarity import THRESHOLD, similar_pairs
 from alps.text import fold
 
@@ -234,12 +234,10 @@ NO_CANDIDATE = "-"
 
 def as_memories(held: Sequence[Remembered]) -> tuple[Memory, ...]:
     """Return the memories of a system: values alone, as it gives no labels."""
-    return tuple(Memory(**_fields(memory.text, place)) for place, memory in enumerate(held, 1))
-
-
-def _fields(text: str, place: int) -> dict[str, Any]:
-    empty = dict.fromkeys(Memory.model_fields)
-    return {**empty, "memory_id": f"kept-{place}", "label": UNMAPPED, "value": text}
+    memories = []
+    for place, memory in enumerate(held, start=1):
+        memories.append(Memory(**memory_fields(memory.text, memory_id=f"kept-{place}")))
+    return tuple(memories)
 
 
 def changes(
@@ -293,7 +291,8 @@ def _names(old: Sequence[Memory], gone: Sequence[Remembered]) -> Mapping[str, st
 
 
 def _changed(memory: Remembered, place: int, action: Action, replaces: str | None) -> UpdatedMemory:
-    return UpdatedMemory(**_fields(memory.text, place), action=action, replaces=replaces)
+    fields = memory_fields(memory.text, memory_id=f"kept-{place}")
+    return UpdatedMemory(**fields, action=action, replaces=replaces)
 
 
 def _alike(texts: Sequence[str], others: Sequence[str]) -> dict[int, int]:

@@ -2,8 +2,8 @@
 
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -237,31 +237,28 @@ def _fault_of(tracks: Sequence[object]) -> str | None:
 def _in_one_line(task: Task, name: str) -> Task:
     """Return a user's task that raises UsageErrors, which name its function and the line."""
 
-    def failed(function: str, error: Exception) -> UsageError:
-        frame = extract_tb(error.__traceback__)[-1]
-        return UsageError(
-            f"task={name}: its {function} raised {_described(error)} ({Path(frame.filename).name}, "
-            f"line {frame.lineno})"
-        )
+    @contextmanager
+    def calling(function: str) -> Iterator[None]:
+        try:
+            yield
+        except AlpsError:
+            raise
+        except Exception as error:
+            frame = extract_tb(error.__traceback__)[-1]
+            where = f"{Path(frame.filename).name}, line {frame.lineno}"
+            what = f"its {function} raised {_described(error)} ({where})"
+            raise UsageError(f"task={name}: {what}") from error
 
     def guarded(function: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def guard(*words: Any) -> Any:
-            try:
+            with calling(function):
                 return call(*words)
-            except AlpsError:
-                raise
-            except Exception as error:
-                raise failed(function, error) from error
 
         return guard
 
     async def judge(*words: Any) -> Any:
-        try:
+        with calling("judge"):
             return await task.judge(*words)
-        except AlpsError:
-            raise
-        except Exception as error:
-            raise failed("judge", error) from error
 
     calls: dict[str, Any] = {
         function: guarded(function, getattr(task, function)) for function in _CALLED

@@ -129,10 +129,12 @@ class Ability:
         return replace(lead, on_boards=shown), within, *rest
 
 
+def _one_rubric(name: str, title: str, number: int) -> Ability:
+    return Ability(name, title, number, (name,), (_binary(name, title, headline=True),))
+
+
 ABILITIES = (
-    Ability(
-        "pa", "persona awareness", 1, ("pa",), (_binary("pa", "persona awareness", headline=True),)
-    ),
+    _one_rubric("pa", "persona awareness", 1),
     Ability(
         "pf",
         "preference following",
@@ -150,20 +152,8 @@ ABILITIES = (
             _binary("pf_interaction", "  interaction preferences"),
         ),
     ),
-    Ability(
-        "vra",
-        "virtual reality",
-        3,
-        ("vra",),
-        (_binary("vra", "virtual reality", headline=True),),
-    ),
-    Ability(
-        "cf",
-        "constraints",
-        4,
-        ("cf",),
-        (_binary("cf", "constraints", headline=True),),
-    ),
+    _one_rubric("vra", "virtual reality", 3),
+    _one_rubric("cf", "constraints", 4),
     Ability(
         "ei",
         "emotional support",
@@ -228,13 +218,8 @@ def preference_kind(canonical_id: str, memory: Mapping[str, Any]) -> str:
     if numbered := _NUMBERED.match(canonical_id):
         return "pf_interaction" if int(numbered[1]) >= FIRST_INTERACTION else "pf_general"
     label = str(memory.get("label") or UNMAPPED)
-    if "interaction" in label.casefold():
-        return "pf_interaction"
-    return (
-        "pf_interaction"
-        if label == UNMAPPED and _INTERACTION.search(str(memory["value"]))
-        else "pf_general"
-    )
+    of_talk = label == UNMAPPED and _INTERACTION.search(str(memory["value"]))
+    return "pf_interaction" if of_talk or "interaction" in label.casefold() else "pf_general"
 
 
 def language_of(stratum: str, query: str) -> str:
@@ -270,12 +255,10 @@ def read_answer(node: object) -> Read[str]:
     Raises:
         ValueError: If there is no text, or an empty one.
     """
-    keys = ("answer", "response", "response_text")
-    found = (
-        next((node[k] for k in keys if node.get(k) is not None), None)
-        if isinstance(node, dict)
-        else node
-    )
+    found = node
+    if isinstance(node, dict):
+        given = map(node.get, ("answer", "response", "response_text"))
+        found = next((text for text in given if text is not None), None)
     if isinstance(found, str) and not found.strip():
         raise EmptyAnswer("the answer is empty")
     if not isinstance(found, str):
@@ -363,14 +346,12 @@ def _target(
     if ability.name == "pf":
         kind = preference_kind(str(row.get("canonical_id") or row["benchmark_id"]), memory)
     language = language_of(str(row.get("stratum") or ""), query) if ability.name == "ei" else None
-    fields = {
-        "memory": shown_value(memory["value"]),
-        "rubric": kind,
-        "language": language,
-        "dialogue": dialogue,
-    }
-    return Target.model_validate(
-        {**fields, "memories": [value for value in known if not is_rejected(value)]}
+    return Target(
+        memory=shown_value(memory["value"]),
+        memories=tuple(value for value in known if not is_rejected(value)),
+        dialogue=dialogue,
+        rubric=kind,
+        language=language,
     )
 
 

@@ -194,14 +194,6 @@ class BM25:
         ids = array(_ID.char, [number for word in cut(value) if (number := numbers[word]) >= 0])
         return digest(value).to_bytes(_KEY, sys.byteorder) + ids.tobytes()
 
-    def tokenise(self, values: Sequence[str]) -> None:
-        """Cut `values` into terms beforehand; `rank` does it otherwise."""
-        with self._lock:
-            self._make_room()
-            for value in values:
-                self._met.add(hash(value))
-                self._packed(value)
-
     def _make_room(self) -> None:
         if len(self._numbers) > MOST_WORDS:
             self._packed.cache_clear()
@@ -211,10 +203,11 @@ class BM25:
 
     def _pack_all(self, values: Sequence[str]) -> list[bytes]:
         self._make_room()
-        return [
-            self._packed(value) if self._comes_back(value) else self._pack(value)
-            for value in values
-        ]
+        packed = []
+        for value in values:
+            pack = self._packed if self._comes_back(value) else self._pack
+            packed.append(pack(value))
+        return packed
 
     def _comes_back(self, value: str) -> bool:
         """Tell whether `value` was met before: keeping what never comes back costs a tenth."""
