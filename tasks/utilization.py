@@ -266,6 +266,10 @@ def read_answer(node: object) -> Read[str]:
     return Read(found)
 
 
+TEXT = AnswerType(schema=TextAnswer, read=read_answer, partial=False, within=IN_WORDS)
+"""An answer in words."""
+
+
 async def judge_prediction(
     sample: UtilizationSample, prediction: Prediction, judge: Judge, options: JudgingOptions
 ) -> dict[str, Any]:
@@ -495,7 +499,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             name="utilization",
             track=f"task4_ability{ability.number}",
             prompt=PROMPT,
-            answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False, within=IN_WORDS),
+            answer=TEXT,
             read_sample=partial(read_samples, ability=ability, options=options),
             messages=messages,
             input_row=input_row,

@@ -11,6 +11,7 @@ import ast
 import csv
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -211,10 +212,8 @@ class LinkedHistories:
 
     def __contains__(self, history: str) -> bool:
         """Tell whether the file of a history is there, inside the folder."""
-        try:
-            return bool(history) and self._is_inside(history) and self._file(history).is_file()
-        except OSError:  # a name that no file can have
-            return False
+        is_inside = not Path(history).is_absolute() and ".." not in Path(history).parts
+        return is_inside and os.path.isfile(self._file(history))
 
     def any(self) -> bool:
         """Tell whether the file of any history is there."""
@@ -234,9 +233,6 @@ class LinkedHistories:
 
     def _file(self, history: str) -> Path:
         return self.path / history
-
-    def _is_inside(self, history: str) -> bool:
-        return not Path(history).is_absolute() and ".." not in Path(history).parts
 
 
 # Questions of one persona do not follow one another, and 128k tokens are 0.5 MB.
