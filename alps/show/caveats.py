@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from alps.judges.admission import DRAWN, Share, is_admitted
+from alps.judges.admission import DRAWN, is_admitted
 from alps.judges.embedded import is_embedded_judge
-from alps.rows import Interval, Score, Summary, TrackSummary
+from alps.rows import Interval, RubricCheck, Score, Summary, TrackSummary
 from alps.run.opened import RunFolder
 from alps.show.formatting import interval, number, signed
 from alps.tasks import Metric
@@ -80,7 +80,7 @@ NOT_CHECKED = "not checked"
 """What scores are marked with whose judge answered no known items."""
 
 
-def share_of_known(judge: str, checks: Mapping[str, Share] | None) -> str:
+def share_of_known(judge: str, checks: Mapping[str, RubricCheck] | None) -> str:
     """Return how many known items a judge got right: `known items 23/24`, or that nobody asked.
 
     Nothing for an embedded judge, whose errors calibrations tell.
@@ -114,7 +114,7 @@ def judge_check_lines(summary: Summary) -> Iterator[str]:
     yield from known_item_lines(summary.judge, checks)
 
 
-def known_item_lines(judge: str, checks: Mapping[str, Share] | None) -> Iterator[str]:
+def known_item_lines(judge: str, checks: Mapping[str, RubricCheck] | None) -> Iterator[str]:
     """Say how many items a judge got right by rubric, or that nobody asked it any."""
     if is_embedded_judge(judge):
         return

@@ -16,12 +16,13 @@ from alps.errors import DataError, UsageError, closest
 from alps.jsonl import scan
 from alps.schema import Turn
 from alps.slips import refuse_form_of
-from alps.tasks.personamem.histories import HistorySource, open_histories
+from alps.tasks.personamem.histories import open_histories
 from alps.tasks.personamem.rows import (
     BENCHMARKS,
     LETTERS,
     SIZES,
     CsvRow,
+    HistorySource,
     LinkedHistories,
     OnFault,
     PersonaQuestion,

@@ -21,7 +21,7 @@ from typing import Any
 from alps.errors import DataError
 from alps.schema import Turn
 from alps.slips import HEAD, refuse_encoding
-from alps.tasks.personamem.histories import ROLES, HistorySource
+from alps.tasks.personamem.histories import ROLES, Histories
 
 SIZES = ("32k", "128k", "1M")
 LETTERS = "abcd"
@@ -233,6 +233,10 @@ class LinkedHistories:
 
     def _file(self, history: str) -> Path:
         return self.path / history
+
+
+HistorySource = Histories | LinkedHistories
+"""Where histories are: in one file, or in a file each."""
 
 
 # Questions of one persona do not follow one another, and 128k tokens are 0.5 MB.
