@@ -7,6 +7,7 @@ curve over sizes compares like with like.
 """
 
 import random
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -360,93 +361,16 @@ def _bank_memory(row: Row, path: Path, line: int) -> BankMemory:
     return BankMemory(*map(row.__getitem__, _FIELDS))
 
 
-# Nobody wrote generated memories one by one: a seed fills the slots of a few dozen frames. They
-# keep to matters that no query of our samples asks about (hobby gear, errands, small plans), so
-# that none of them is a second right answer. Their share stands in every run that uses them.
-
-
-def _fillings(listed: str) -> tuple[str, ...]:
-    return tuple(map(str.strip, listed.split(",")))
-
-
-_TOWNS = _fillings(
-    "Perugia, Tampere, Durban, Quito, Leipzig, Osaka, Bergen, Adelaide, Sibiu, Cusco"
-)
-_MONTHS = _fillings("January, March, April, June, July, September, October, December")
-_SUBJECTS = _fillings(
-    "bookkeeping, screen printing, soil science, sign painting, web design, beekeeping, upholstery"
-)
-_GEAR = _fillings(
-    "a table saw, a kayak, a film camera, a loom, a telescope, a drum kit, a label printer, a kiln"
-)
-_STYLES = _fillings(
-    "ska, fado, drone metal, chamber jazz, bluegrass, trip hop, choral mass settings, afrobeat"
-)
-_DISHES = _fillings(
-    "pierogi, ceviche, dal, ramen, moussaka, pho, goulash, tagine, gnocchi, bibimbap"
-)
-_GAMES = _fillings("backgammon, go, darts, bridge, petanque, mahjong, table football, shogi")
-_AUTHORS = _fillings("Lispector, Lem, Achebe, Jansson, Sebald, Munro, Mahfouz, Szymborska")
-_KIN = _fillings(
-    "a cousin, an uncle, a godmother, a stepbrother, a great-aunt, a niece, a former flatmate"
-)
-_TRADES = _fillings(
-    "a plumber, a notary, a beekeeper, a stonemason, an optician, a tailor, a cartographer"
-)
-_HABITS = _fillings(
-    "before breakfast, on the tram, every second evening, only on Sundays, during lunch breaks"
-)
-_REASONS = _fillings(
-    "as a favour, out of curiosity, for a bet, to save money, because a friend insisted"
-)
-
-_FRAMES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
-    ("Possessions/Important_Items", "Bought {} second-hand in {}", (_GEAR, _TOWNS)),
-    ("Possessions/Important_Items", "Lent {} to {} and wants it back", (_GEAR, _KIN)),
-    ("Possessions/Important_Items", "Repaired {} {}", (_GEAR, _REASONS)),
-    ("Preferences/Shopping", "Compares prices for {} every {}", (_GEAR, _MONTHS)),
-    ("Personal_Background/Education", "Took an evening class in {} in {}", (_SUBJECTS, _TOWNS)),
-    ("Personal_Background/Education", "Teaches {} to {} {}", (_SUBJECTS, _KIN, _REASONS)),
-    ("Thoughts/Goals/Short_Term", "Wants to finish a course in {} by {}", (_SUBJECTS, _MONTHS)),
-    ("Thoughts/Curiosity", "Looks up the history of {} {}", (_SUBJECTS, _HABITS)),
-    ("Personal_Background/Occupation", "Used to assist {} in {}", (_TRADES, _TOWNS)),
-    ("Social_Relationships/Colleagues", "Was recommended to {} by {}", (_TRADES, _KIN)),
-    ("Social_Relationships/Family", "Has {} who works as {} in {}", (_KIN, _TRADES, _TOWNS)),
-    ("Social_Relationships/Friends", "Plays {} with {} {}", (_GAMES, _KIN, _HABITS)),
-    (
-        "Preferences/Entertainment",
-        "Organises a {} evening in {} each {}",
-        (_GAMES, _TOWNS, _MONTHS),
-    ),
-    (
-        "Thoughts/Opinions/Negative",
-        "Finds {} overrated, apart from tournaments in {}",
-        (_GAMES, _TOWNS),
-    ),
-    ("Preferences/Music", "Listens to {} {}", (_STYLES, _HABITS)),
-    ("Preferences/Music", "Went to a {} festival in {} {}", (_STYLES, _TOWNS, _REASONS)),
-    ("Thoughts/Opinions/Positive", "Thinks that {} is best heard live in {}", (_STYLES, _TOWNS)),
-    ("Preferences/Food", "Learned to cook {} from {}", (_DISHES, _KIN)),
-    ("Preferences/Food", "Orders {} whenever the family is in {}", (_DISHES, _TOWNS)),
-    ("Plans/Commitments", "Promised {} a pot of {} in {}", (_KIN, _DISHES, _MONTHS)),
-    ("Preferences/Reading", "Reads {} {}", (_AUTHORS, _HABITS)),
-    ("Preferences/Reading", "Gave up on {} half-way, {}", (_AUTHORS, _REASONS)),
-    ("States_Experiences/Past_Experience", "Saw a play after {} in {}", (_AUTHORS, _TOWNS)),
-    ("Plans/Schedule", "Has an appointment with {} in {} in {}", (_TRADES, _TOWNS, _MONTHS)),
-    ("Plans/Schedule", "Visits {} in {} every {}", (_KIN, _TOWNS, _MONTHS)),
-    ("Thoughts/Goals/Long_Term", "Dreams of opening a shop for {} in {}", (_SUBJECTS, _TOWNS)),
-)
-
-
 def generated_memories(count: int, seed: int) -> list[BankMemory]:
     """Return `count` distinct generated memories, the first of those of every larger count.
 
     Raises:
         ValueError: If there are not so many.
     """
-    everything = []
-    for label, frame, slots in _FRAMES:
-        for filling in product(*slots):
+    file = files("alps.data") / "generated.toml"
+    words, everything = tomllib.loads(file.read_text(encoding="utf-8")), []
+    for label, frame, slots in words["frames"]:
+        for filling in product(*map(words["fillings"].__getitem__, slots)):
             everything.append((label, frame.format(*filling)))
     if count > len(everything):
         raise ValueError(f"at most {len(everything)} memories can be generated, not {count}")
