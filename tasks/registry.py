@@ -143,12 +143,6 @@ def track_title(track: str, size: str | None = None) -> str:
     return track if known is None else f"{known.title} {size or ''}".rstrip()
 
 
-def track_and_metric(track: str, metric: Metric) -> str:
-    """Return both titles, or one where it says both: `update, F1`, `constraints`."""
-    title, figure = track_title(track), metric.title.strip()
-    return figure if figure.startswith(title) else f"{title}, {figure}"
-
-
 def track_named(word: str, tracks: Collection[str]) -> str | None:
     """Return the one of `tracks` that `word` names: by its title, as its task alone, or in files.
 

@@ -106,9 +106,3 @@ def front_of(spots: Sequence[Spot]) -> tuple[int, ...]:
             front.append(place)
             best, cost = spot.score, spot.cost
     return tuple(front)
-
-
-def rival_of(place: int, spots: Sequence[Spot], front: Sequence[int]) -> int:
-    """Return the place of the best point of the front that costs no more than that at `place`."""
-    reached = [one for one in front if spots[one].cost <= spots[place].cost]
-    return max(reached, key=lambda one: spots[one].score)
