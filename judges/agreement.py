@@ -25,7 +25,7 @@ from alps.judges.rubric import MATCHING
 def people_say(judge: str, fingerprint: str, *, today: date | None = None) -> Iterator[str]:
     """Yield a sentence on each calibration of an embedded judge under `matching`.
 
-    Only those of the `fingerprint` of the judge whose scores are shown count, until `today`.
+    Only those that are of this fingerprint, and have not expired `today`, count.
     """
     if not is_embedded_judge(judge):
         return

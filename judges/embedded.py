@@ -139,7 +139,7 @@ CONSTANT_JUDGES = (ALWAYS_YES, ALWAYS_NO)
 
 
 class ConstantJudge(EmbeddedJudge):
-    """`always-yes` or `always-no`: of every pair, mark and option, or of none.
+    """Says `always-yes` or `always-no` of each pair and mark, and names the first option or none.
 
     The hard rules of a rubric bind it as they bind any judge.
     """

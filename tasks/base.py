@@ -532,7 +532,7 @@ class Task:
         return asked.under(chosen)
 
     def groups_of(self, sample: Any, score: Row) -> dict[str, str]:
-        """Return the group in each breakdown of an answer with this row, or details, of a score."""
+        """Return the group in each breakdown of an answer, by the row or details of its score."""
         groups: dict[str, str] = {}
         known = self.groups(sample) if self.shown.breakdowns else {}
         for breakdown in self.shown.breakdowns:

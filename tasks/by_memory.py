@@ -105,9 +105,10 @@ class Recall:
 
 @dataclass(frozen=True)
 class Probe:
-    """What a memory is asked when it knows so many turns of a history, in ISO 8601 `at` a time.
+    """What a memory is asked when it knows so many turns of a history.
 
-    Without a query it is asked for all memories that it holds.
+    Without a query it is asked for all memories that it holds. `at` is in ISO 8601; empty where the
+    data don't tell.
     """
 
     turns: int
@@ -145,7 +146,7 @@ class MemoryProbes:
 
 @dataclass(frozen=True)
 class Ingest:
-    """A session, from 1, of a user of the sample is taken in and settled, or taken in again."""
+    """A user's session, counted from 1, is taken in and settled; a known one is taken in again."""
 
     session: int
     turns: tuple[Turn, ...]

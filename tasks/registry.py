@@ -229,7 +229,7 @@ def _fault_of(tracks: Sequence[object]) -> str | None:
 
 
 def _in_one_line(task: Task, name: str) -> Task:
-    """Return a user's task that raises UsageErrors, which name its function and the line."""
+    """Return a user's task whose errors are UsageErrors that name its function and the line."""
 
     @contextmanager
     def calling(function: str) -> Iterator[None]:

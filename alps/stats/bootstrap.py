@@ -272,8 +272,8 @@ def resampled_figures(
 ) -> list[Estimate]:
     """Estimate several figures of the same records on the same resamples; see `resampled_figure`.
 
-    `figures` takes how often each cluster counts and returns each of shape (…); `clusters` are at
-    least one record's.
+    `figures` takes how often each cluster counts and returns each of shape (…); there is a record
+    at least.
     """
     count, records = len(set(clusters)), len(clusters)
     values = list(map(float, figures(np.ones(count))))

@@ -125,7 +125,7 @@ def refuse(fault: DataError) -> None:
 def csv_lines(
     path: Path, check: Callable[[bytes, Path], None] | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file with the lines they begin on; `check` refuses by first bytes.
+    """Yield the rows of a CSV file with the lines they begin on; `check` sees its first bytes.
 
     Raises:
         DataError: If it is no CSV; names the line.
