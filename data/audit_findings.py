@@ -127,10 +127,10 @@ class Tally:
         return DataFinding(code, severity, self.track, count, of, unit, detail, first)
 
 
-def shorten(text: str, longest: int = LONGEST_EXAMPLE) -> str:
-    """Return `text` on one line of at most `longest` characters."""
+def shorten(text: str) -> str:
+    """Return `text` on one line of at most `LONGEST_EXAMPLE` characters."""
     line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…"
+    return line if len(line) <= LONGEST_EXAMPLE else f"{line[: LONGEST_EXAMPLE - 1].rstrip()}…"
 
 
 ALPHA = 0.001

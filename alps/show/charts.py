@@ -471,7 +471,7 @@ def heat_map(found: HeatMap, *, label: str) -> Markup:
     head = 26.0 + (0.64 * widest + 14 if turned else 20.0)
     parts = [centred(found.across, short(left + cell * size / 2), 12, "name")]
     if found.down:
-        parts.append(upward_name(found.down, 12, short(head + high * len(found.rows) / 2)))
+        parts.append(upward_name(found.down, short(head + high * len(found.rows) / 2)))
     for n, name in enumerate(found.columns):
         x, y = short(left + cell * (n + 0.5)), short(head - 9)
         how = {"transform": f"rotate(-40 {x} {y})"} if turned else {"text_anchor": "middle"}

@@ -221,14 +221,14 @@ class Area:
         centre = short(self.left + self.width / 2)
         parts.append(centred(across_name, centre, short(bottom + 40), "name"))
         if up_name:
-            parts.append(upward_name(up_name, 12, middle))
+            parts.append(upward_name(up_name, middle))
         return parts
 
 
-def upward_name(content: str, x: int, y: str) -> Markup:
+def upward_name(content: str, y: str) -> Markup:
     """Return the name of a vertical axis."""
-    turned = f"rotate(-90 {x} {y})"
-    return text(content, x=x, y=y, text_anchor="middle", style="name", transform=turned)
+    turned = f"rotate(-90 12 {y})"
+    return text(content, x=12, y=y, text_anchor="middle", style="name", transform=turned)
 
 
 def apart(
