@@ -203,10 +203,11 @@ def open_hub(data: str, split: str | None) -> HubSplit:
     """Open a split of a data set of the hub, at the commit that its revision is now.
 
     Raises:
-        UsageError: If no split is named, or `data` is no data set of the hub.
+        UsageError: If no split is named.
         HubError: If the revision can't be resolved.
     """
-    name = _on_hub(data)
+    name = hub_name(data)
+    assert name is not None, data
     if split is None:
         known = f" ({', '.join(SPLITS)})" if name.repository == RELEASE else ""
         raise UsageError(f"data={data}: name a split with split={known}")
@@ -219,17 +220,11 @@ def fetch_files(data: str, patterns: Sequence[str]) -> Path:
     """Fetch the files of a data set of the hub that fit a pattern, once; return their folder.
 
     Raises:
-        UsageError: If `data` is no data set of the hub.
         HubError: If they can't be fetched, or the revision can't be resolved.
     """
-    name = _on_hub(data)
+    name = hub_name(data)
+    assert name is not None, data
     return _snapshot(name.repository, name.resolved(), data, patterns)
-
-
-def _on_hub(data: str) -> HubName:
-    if (name := hub_name(data)) is None:
-        raise UsageError(f"data={data}: not a data set on the hub")
-    return name
 
 
 def _snapshot(repository: str, commit: str, what: str, patterns: Sequence[str]) -> Path:

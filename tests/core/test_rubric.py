@@ -99,6 +99,7 @@ def test_a_judge_that_gives_no_verdict_has_failed_and_nobody_guesses(rate, text,
     rating, _ = rate(text, asked(), **answer)
     assert (rating.outcome, rating.marks) == (outcome, {})
     assert rating.error
+    assert "".join(rating.raw) == text
 
 
 def read(name: str, node: object) -> tuple[dict[str, int], str]:
