@@ -9,7 +9,7 @@ from itertools import groupby
 from markupsafe import Markup
 
 from alps.errors import RunFolderError
-from alps.ext.looking.distributions import Bin, curve_of_bins, histogram
+from alps.ext.looking.distributions import BarPart, Bin, curve_of_bins, histogram, stacked
 from alps.ext.looking.record import Highlights, RecordCard, cards, cards_of, rule
 from alps.ext.looking.whole_run import has_floors, notes_of, undefined
 from alps.jsonl import Row
@@ -81,7 +81,7 @@ def page_part(row: BreakdownRow, style: str) -> BreakdownPart:
 
 
 @dataclass(frozen=True)
-class AccountRow(charts.BarPart):
+class AccountRow(BarPart):
     """Outcome of some of the records."""
 
     meaning: str
@@ -313,7 +313,7 @@ def _build_section(
         scales=_scales(metrics),
         floors=floors,
         account=outcomes,
-        bar=charts.stacked(outcomes, name=hatching),
+        bar=stacked(outcomes, name=hatching),
         distribution=histogram(
             passed.values,
             axis=charts.axis_of(lead),
