@@ -8,7 +8,7 @@ A system is compared by the texts of its memories. Its ids say alone which memor
 system knows those of the data, and one of its own may be one of theirs by chance.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -79,7 +79,7 @@ class Context:
     def tokens(self) -> int:
         """The tokens of it, at 4 bytes each, rounded up; one more for each turn or memory."""
         texts = [*(turn.text for turn in self.turns), *self.memories]
-        return -(-sum(map(_size, texts)) // BYTES_A_TOKEN)
+        return -(-sum(map(size_of, texts)) // BYTES_A_TOKEN)
 
 
 @dataclass(frozen=True)
@@ -194,39 +194,9 @@ class Script:
     prediction: Callable[[Any, Sequence[Sequence[Remembered]]], dict[str, Any] | None]
 
 
-def fitting(texts: Iterable[str], max_tokens: int) -> tuple[list[str], int]:
-    """Return the first texts that fit into `max_tokens`, and how many of them are whole.
-
-    The last one is cut to what is left, the first one too: a budget that one long text exceeds
-    would be none. Each text takes a token more than its own, which separates it from the next.
-    """
-    kept: list[str] = []
-    room = max_tokens * BYTES_A_TOKEN
-    for text in texts:
-        # A character that does not fit whole is left out.
-        part = text.encode()[: max(0, room - BYTES_A_TOKEN)].decode(errors="ignore")
-        if part == text and room >= _size(text):
-            kept.append(text)
-            room -= _size(text)
-            continue
-        return ([*kept, part], len(kept)) if part else (kept, len(kept))
-    return kept, len(kept)
-
-
-def _size(text: str) -> int:
+def size_of(text: str) -> int:
+    """Return the bytes that a text takes of a budget of tokens, with the one that ends it."""
     return len(text.encode()) + BYTES_A_TOKEN
-
-
-def newest(turns: Sequence[Turn], max_tokens: int | None) -> Context:
-    """Return the latest turns within `max_tokens`, the earliest of them cut to its end."""
-    if max_tokens is None:
-        return Context(tuple(turns))
-    # By bytes, as no tokenizer is right for every model; backwards, as the end is kept.
-    texts, whole = fitting((turn.text[::-1] for turn in reversed(turns)), max_tokens)
-    kept: list[Turn] = []
-    for turn, text in zip(reversed(turns), texts, strict=False):
-        kept.append(turn.model_copy(update={"text": text[::-1]}))
-    return Context(tuple(reversed(kept)), left_out=len(turns) - whole)
 
 
 NO_CANDIDATE = "-"
