@@ -76,6 +76,7 @@ def test_slices_of_one_history_are_exact_in_whatever_order_they_are_read(made):
     for question, end, start in reads:
         name = question.history
         assert histories.read(name, end, start) == whole[name][start:end]
+    assert list(histories._last) == [first.history]  # of a million tokens one is enough
 
 
 def test_a_history_with_letters_of_several_bytes_is_cut_at_the_right_byte(tmp_path):
