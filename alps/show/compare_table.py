@@ -283,7 +283,7 @@ def _by_metric(track: TrackComparison, row: Callable[[MetricComparison], Row]) -
     lead = track.lead
     rows = [row(lead)] if lead is not None and _records(lead) else []
     others = [metric for metric in track.metrics if metric is not lead and _records(metric)]
-    if others and len(others) < len(track.metrics):
+    if others:
         rows.append(Row([Cell(_DIAGNOSTICS, style="dim")]))
     return [*rows, *map(row, others)]
 
