@@ -434,7 +434,7 @@ def show_run(
     width = console.width
     parts = list(_parts(summary, metrics, Path(folder), width=width, resumed=resumed, took=took))
     lines = sum(len(one.rows) + 1 if isinstance(one, Table) else 1 for one in parts)
-    if len(summary.tracks) == 1 and lines > _MOST_LINES:
+    if lines > _MOST_LINES:
         parts = [one for one in parts if one is not BLANK]
     console.print(Group(*printed(parts, width)))
 

@@ -319,6 +319,7 @@ def test_where_lower_is_better_the_lowest_comes_first() -> None:
     assert [one.name for one in ranked] == ["B", "C", "A"]
     assert ranked[0].estimate.value == pytest.approx(0.1115)
     assert ranked[0].estimate.low < 0.1115 < ranked[0].estimate.high
+    assert "confidence error of matches ↓" in shown(compared("rules", "empty"))
 
 
 def test_many_runs_still_fit_the_terminal() -> None:
