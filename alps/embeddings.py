@@ -72,12 +72,20 @@ class Embedder:
         return f"pip install 'alps-eval[{self.name}]'"
 
     def require(self) -> None:
-        """Raise a UsageError that names the extra if a package is missing; import none."""
+        """Check that the packages are there, without importing them.
+
+        Raises:
+            UsageError: If one is missing; names the extra to install.
+        """
         if self.missing:
             raise UsageError(f"{self.name}: {self.missing} not installed — {self.installation}")
 
     def version(self) -> str:
-        """Return the package of the weights with its version; see `require`."""
+        """Return the package of the weights with its version.
+
+        Raises:
+            UsageError: If the extra is not installed.
+        """
         self.require()
         return f"{self.package} {version(self.package)}"
 

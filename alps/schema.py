@@ -378,8 +378,12 @@ class GoldNeeded(ValueError):
 def read_gold(node: object, field: str = "gold.memory_items") -> tuple[Memory, ...]:
     """Read the memories of a data set: fields as tolerantly as any, but no memory may be lost.
 
+    Args:
+        node: A list of memories, as JSON has it.
+        field: What an error calls it, as a dotted path.
+
     Raises:
-        ValueError: If an item can't be read; names the `field`, a dotted path.
+        ValueError: If an item can't be read; names the field.
     """
     try:
         read = read_memories(node)

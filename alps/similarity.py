@@ -112,8 +112,13 @@ _ROUNDING = 1e-9
 class Features(NamedTuple):
     """What `similarity` needs to know of one text.
 
-    `folded` is without case, accents and spare spaces; `content` weighs each piece of content
-    words; `boilerplate` are function words and memory phrasing; `total` is the weight of both.
+    Attributes:
+        folded: The text without case, accents and spare spaces.
+        content: Weight of each piece of its content words.
+        boilerplate: Its function words and memory phrasing.
+        total: Weight of both.
+        numbers: The numbers in the text.
+        negated: Whether the text contains a negation.
     """
 
     folded: str

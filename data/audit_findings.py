@@ -24,10 +24,17 @@ class FoundPlace:
 class DataFinding:
     """One thing that is wrong, or worth knowing, in one track.
 
-    It is `serious` where scores can't be trusted, a `warning` where some records are doubtful, else
-    a `note`. It was found in `count` of `of` that were looked at; `unit` is what is counted (rows,
-    pools, gold items, ...). The detail is one sentence that holds for all of them, with chance
-    level and p where it is statistical. Of `examples` there are at most `MOST_EXAMPLES`.
+    Attributes:
+        code: What kind of thing it is.
+        severity: `serious` where scores can't be trusted, `warning` where some records are
+            doubtful, else `note`.
+        track: The track it was found in.
+        count: How often.
+        of: Out of how many that were looked at.
+        unit: What is counted (rows, pools, gold items, ...).
+        detail: One sentence that holds for all of them; a statistical finding gives its chance
+            level and p here.
+        examples: The first few, at most `MOST_EXAMPLES`.
     """
 
     code: str

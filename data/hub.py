@@ -42,7 +42,12 @@ class HubError(UsageError):
 
 @dataclass(frozen=True)
 class HubName:
-    """A data set of the hub, OWNER/NAME, and the branch, tag or commit that `data=` names."""
+    """What `data=` says of a data set of the hub.
+
+    Attributes:
+        repository: OWNER/NAME.
+        revision: A branch, a tag or a commit; None where none is named.
+    """
 
     repository: str
     revision: str | None = None
@@ -62,7 +67,11 @@ class HubName:
         return f"{self._without_revision}@{revision}"
 
     def pinned(self) -> str:
-        """Return what `data=` takes for the commit that its revision is now; else a HubError."""
+        """Return what `data=` takes for this data set at the commit that its revision is now.
+
+        Raises:
+            HubError: If the revision can't be resolved.
+        """
         return self.at(self.resolved())
 
     def resolved(self) -> str:
@@ -91,7 +100,11 @@ def is_hub(data: str) -> bool:
 
 
 def hub_name(data: str, default: str = RELEASE) -> HubName | None:
-    """Read what `data=` says; None where it is no data set of the hub. `hub` means `default`.
+    """Read what `data=` says; None where it is no data set of the hub.
+
+    Args:
+        data: What it says.
+        default: The repository that `hub` means.
 
     Raises:
         UsageError: If the repository is not OWNER/NAME, or @ is not followed by a revision.
@@ -271,7 +284,11 @@ def _library() -> Any:
 
 @contextmanager
 def _in_one_line(what: str, repository: str) -> Iterator[None]:
-    """Turn whatever the hub's client raises into a HubError that says how to mend it."""
+    """Turn whatever the hub's client raises into one line that says how to mend it.
+
+    Raises:
+        HubError: In its place.
+    """
     try:
         yield
     except Exception as error:

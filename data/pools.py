@@ -61,7 +61,12 @@ class Query:
 
 
 class PoolSource:
-    """Builds the pools of one split; the seed is that of the drawing."""
+    """Builds the pools of one split.
+
+    Args:
+        split: Where the queries and the memories lie.
+        seed: Of the drawing.
+    """
 
     def __init__(self, split: Split, *, seed: int) -> None:
         self._split = split
@@ -115,7 +120,11 @@ class PoolSource:
                 )
 
     def rows(self, size: int) -> Iterator[tuple[Row, Row]]:
-        """Yield input and gold row of every query with a pool of `size` distractors; see `pool`."""
+        """Yield input and gold row of every query with a pool of `size` distractors.
+
+        Raises:
+            UsageError: If there are not enough memories.
+        """
         return (self.pool(query, size) for query in self.queries)
 
     def pool(self, query: Query, size: int) -> tuple[Row, Row]:
@@ -144,7 +153,11 @@ class PoolSource:
         return count / (size * len(self.queries))
 
     def _draw(self, query: Query, size: int) -> list[BankMemory]:
-        """Return a query's distractors, the same each time; a UsageError if there are too few."""
+        """Return the distractors of a query, the same for every reading of every size.
+
+        Raises:
+            UsageError: If there are not enough.
+        """
         drawn = self._drawn.get(query.benchmark_id)
         if drawn is None or size > SIZES[-1]:
             # A pool is read for its hash, for its share and for the run: only the first one draws.

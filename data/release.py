@@ -29,7 +29,12 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 class JoinError(DataError):
     """A row that can't be joined: no JSON object, without an id, with another's, or gold alone.
 
-    `name` is the id of the row, where it has one.
+    Args:
+        kind: What is wrong.
+        message: The same for people.
+        path: The file.
+        line: The line, counted from 1.
+        name: The id of the row, where it has one.
     """
 
     def __init__(
@@ -72,7 +77,11 @@ class Split:
         return (self.folder / track / INPUT).is_file()
 
     def track(self, track: str) -> Path:
-        """Return the folder of `track`; a UsageError if the split does not have it."""
+        """Return the folder of `track`.
+
+        Raises:
+            UsageError: If the split does not have it.
+        """
         folder = self.folder / track
         if not (folder / INPUT).is_file():
             raise UsageError(
@@ -140,7 +149,10 @@ def read_track(
 ) -> Iterator[RowPair]:
     """Yield the joined rows of one track in the order of the input file.
 
-    `on_fault` takes what is wrong with a row that can't be joined, which is then left out.
+    Args:
+        folder: That of the track.
+        with_gold: Whether the gold file is opened.
+        on_fault: Takes what is wrong with a row that can't be joined, which is then left out.
 
     Raises:
         DataError: If a row can't be joined, unless `on_fault` raises nothing.

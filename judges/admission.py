@@ -72,10 +72,12 @@ class _Pair(BaseModel):
 
 @dataclass(frozen=True)
 class KnownItem:
-    """A question whose answer is known; no judge is shown its name.
+    """A question whose answer is known.
 
-    Its kind is `good`, or what is bad about a bad answer. `option` is that which a good answer
-    agrees with, where there are options.
+    Attributes:
+        name: Tells it from others; no judge is shown it.
+        kind: `good`, or what is bad about a bad answer.
+        option: For a good answer, the option that it agrees with, where there are options.
     """
 
     name: str
@@ -211,8 +213,10 @@ def partly_admitted(
 ) -> Judge:
     """Return a judge that is asked nothing under rubrics whose items it can't tell apart.
 
-    `shares` say how many items it got right, by the names of rubrics; `unheard` is what became of
-    items that it did not answer.
+    Args:
+        judge: The judge as it was asked.
+        shares: How many items it got right, by the names of rubrics.
+        unheard: What became of items that it did not answer.
     """
     refusals = {}
     for name, share in shares.items():
@@ -241,7 +245,12 @@ def _why(judge: str, rubric: str, share: RubricCheck) -> str:
 
 
 class PartlyAdmitted:
-    """A judge that is asked nothing under the rubrics of `refusals`, which say why."""
+    """A judge that is not admitted under some rubrics: under those it is asked nothing.
+
+    Args:
+        judge: The judge as it was asked.
+        refusals: Why it is not admitted, by the names of the rubrics.
+    """
 
     def __init__(self, judge: Judge, refusals: Mapping[str, Refusal]) -> None:
         self._judge = judge

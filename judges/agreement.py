@@ -39,8 +39,9 @@ def people_say(judge: str, fingerprint: str, *, today: date | None = None) -> It
 def people_agree(judge: Mapping[str, Any], rubrics: Iterable[str] = ()) -> bool:
     """Tell whether a judge passed a calibration of each of some rubrics, by people's labels.
 
-    `judge` is its fingerprint, as a run records it; without rubrics the score is of how memories
-    match.
+    Args:
+        judge: Its fingerprint, as a run records it.
+        rubrics: Those that a score is a mean of; none: how memories match.
     """
     passed: set[str] = set()
     for calibration in _readable():

@@ -21,7 +21,11 @@ V = TypeVar("V")
 
 
 class Question(ABC, Generic[V]):
-    """One thing that a judge is asked; `unanswered` says why a judge can't answer it."""
+    """One thing that a judge is asked; `V` is the verdict that answers it.
+
+    Attributes:
+        unanswered: Why a judge that can't answer it does not.
+    """
 
     unanswered: ClassVar[str]
     verdict: ClassVar[type]

@@ -154,7 +154,13 @@ class RubricRow(_Model):
 
 
 class RestsOn(_Model):
-    """The labels that a calibration of ours rests on, and the date when the judge was asked."""
+    """The labels that a calibration of ours rests on.
+
+    Attributes:
+        what: What was labelled, in words.
+        n: Items.
+        date: When the judge was asked about them.
+    """
 
     source: Texts
     address: Texts
@@ -288,7 +294,11 @@ def _short(value: object) -> str:
 
 
 def rubric_of(name: str, own: Iterable[Rubric] = ()) -> Rubric:
-    """Return the rubric, perhaps of the user's `own`, of items labelled under `name`.
+    """Return the rubric by which a judge is asked about items labelled under `name`.
+
+    Args:
+        name: As the items are labelled.
+        own: The rubrics of the user's own.
 
     Raises:
         UsageError: If there is none.

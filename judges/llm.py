@@ -65,9 +65,12 @@ ORDER = "shuffled"
 class LlmJudge:
     """Any litellm model as a judge.
 
-    Its temperature is 0 unless `sampling` gives one, and is not sent where that is None. `extra` is
-    what else the provider is sent; `wording` are the rubrics that are said in other words; `most`
-    are the tokens that an output budget may come to, where it is sent one.
+    Args:
+        sampling: Its decoding; its temperature is 0 unless it is given, and is not sent where it is
+            None.
+        extra: What else the provider is sent.
+        wording: By their names, the rubrics that are said in other words.
+        most: The most tokens that an output budget may come to; None where it is sent none.
     """
 
     answers: frozenset[type[Question[Any]]] = frozenset(

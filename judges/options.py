@@ -20,8 +20,10 @@ AGREES = 0.5
 class OptionVerdict:
     """Which option an answer agrees with, by its position; unless `ok`, nothing may be concluded.
 
-    It is None where it agrees with none, or with several. `agreement` is how often two draws of a
-    judge that was asked several times name the same, in [0, 1].
+    Attributes:
+        option: None where it agrees with none, or with several.
+        agreement: How often two draws of a judge that was asked several times name the same, in
+            [0, 1].
     """
 
     outcome: Outcome

@@ -54,9 +54,13 @@ MOST_EXTRA = 300
 class Screening:
     """Predicted memories that are set aside before a judge sees them, by their positions.
 
-    `identical` pairs have one value. Those `too_long` or at the end of an endless list are invalid:
-    they count as predictions, and match nothing. `copies` with what each repeats do not count.
-    `gold` and `asked` are left to be asked about.
+    Attributes:
+        identical: Pairs of a gold and a predicted memory with the same value.
+        too_long: Invalid items: they count as predictions, and match nothing.
+        too_many: Those at the end of an endless list, invalid as well.
+        copies: Near copies, and the prediction that each repeats; they do not count.
+        gold: The gold memories that are left to be asked about.
+        asked: The predictions that are left to be asked about.
     """
 
     identical: tuple[Pair, ...]

@@ -34,7 +34,11 @@ _DISAGREE = "the judge's repeated calls disagree"
 
 
 class RepeatedJudge:
-    """The majority of draws of one judge, each with its own place in the reply cache."""
+    """Asks independent draws of one judge, and takes the majority pair by pair.
+
+    Args:
+        draws: The same judge, once per repeat, each with its own place in the reply cache.
+    """
 
     def __init__(self, draws: Sequence[Judge]) -> None:
         self._draws = draws

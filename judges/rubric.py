@@ -166,7 +166,12 @@ class EmotionalReply(RatingReply):
 
 
 def read_match_reply(node: object) -> Read[tuple[JudgedPair, ...]]:
-    """Read a matching reply; a ValueError where a verdict would have to be guessed."""
+    """Read a matching reply.
+
+    Raises:
+        ValueError: If there is no list of pairs, or a pair lacks its ids or has an unknown
+            relation: a verdict is never guessed.
+    """
     reply = read_tolerantly(MatchReply, {"pairs": node} if isinstance(node, list) else node)
     notes = []
     for number, pair in enumerate(reply.pairs, start=1):
@@ -218,9 +223,12 @@ def rating_answer(reply: type[ReplyModel]) -> AnswerType[tuple[dict[str, int], s
 class Rating:
     """What a judge says of an answer; unless `ok`, nothing may be concluded.
 
-    `enforced` is the hard rule that overruled the judge, if one did; `agreement` how often two
-    draws of a judge that was asked several times give the same marks, in [0, 1]; `draws` their
-    marks.
+    Attributes:
+        marks: By the names of the rubric's marks.
+        enforced: The hard rule that overruled the judge, if one did.
+        agreement: How often two draws of a judge that was asked several times give the same marks,
+            in [0, 1].
+        draws: The marks of each of them.
     """
 
     outcome: Outcome

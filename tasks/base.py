@@ -169,8 +169,12 @@ class Scored:
 class Records:
     """The records of a task that has files of its own.
 
-    `described` is what the manifest says of them, beyond hash and number. `conditions` are settings
-    that they decide where the user left them open; the track is run under them, too.
+    Attributes:
+        samples: Streams them.
+        sha256: The hash of the files.
+        described: What the manifest says of them, beyond hash and number.
+        conditions: Settings that they decide where the user left them open; the manifest has them,
+            too, and the track is run under them.
     """
 
     samples: Callable[[], Iterator[Any]]
@@ -183,7 +187,9 @@ class Records:
 class Continuations:
     """A text, and the ways it may go on that are compared by their log-probability.
 
-    The prefix ends where a model would begin to answer; each option has the space that parts them.
+    Attributes:
+        prefix: What they all follow; it ends where a model would begin to answer.
+        options: Each of them, with the space that parts it from the prefix.
     """
 
     prefix: str
@@ -198,8 +204,11 @@ Answer = Callable[[Any], dict[str, Any]]
 class Overlap:
     """One answer and its gold, as they are compared to see whether the gold was copied.
 
-    `golds` were to be found, `values` answered; `known` is all that the system was shown, and what
-    it was `given` to hand back is no find.
+    Attributes:
+        golds: The texts that were to be found.
+        values: The texts that were answered.
+        known: Everything that the system was shown.
+        given: Texts that it was given to hand back, which are no find.
     """
 
     golds: Sequence[str]
@@ -518,7 +527,10 @@ class Task:
     ) -> "Task":
         """Return the track as the memory system of `options` answers it; itself without one.
 
-        `settings` are those of `OF_MEMORY` that mean something to it then.
+        Args:
+            answers: How it does.
+            options: What the run chooses.
+            settings: Those of `OF_MEMORY` that mean something to it then.
         """
         if not keeps_memories(options.memory):
             return self

@@ -52,8 +52,11 @@ class History:
 class HistoryPlace:
     """Where in the life of a user a sample is asked.
 
-    Samples that share the `key` have one history, and differ in how far they reach: `turns` of it
-    come before. `at` is in ISO 8601; empty where the data don't tell.
+    Attributes:
+        key: The history: samples that share it differ in how far they reach alone.
+        turns: How many turns of it come before the sample.
+        query: What the user says then.
+        at: When that is, ISO 8601; empty where the data don't tell.
     """
 
     key: str
@@ -66,8 +69,11 @@ class HistoryPlace:
 class Context:
     """What a reader is shown in place of a history.
 
-    `memories` are texts, the best first; `positions` those of `turns` in the history, None if they
-    are its end; `left_out` counts what a token budget left out or shortened.
+    Attributes:
+        turns: Turns of the history.
+        memories: Texts that a memory returned, the best first.
+        positions: Positions of `turns` in the history; None if they are its end.
+        left_out: How many turns or memories a token budget left out or shortened.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -146,7 +152,12 @@ class MemoryProbes:
 
 @dataclass(frozen=True)
 class Ingest:
-    """A user's session, counted from 1, is taken in and settled; a known one is taken in again."""
+    """A user's session is taken in and settled; one with a known number is taken in again.
+
+    Attributes:
+        session: Its number among those of the user, from 1.
+        user: The user, of those of the sample.
+    """
 
     session: int
     turns: tuple[Turn, ...]
@@ -157,7 +168,10 @@ class Ingest:
 class Forget:
     """The first user has something deleted: by `forget`, else in a session that asks for it.
 
-    `what` is said by every memory that has to go; `turns` are those of the session.
+    Attributes:
+        session: The number of that session.
+        what: What every memory that has to go says.
+        turns: The session in which the user asks for it.
     """
 
     session: int
@@ -184,8 +198,9 @@ Step = Ingest | Forget | Reopen | Search
 class Script:
     """How a memory system answers a task that needs more of it than a history and questions.
 
-    The users of a sample are those of no other one; the prediction is from what each search
-    returned.
+    Attributes:
+        steps: What is done to the users of a sample, who are those of no other one.
+        prediction: The prediction, from what each search returned, in the order of the steps.
     """
 
     lists: ClassVar[bool] = False
@@ -218,8 +233,13 @@ def changes(
 
     One with a text that it had before is retained. One under an id that it had before is modified;
     of a system that keeps no ids, one that is like a text which is gone. Others are added. What is
-    left of those before, and in no way there any more, is deleted. What is modified or deleted
-    names the one of the `old` memories of the data that says the same.
+    left of those before, and in no way there any more, is deleted.
+
+    Args:
+        old: The memories that the data say were known before: what is modified or deleted names the
+            one of them that says the same.
+        before: What the system held then.
+        after: What it holds now.
     """
     kept = {fold(memory.text) for memory in before}
     there = {fold(memory.text) for memory in after}
@@ -296,9 +316,14 @@ def places_of(hits: Sequence[Remembered], values: Sequence[str]) -> list[int | N
 
 
 def ranking_of(hits: Sequence[Remembered], pool: Mapping[str, str], k: int) -> list[str]:
-    """Return the ids of the candidates in `pool` that hits are, best first, and `k` places in all.
+    """Return the ids of the candidates that hits are, the best first, and `k` places in all.
 
     A hit that is no candidate, or one that is already ranked higher, keeps its place.
+
+    Args:
+        hits: What was found, the best first.
+        pool: The values of the candidates by their ids.
+        k: How many hits were asked for.
     """
     ids, places = list(pool), places_of(hits, list(pool.values()))
     ranking: list[str] = []

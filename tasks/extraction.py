@@ -210,7 +210,11 @@ def input_row(sample: ExtractionSample) -> dict[str, Any]:
 
 
 def read_answer(node: object) -> Read[tuple[Memory, ...]]:
-    """Read a system's answer tolerantly; a ValueError if there is no list of memories in it."""
+    """Read a system's answer tolerantly.
+
+    Raises:
+        ValueError: If there is no list of memories in it.
+    """
     read = read_memories(node)
     return Read(read.memories, read.notes)
 
@@ -221,7 +225,11 @@ def to_prediction(memories: Sequence[Memory]) -> dict[str, Any]:
 
 
 def fits(sample: ExtractionSample, prediction: Mapping[str, Any]) -> None:
-    """Raise a ValueError if what was kept of an answer is no list of memories."""
+    """Check that what was kept of an answer is a list of memories.
+
+    Raises:
+        ValueError: If it is something else.
+    """
     _memories_of(prediction)
 
 
@@ -322,7 +330,10 @@ def _recall_by_type(gold: Sequence[Memory], found: set[int]) -> dict[str, float]
 
 
 def label_similarity(one: Memory, other: Memory) -> float:
-    """Return 2 · shared prefix / (length + length) of two label paths, in [0, 1]."""
+    """Return 2 · shared prefix / (length + length) of two label paths, in [0, 1].
+
+    Unmapped ones by their suggestion.
+    """
     first, second = _label_path(one), _label_path(other)
     shared = 0
     for left, right in zip(first, second, strict=False):

@@ -270,7 +270,11 @@ def _value_row(value: Value) -> dict[str, Any]:
 
 
 def read_metric(row: Mapping[str, Any]) -> Metric:
-    """Read the row of a metric; a ValueError if it is none."""
+    """Read the row of a metric.
+
+    Raises:
+        ValueError: If it is none.
+    """
     fields: dict[str, Any] = {}
     for key, place in _ROW.items():
         part, _, name = place.rpartition(".")

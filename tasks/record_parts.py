@@ -100,9 +100,14 @@ class Facts:
 class Dialogue:
     """A dialogue, of which the turns that matter most are shown.
 
-    They are those `shown`, where the task knows them, or nearest to the memories that quote it, by
-    the ids they are shown under, and to a memory that it is `about`. If `folded`, the terminal,
-    too, shows no more than those turns.
+    Attributes:
+        title: What it is.
+        turns: All of them.
+        quoted: The memories that quote it, by the ids they are shown under.
+        about: A memory that no turn is quoted for: the turns nearest to its words matter most.
+        folded: Whether the terminal, too, shows no more than those turns.
+        shown: The turns that matter most, where the task knows them.
+        labels: Labels next to a turn.
     """
 
     title: str
@@ -178,10 +183,17 @@ def predicted_sides(record: AnsweredRecord, actions: Mapping[int, str]) -> dict[
 def align(
     record: AnsweredRecord, golds: _Sides, predictions: _Sides, gone: _Sides | None = None
 ) -> list[Pairing]:
-    """Put gold next to prediction: matched, then missed gold, old memories kept, extra predictions.
+    """Put gold next to prediction.
 
-    All sides are by the ids that verdicts give them; `gone` are old memories that should be gone.
-    Without details in the score of the record nothing was judged.
+    Matched pairs come first, then missed gold, then old memories that were kept, then extra
+    predictions.
+
+    Args:
+        record: Its verdict gives relations and reasons; without details in its score nothing was
+            judged.
+        golds: By the ids that verdicts give them, as all sides.
+        predictions: What was predicted.
+        gone: Old memories that should be gone, as verdicts name them.
     """
     score = record.score
     if score is None or "matched" not in score:
@@ -346,7 +358,10 @@ class ScoredAnswer:
 class Highlight:
     """One group of instructive records.
 
-    There are `quota` of them at most, before places that other groups leave empty are given out.
+    Attributes:
+        title: What they are.
+        quota: How many of them at most, before places that other groups leave empty are given out.
+        rank: Rank of an answer in it.
     """
 
     title: str

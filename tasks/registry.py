@@ -67,7 +67,11 @@ def not_importable(names: str) -> tuple[str, ...]:
 
 
 def load_task(name: str, options: TaskOptions = DEFAULTS) -> Task:
-    """Return the task called `name`, of several tracks the first; a UsageError if there is none."""
+    """Return the task called `name`; of several tracks, the first.
+
+    Raises:
+        UsageError: If there is none.
+    """
     return load_tracks(name, options)[0]
 
 
@@ -314,8 +318,12 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     """Return a task that shows a run and can do nothing else.
 
     Where `summary` records nothing of the task, as in older runs and those that are not finished,
-    the metrics are named after the scores. `names` are the `python:MODULE` names of the manifest
-    that must not be imported.
+    the metrics are named after the scores.
+
+    Args:
+        names: The `python:MODULE` names of the run's manifest that must not be imported.
+        track: The track.
+        summary: What `summary.json` says of the track; None where the run is not finished.
     """
 
     def refuse(*_: object, **__: object) -> NoReturn:

@@ -190,7 +190,11 @@ def _choices(sample: RetrievalSample) -> dict[str, list[str]]:
 
 
 def read_answer(node: object) -> Read[dict[str, Any]]:
-    """Read a choice tolerantly; `ranking` may come with it. A ValueError if no memory is named."""
+    """Read a system's choice tolerantly: `ranking`, ids from best to worst, may come with it.
+
+    Raises:
+        ValueError: If no memory is named.
+    """
     given = {"selected_memory_id": node} if isinstance(node, str) else node
     if not isinstance(given, dict):
         raise ValueError("expected an object with `selected_memory_id`")
@@ -218,7 +222,11 @@ def _choice_of(answer: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def fits(sample: RetrievalSample, prediction: Row) -> None:
-    """Raise a ValueError if a choice, or what the ranking names, is not among the candidates."""
+    """Check that a choice is among the candidates.
+
+    Raises:
+        ValueError: If it is not, or the ranking names something else.
+    """
     known = {candidate.id for candidate in sample.candidates}
     named = [prediction["selected_memory_id"], *prediction["ranking"]]
     # What a memory found that is no candidate keeps its place in the ranking.

@@ -213,7 +213,11 @@ def to_prediction(memories: Sequence[UpdatedMemory]) -> dict[str, Any]:
 
 
 def fits(sample: UpdateSample, prediction: Row) -> None:
-    """Raise a ValueError if what was kept of an answer is no list of memories with actions."""
+    """Check that what was kept of an answer is a list of memories with actions.
+
+    Raises:
+        ValueError: If it is something else.
+    """
     memories_of(prediction)
 
 

@@ -94,9 +94,12 @@ class GoldChange:
 class MatchedLists:
     """Gold and old memories of one sample in the rows of one matching question.
 
-    There is one of `changes` for every gold memory. `gone` are the old memories, by position, that
-    the gold list no longer has, withdrawn or `replaced` by a modification. `rows` are the gold
-    memories, then those that are gone: what a prediction is compared with.
+    Attributes:
+        changes: One for every gold memory.
+        gone: The old memories that the gold list no longer has, by position: replaced ones and
+            withdrawn ones.
+        replaced: Those of them that a modification takes the place of.
+        rows: The gold memories, then those that are gone: what a prediction is compared with.
     """
 
     changes: tuple[GoldChange, ...]

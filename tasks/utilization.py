@@ -283,7 +283,11 @@ async def judge_prediction(
 
 
 def fits(sample: UtilizationSample, prediction: Row) -> None:
-    """Raise a ValueError if what was kept of an answer is no text."""
+    """Check that what was kept of an answer is text.
+
+    Raises:
+        ValueError: If it is something else.
+    """
     if not isinstance(prediction.get("answer"), str):
         raise ValueError("answer: must be a string")
 

@@ -15,7 +15,12 @@ _ABOUT_ZERO = 0.05
 
 
 def strongest_above(differences: Mapping[str, float], *, lower_is_better: bool) -> str | None:
-    """Return the trivial baseline that a system is furthest below, by its differences to each."""
+    """Return the trivial baseline that a system is furthest below; None where it is below none.
+
+    Args:
+        differences: The score of the system less that of each baseline, by its name.
+        lower_is_better: Whether a lower score is the better one.
+    """
     sign = -1.0 if lower_is_better else 1.0
     # What is written as a difference of .000 is none.
     losses = {name: sign * round(value, _DIGITS) for name, value in differences.items()}

@@ -70,8 +70,13 @@ class LegendKey(NamedTuple):
 class Chart:
     """A drawing on a page.
 
-    `name` is that of its fragment: charts of one name are grouped and numbered. `contents` is what
-    the table of contents calls it; `about` says in sentences what is drawn.
+    Attributes:
+        name: Name of its fragment; charts of one name are grouped and numbered.
+        contents: What the table of contents calls it.
+        title: Its heading.
+        about: What is drawn, in sentences.
+        drawing: The drawing.
+        legend: Its signs.
     """
 
     name: str
@@ -130,9 +135,16 @@ def whisker(
 ) -> Markup:
     """Draw a value with its interval on an axis; nothing where it does not lie on the axis.
 
-    Where records are unscored, the worst and the best case are a band behind it. Without a `name`
-    the chart only repeats the numbers next to it. `beside` is a diamond behind it, `tick` the name
-    and place of a tick: a trivial baseline, or no difference.
+    Where records are unscored, the worst and the best case are a band behind it.
+
+    Args:
+        score: The value.
+        name: Text alternative; empty where the chart only repeats the numbers next to it.
+        axis: Its axis.
+        style: Its colour in the style sheet.
+        mark: `dot`, or `diamond`.
+        beside: Another value, drawn as a diamond behind it.
+        tick: The name and place of a tick behind it: a trivial baseline, or no difference.
     """
     value = score.value
     # A user's own metric may leave the range that it names; a mark at the end would be a lie.
@@ -190,8 +202,11 @@ def plane(
 ) -> Markup:
     """Draw the precision–recall plane with curves of equal F1.
 
-    Points with a letter have the intervals of both as a cross. `records` are (recall, precision) of
-    single ones: one circle a place, its area their number.
+    Args:
+        points: Systems at their mean precision and recall; those with a letter have the intervals
+            of both as a cross.
+        records: (recall, precision) of single records: one circle a place, its area their number.
+        name: What the chart shows, for who can't see it.
     """
     parts = _PLANE.grid(SHARES.labels, SHARES.labels, "recall", "precision")
     parts += [*map(_iso, ISO_F1), *_record_dots(records)]
@@ -272,7 +287,14 @@ def _sign(position: int, x: float, y: float, name: str = "") -> Markup:
 
 @dataclass(frozen=True)
 class Across:
-    """The horizontal axis of curves: its name and labels, and where a size is, from 0 to 1."""
+    """The horizontal axis of curves.
+
+    Attributes:
+        name: Name of the quantity, shown below the axis and in the names of points.
+        ticks: Its labels.
+        at: Position of a size on the axis, from 0 to 1.
+        up: The vertical axis.
+    """
 
     name: str
     ticks: Sequence[tuple[float, str]]
@@ -283,7 +305,10 @@ class Across:
 def recall_curve(lines: Sequence[ChartLine], *, name: str) -> Markup:
     """Draw recall over the size of the pool from 0 on, with intervals as bands.
 
-    Lines without a letter have neither bands nor marks. Fewer than two sizes give no chart.
+    Args:
+        lines: Systems; only those with a letter have bands and a mark at each measured size. Fewer
+            than two sizes give no chart.
+        name: What is drawn, for who can't see it.
     """
     sizes = _sizes(lines)
     if len(sizes) < 2:
@@ -384,11 +409,14 @@ def _spots(line: ChartLine, across: Across) -> Iterator[Markup]:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Counts by row and column, shape (rows, columns).
+    """Counts by row and column.
 
-    `right` are the cells, as (row, column), that are done as they should be: they are framed.
-    `down` says what the rows are, `across` what the columns are. With `shares` cells carry their
-    share of the row, and rows their total.
+    Attributes:
+        rows: The names of the rows, and `columns` those of the columns.
+        counts: Shape (rows, columns).
+        right: The cells, as (row, column), that are done as they should be: they are framed.
+        down: What the rows are, and `across` what the columns are.
+        shares: Whether cells carry their share of the row, and rows their total.
     """
 
     rows: Sequence[str]
@@ -401,7 +429,11 @@ class HeatMap:
 
 
 def occurring_actions(counts: Mapping[str, float]) -> tuple[list[str], list[str]]:
-    """Return the gold and the predicted actions of which `cell_GOLD_PREDICTED` is counted."""
+    """Return the gold actions and the predicted ones that occur among counts of actions.
+
+    Args:
+        counts: With `cell_GOLD_PREDICTED` among them where a task counts actions.
+    """
     golds: list[str] = []
     predicted: set[str] = set()
     for gold in GOLD_ACTIONS:

@@ -155,7 +155,12 @@ def price_lines(calls: Calls) -> Iterator[str]:
 def served_lines(
     served: Mapping[str, Sequence[ServedBy]], changes: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Yield which model answered, by the purpose of calls; a change of it is a warning."""
+    """Yield which model answered, in lines; a change during the run is a warning.
+
+    Args:
+        served: What answered, by the purpose of the calls.
+        changes: Where another model judged than in the calibration.
+    """
     # An alias of a provider may mean another model tomorrow, and even within one run.
     for purpose, rows in served.items():
         yield from _served_lines(_ROLES.get(purpose, purpose), rows)

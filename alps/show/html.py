@@ -71,8 +71,13 @@ def write_tables_page(
 ) -> Path:
     """Write a page of tables, the same that a terminal shows.
 
-    `kind` names this kind of page, `lede` is the answer in a sentence; `sections` are headings,
-    each with the tables and lines below it, and `notes` remarks on the whole page.
+    Args:
+        path: The file.
+        kind: Name of this kind of page.
+        title: Its heading.
+        lede: The answer in a sentence.
+        sections: Headings, each with the tables and lines below it.
+        notes: Remarks on the whole page.
 
     Raises:
         RunFolderError: If it can't be written.
@@ -84,7 +89,11 @@ def write_tables_page(
 
 
 def refuse_other_file(path: Path) -> None:
-    """Raise a UsageError if a file that is no page of ours is there, or it can't be read."""
+    """Refuse to write a page over a file that is no page of ours.
+
+    Raises:
+        UsageError: If it is one, or can't be read.
+    """
     if not os.path.lexists(path):
         return
     try:

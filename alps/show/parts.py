@@ -23,7 +23,13 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class More:
-    """What an extension adds to the comparison of a track; `row` is what JSON has of it."""
+    """What an extension adds to the comparison of a track.
+
+    Attributes:
+        row: As JSON has it, by key.
+        parts: As tables.
+        explanation: What their words mean.
+    """
 
     row: Mapping[str, Any]
     parts: Sequence[Part]
@@ -34,9 +40,14 @@ class More:
 class CorrectedComparison:
     """The same comparison by other scores; its tests are families of their own.
 
-    `key` is what JSON calls it, `by` what titles do (`corrected by audits`); `unit` is what records
-    are sampled by (`audited session`), `method` how differences are made, `untested` why some have
-    no p. `notes` say what was not compared, and why.
+    Attributes:
+        key: What JSON calls it.
+        by: What titles call it, as `corrected by audits`.
+        unit: What records are sampled by, as `audited session`.
+        method: How its differences are made.
+        untested: Why some have no p.
+        tracks: What was compared.
+        notes: What was not, and why.
     """
 
     key: str
@@ -50,7 +61,14 @@ class CorrectedComparison:
 
 @dataclass(frozen=True)
 class ChartedTrack:
-    """A track of a run on a page, as charts read it; `metric` is the one that represents it."""
+    """A track of a run on a page, as charts read it.
+
+    Attributes:
+        letter: Of its run.
+        colour: The number of its colour.
+        found: What the summary says of it.
+        metric: The metric that represents it.
+    """
 
     letter: str
     colour: int
@@ -124,7 +142,14 @@ class ShownPart:
         metric: Metric,
         sessions: Mapping[str, str],
     ) -> More | None:
-        """Return what else to say of runs on shared records, given the session of each."""
+        """Return what else to say of runs on the records that they share.
+
+        Args:
+            runs: By their letters.
+            track: The track.
+            metric: What is compared on it.
+            sessions: The session of each record.
+        """
         return None
 
     def corrected(

@@ -14,8 +14,13 @@ def pick(word: str, keys: Sequence[AnswerKey], *, repeats: int = 1, where: str) 
 
     Where a run has several tasks, `TASK/` before it says of which; it is needed where the rest
     means several records. Where records were answered several times, `#2` after it means the second
-    answer. `keys` are the first answers, in the order of the data; `where` is the run, for
-    messages.
+    answer.
+
+    Args:
+        word: As it was typed.
+        keys: The first answers to the records of the run, in the order of the data.
+        repeats: How often each record was answered.
+        where: The run, for messages.
 
     Raises:
         UsageError: If it means none, or several.

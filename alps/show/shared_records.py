@@ -153,7 +153,11 @@ def open_finished(folders: Sequence[Path]) -> list[RunFolder]:
 
 
 def _shared_tracks(runs: Mapping[str, RunFolder]) -> list[str]:
-    """Return the tracks that all `runs` have, in the order of the first; a UsageError if none."""
+    """Return the tracks that all `runs`, by their letters, have, in the order of the first.
+
+    Raises:
+        UsageError: If there is none.
+    """
     first, *others = runs.values()
     shared = list(first.scored_tracks)
     for run in others:

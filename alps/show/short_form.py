@@ -428,7 +428,12 @@ def show_run(
 ) -> None:
     """Print the short form of a run.
 
-    `resumed` of its answers an earlier command had left; the last one `took` so many seconds.
+    Args:
+        summary: What it found.
+        metrics: The columns of each track.
+        folder: Where it is.
+        resumed: How many of its answers an earlier command had left.
+        took: The seconds of the command that carried it out.
     """
     console = terminal()
     width = console.width

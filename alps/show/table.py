@@ -72,8 +72,12 @@ class _Trimmed:
 class Cell(NamedTuple):
     """A cell that is more than its text.
 
-    `value` is the number that it writes, unrounded; `note` is dim text below, and `drawn` what only
-    a page shows behind the text.
+    Attributes:
+        text: What is read.
+        value: The number that it writes, unrounded; None where it writes none.
+        note: Dim text below.
+        style: Of a terminal, as `bold`.
+        drawn: What only a page shows behind the text.
     """
 
     text: str
@@ -89,8 +93,10 @@ Cells = str | Cell
 class Column(NamedTuple):
     """A column: its heading, and how it is laid out.
 
-    A cell that is too long is broken by `wraps`: `word`, `fold` (anywhere), or `no`; a terminal of
-    fewer columns than `from_width` leaves it out.
+    Attributes:
+        right: Whether its cells are aligned right, as numbers are.
+        wraps: How a cell that is too long is broken: `word`, `fold` (anywhere), or `no`.
+        from_width: A terminal of fewer columns leaves it out.
     """
 
     title: str = ""
@@ -140,10 +146,16 @@ BLANK = Line("")
 
 @dataclass(frozen=True)
 class Table:
-    """What was found, in rows and columns; without a title where a heading above names it.
+    """What was found, in rows and columns.
 
-    The `layout` is that of a terminal: `close`, `roomy` (cells further apart), `plain` and `bare`
-    (without a rule below the head), `list`, `points` or `legend` (without a head, notes behind).
+    Attributes:
+        title: Its subject; empty if a heading above names it.
+        columns: From left to right.
+        rows: From top to bottom.
+        notes: Remarks on its rows.
+        layout: How a terminal lays it out: `close`, `roomy` (cells further apart), `plain` and
+            `bare` (without a rule below the head), `list`, `points` or `legend` (without a head,
+            notes behind the text).
     """
 
     title: str

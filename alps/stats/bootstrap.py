@@ -230,8 +230,11 @@ def resampled_statistic(
 ) -> Estimate:
     """Estimate one function of sums over records; see `resampled_figure`.
 
-    `features` have the shape (records, features); `statistic` takes sums of shape (…, features) and
-    returns figures of shape (…). If `tested`, it has a p, that it is 0.
+    Args:
+        features: Shape (records, features): what is added up.
+        clusters: Shape (records,).
+        statistic: Takes sums of shape (…, features) and returns figures of shape (…).
+        tested: Whether it has a p, that it is 0.
     """
     sums = cluster_sums(features, clusters)
 
@@ -272,8 +275,10 @@ def resampled_figures(
 ) -> list[Estimate]:
     """Estimate several figures of the same records on the same resamples; see `resampled_figure`.
 
-    `figures` takes how often each cluster counts and returns each of shape (…); there is a record
-    at least.
+    Args:
+        figures: Takes how often each cluster counts and returns the figures, each of shape (…).
+        clusters: Shape (records,), at least one.
+        tested: Whether each has a p, that it is 0.
     """
     count, records = len(set(clusters)), len(clusters)
     values = list(map(float, figures(np.ones(count))))
@@ -367,7 +372,10 @@ def mean_of_ratios(sums: Floats, groups: Sequence[int]) -> Floats:
 def excess_of_ratios(sums: Floats) -> Floats:
     """Return the largest of k ratios, less the 1/k that each has where they are even; shape (…).
 
-    NaN where one of them has no denominator. `sums` are as those of `mean_of_ratios`.
+    NaN where one of them has no denominator.
+
+    Args:
+        sums: Shape (…, 2 × k): numerator and denominator of each ratio.
     """
     ratios = ratio(sums[..., 0::2], sums[..., 1::2])
     largest: Floats = ratios.max(axis=-1) - 1 / ratios.shape[-1]
@@ -377,7 +385,10 @@ def excess_of_ratios(sums: Floats) -> Floats:
 def harmonic_of_ratios(sums: Floats) -> Floats:
     """Return the harmonic mean of k ratios, 0 where one of them is 0; shape (…).
 
-    NaN where one of them has no denominator. `sums` are as those of `mean_of_ratios`.
+    NaN where one of them has no denominator.
+
+    Args:
+        sums: Shape (…, 2 × k): numerator and denominator of each ratio.
     """
     ratios = ratio(sums[..., 0::2], sums[..., 1::2])
     inverse = (1 / np.where(ratios == 0, 1, ratios)).sum(axis=-1)
@@ -395,9 +406,14 @@ def clustered_statistics(
 ) -> list[Estimate]:
     """Estimate functions of sums over records, all from the same resampled clusters.
 
-    `features`, what is added up, have the shape (records, features). Each of `statistics` takes
-    sums of shape (…, features) and returns figures of shape (…), NaN where undefined. `n` records
-    count for `Estimate.n`, all by default; `draws` ≥ 1.
+    Args:
+        features: Shape (records, features): what is added up.
+        clusters: Shape (records,).
+        statistics: Each takes sums of shape (…, features) and returns figures of shape (…), NaN
+            where undefined.
+        n: Records that count for `Estimate.n`; all by default.
+        seed: Of the resampling.
+        draws: Resamples, ≥ 1.
     """
     # A statistic is a function of sums: each cluster is added up once, and not in every resample.
     sums = cluster_sums(features, clusters)

@@ -232,8 +232,10 @@ def agresti_coull(position: Floats, trials: Floats, z: Numbers) -> tuple[Floats,
 def p_of_interval(interval_at: Callable[[Floats], tuple[Floats, Floats]]) -> float:
     """Return the smallest p at whose level, 1 − p, an interval leaves out 0; 1 where none does.
 
-    So p is below .05 if, and only if, the interval of .95 leaves out 0. `interval_at` returns the
-    bounds at levels of confidence; all of one shape.
+    So p is below .05 if, and only if, the interval of .95 leaves out 0.
+
+    Args:
+        interval_at: The bounds at levels of confidence; all of one shape.
     """
 
     def smallest(candidates: Floats) -> float | None:

@@ -60,12 +60,18 @@ def area_under(
     *,
     bounds: tuple[float, float] | None = UNIT,
 ) -> Estimate:
-    """Estimate the area under the curve of mean `values`; see `area_weights`.
+    """Estimate the area under the curve of mean values; see `area_weights`.
 
-    The values have the shape (records, sizes). Each record has an area of its own, within their
-    bounds: the interval is that of their mean, with more room for what was not seen. Percentiles of
-    resampled clusters cover too seldom near an end of the scale. Where almost all areas are at one
-    end, `rare_bound` of the means of clusters is the least that the other bound is away from it.
+    Each record has an area of its own, within the bounds of its values: the interval is that of
+    their mean, with more room for what was not seen. Percentiles of resampled clusters cover too
+    seldom near an end of the scale. Where almost all areas are at one end, `rare_bound` of the
+    means of clusters is the least that the other bound is away from it.
+
+    Args:
+        values: Shape (records, sizes).
+        sizes: Shape (sizes,).
+        clusters: Shape (records,).
+        bounds: Of the values; None where they have none.
     """
     areas = values @ area_weights(sizes) if len(values) else np.zeros(0)
     mean = clustered_mean(areas, clusters, bounds=bounds, unseen=UNSEEN_AREA)

@@ -38,10 +38,12 @@ class System(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a system works, and how many seconds a sample may take.
+    """Where a system works, and how long.
 
-    In `folder` is kept what it writes to stderr or raises; None for nowhere. A program gets the
-    variables `env` of the environment, too.
+    Attributes:
+        timeout: Seconds that it may take for one sample.
+        folder: Where a program's stderr is kept, and what a class raises; None for nowhere.
+        env: Variables of the environment that a program gets, too.
     """
 
     timeout: float = 120.0
@@ -66,10 +68,14 @@ def on_client(system: System, client: Completes) -> System | None:
 
 
 class Tracebacks:
-    """Keeps what is raised in a file, with secrets masked; nowhere where there is no path.
+    """Keeps what is raised in a file, with secrets masked.
 
     Of exceptions of one type from one line only the first is kept, and 20 in all: a system that
     fails on every one of a thousand records fails in the same place.
+
+    Args:
+        path: The file, which is begun at the first exception and continued when a run goes on; None
+            for nowhere.
     """
 
     def __init__(self, path: Path | None) -> None:

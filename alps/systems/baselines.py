@@ -51,7 +51,11 @@ def excerpts(sample: ExtractionSample) -> dict[str, Any]:
 
 
 def oracle(sample: ExtractionSample) -> dict[str, Any]:
-    """Answer with the gold, as a perfect system would; raise a UsageError if it is withheld."""
+    """Answer with the gold memories: what a perfect system would score.
+
+    Raises:
+        UsageError: If the gold is withheld.
+    """
     return {"memory_items": [memory.model_dump() for memory in _gold_of(sample)]}
 
 
@@ -92,7 +96,11 @@ def positional(sample: UpdateSample) -> dict[str, Any]:
 
 
 def oracle_update(sample: UpdateSample) -> dict[str, Any]:
-    """Answer with the gold list, without actions; raise a UsageError if it is withheld."""
+    """Answer with the gold list, without naming actions.
+
+    Raises:
+        UsageError: If the gold is withheld.
+    """
     return _without_actions(_gold_of(sample))
 
 
@@ -119,7 +127,11 @@ def lowest_unique(ids: Sequence[str]) -> str:
 
 
 def oracle_retrieval(sample: RetrievalSample) -> dict[str, Any]:
-    """Choose the gold memory; raise a UsageError if it is withheld."""
+    """Choose the gold memory.
+
+    Raises:
+        UsageError: If the gold is withheld.
+    """
     return ranked([_gold_of(sample)])
 
 

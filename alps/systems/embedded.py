@@ -81,7 +81,11 @@ class Embedded:
 
 
 class Ranker(Protocol):
-    """Ranks the values of a pool; `settings` are everything that can change its ranking."""
+    """Ranks the values of a pool for a query.
+
+    Attributes:
+        settings: Everything that can change its ranking.
+    """
 
     settings: Any
 
@@ -91,7 +95,12 @@ class Ranker(Protocol):
 
 
 class Retriever(Embedded):
-    """Answers with a ranking and its first; counts its queries, and the `seconds` they took."""
+    """Answers with the first of the ranking, and the ranking.
+
+    Attributes:
+        seconds: How long it has been ranking.
+        queries: For how many queries.
+    """
 
     def __init__(self, name: str, ranker: Ranker) -> None:
         super().__init__(name, self._rank)
@@ -120,7 +129,11 @@ def ranked(ids: Sequence[str]) -> dict[str, Any]:
 
 
 def retriever(name: str) -> Retriever:
-    """Return a retriever by name; raise a UsageError if it needs an extra that is not installed."""
+    """Return the retriever called `name`.
+
+    Raises:
+        UsageError: If it needs an extra that is not installed.
+    """
     return Retriever(name, imported(RETRIEVERS[name])())
 
 
@@ -131,7 +144,11 @@ def imported(place: str) -> Any:
 
 
 def embedded(name: str, task: Task, *, tracebacks: Path | None = None) -> Embedded:
-    """Return the system without a model of this name; see `retriever`."""
+    """Return the system that answers `task` without a model under this name.
+
+    Raises:
+        UsageError: If it needs an extra that is not installed.
+    """
     answer = task.systems[name]
     if not isinstance(answer, str):
         return Embedded(name, answer, tracebacks=tracebacks)

@@ -11,7 +11,12 @@ from alps.tasks import Task
 
 
 class LlmSystem:
-    """Asks a model what a task asks; answers on tracks with a budget have `most` tokens at most."""
+    """Asks a model what a task asks.
+
+    Args:
+        budgets: The output budgets of its answers, by track; those of others are not bounded.
+        most: The most tokens that one may come to.
+    """
 
     def __init__(
         self,

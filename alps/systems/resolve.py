@@ -78,7 +78,11 @@ def resolve_system(model: str, task: Task, place: Place = NOWHERE) -> System:
 
 
 def _refuse_variants(model: str, task: Task) -> None:
-    """Raise a UsageError if recorded answers would be taken for answers to each variant."""
+    """Refuse recorded answers where they would be taken for answers to each variant of a sample.
+
+    Raises:
+        UsageError: If the task asks several.
+    """
     if task.asking.variants is not None:
         ways = ", ".join(f"{name}={value}" for name, value in task.conditions.items())
         raise UsageError(

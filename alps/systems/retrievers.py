@@ -120,12 +120,18 @@ def best_first(
     *,
     decimals: int = 9,
 ) -> list[int]:
-    """Return all positions by falling score; `digests` are those of the values.
+    """Return all positions by falling score.
 
     Scores equal to `decimals` places are ordered by what value and query say, shuffled: neither the
     position in the pool nor the length or the alphabet decides. Values that are identical keep the
-    order in which they were given. Fewer places count where the arithmetic depends on what else was
-    computed at once.
+    order in which they were given.
+
+    Args:
+        scores: One finite score per value.
+        query: The query.
+        digests: `digest` of each value.
+        decimals: Places that count; fewer where the arithmetic depends on what else was computed at
+            once.
     """
     mixed = np.asarray(digests, dtype=_U64) ^ _U64(digest(query))
     # The finaliser of MurmurHash3: a value first for one query must not be first for the next.

@@ -223,9 +223,14 @@ def _as_memory(statement: Statement, session_id: str, number: int) -> Memory:
 
 
 def find_statements(turns: Sequence[tuple[str, str]], *, limit: int = 8) -> list[Statement]:
-    """Find at most `limit` statements of the user about themselves, in (role, text) pairs.
+    """Find what the user says about themselves in a dialogue.
 
-    The surest come first, in dialogue order among equals, without near-duplicates.
+    Args:
+        turns: The dialogue as (role, text) pairs; only turns of the role `user` are read.
+        limit: Most statements to return.
+
+    Returns:
+        Statements, the surest first, in dialogue order among equals, without near-duplicates.
     """
     statements: list[Statement] = []
     requests: list[tuple[int, str]] = []

@@ -245,7 +245,10 @@ _NEAR, _FAR = 4, 12
 def tells_of_change(statement: str, old: str, new: Sequence[str]) -> bool:
     """Tell whether a statement calls `old` past, every time, and one of `new` what holds.
 
-    All are folded; `new` are the names that took its place.
+    Args:
+        statement: A sentence or what was returned as one, folded.
+        old: A name that does not hold any more, folded.
+        new: Names that took its place, folded.
     """
     words = _WORD.findall(statement)
     places = [place for place, word in enumerate(words) if word == old]
@@ -322,7 +325,13 @@ class Expected:
 
 @dataclass(frozen=True)
 class ForgettingSample:
-    """What is done to a user and searched for, why (`kind`), and what each search should return."""
+    """What is done to a user and searched for, and what each search should return.
+
+    Attributes:
+        kind: Why a fact must not be returned.
+        told: Everything that is said to the system, of all users, in its order.
+        gold: One for each search.
+    """
 
     benchmark_id: str
     session_id: str
@@ -516,10 +525,13 @@ def samples_of(
 
 
 def gives(text: str, surname: str, instead: Sequence[str] = ()) -> bool:
-    """Tell whether a text gives a fact, a surname, as one that holds.
+    """Tell whether a text gives a fact: as one that holds.
 
-    `instead` are other names of the role: a statement that calls the fact past and names one of
-    them as what holds does not give the fact.
+    Args:
+        text: What was returned.
+        surname: The fact.
+        instead: Other names of the role: a statement that calls the fact past and names one of
+            them as what holds does not give the fact.
     """
     name, new = fold(surname), [fold(one) for one in instead]
     for statement in map(fold, _STATEMENT.split(text)):

@@ -106,12 +106,20 @@ def input_row(sample: ForgettingSample) -> dict[str, Any]:
 
 
 def read_answer(node: object) -> Read[Returned]:
-    """Read what searches returned; a ValueError if it is something else."""
+    """Read what searches returned.
+
+    Raises:
+        ValueError: If it is something else.
+    """
     return Read(Returned.model_validate(node))
 
 
 def fits(sample: ForgettingSample, prediction: Row) -> None:
-    """Raise a ValueError unless there are hits for each search."""
+    """Accept what has hits for each search.
+
+    Raises:
+        ValueError: If it has more or fewer.
+    """
     searches = len(sample.searches)
     if len(prediction["hits"]) != searches:
         raise ValueError(f"hits: expected {searches} lists, got {len(prediction['hits'])}")

@@ -59,9 +59,14 @@ Picks = Callable[[PersonaQuestion], Sequence[int]]
 
 @dataclass(frozen=True)
 class _Rule:
-    """A way to answer without the history: one of `tried`, it guesses among the options it `picks`.
+    """A way to answer without the history.
 
-    `code` is the finding that it is where it works, `what` the same in words.
+    Attributes:
+        code: The finding that it is where it works.
+        what: The same in words.
+        picks: The places of the options that it takes for right; it guesses among them.
+        tried: How many such rules are tried.
+        always_serious: Whether even a small gain is serious.
     """
 
     code: str

@@ -62,10 +62,13 @@ Order = tuple[int, ...]
 
 
 class OrderedChoice(BaseModel):
-    """What was chosen under one order, as an option of the file; None for an invalid response.
+    """What was chosen under one order, as an option of the file.
 
-    The order is the letters of the file as they were shown. `tied` can't be told apart by a
-    baseline.
+    Attributes:
+        order: The letters that the file gives the options, in the order in which they were shown.
+        choice: The letter that the file gives the chosen option; None for an invalid response.
+        tied: The options that a baseline can't tell apart.
+        outcome: Of this order's answer.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -164,7 +167,11 @@ def _all_texts(texts: Sequence[str | None]) -> str | None:
 
 
 def fits_orders(sample: ChoiceSample, prediction: Row, *, n: int, seed: int) -> None:
-    """Raise a ValueError unless what was kept of an answer has one choice for each order."""
+    """Check that what was kept of an answer has one choice for each order.
+
+    Raises:
+        ValueError: If it is something else.
+    """
     # One order's own answer is checked by its schema.
     if "choices" not in prediction:
         return
@@ -354,7 +361,12 @@ class OptionLikelihood(BaseModel):
 
 
 class LikelihoodAnswer(StoredChoice):
-    """The letter of the highest mean, that of the highest sum, and the lead of the mean."""
+    """The letter of the highest mean, and what it was compared with.
+
+    Attributes:
+        choice_by_sum: The letter of the highest sum.
+        margin: By how much the highest mean is above the next one.
+    """
 
     choice_by_sum: Letter
     margin: float
@@ -391,7 +403,11 @@ def compared_to_prediction(compared: Compared) -> dict[str, Any]:
 
 
 def fits_likelihood(sample: ChoiceSample, prediction: Row) -> None:
-    """Raise a ValueError if a choice does not follow from its log-probabilities."""
+    """Refuse a choice that its log-probabilities do not come to.
+
+    Raises:
+        ValueError: If it is another.
+    """
     if "logprobs" not in prediction:  # trivial baselines compare nothing
         return
     rows = prediction["logprobs"]

@@ -27,7 +27,12 @@ ROLES = ("system", "user", "assistant")
 
 @dataclass(frozen=True)
 class _Place:
-    """The byte of a file at which a history starts, and how far from there each message ends."""
+    """Where one history lies in its file.
+
+    Attributes:
+        start: The byte that its first message begins at.
+        ends: For each message, the bytes from `start` to where it ends.
+    """
 
     start: int
     ends: "array[int]"
@@ -35,7 +40,12 @@ class _Place:
 
 @dataclass(frozen=True)
 class Histories:
-    """The histories of one file, read on demand; the index goes by the hash of the file."""
+    """The histories of one file, read on demand.
+
+    Attributes:
+        path: The file.
+        sha256: Its hash; the index goes by it, so that it is never that of another file.
+    """
 
     path: Path
     sha256: str
@@ -51,7 +61,11 @@ class Histories:
         return len(self._places[history].ends)
 
     def read(self, history: str, end: int, start: int = 0) -> tuple[Turn, ...]:
-        """Return messages `start` to before `end`; a DataError if the history ends before."""
+        """Return the messages of a history from place `start` to before place `end`.
+
+        Raises:
+            DataError: If the history is not there, or is shorter.
+        """
         place = self._places.get(history)
         if place is None:
             raise DataError(f"no history '{history}' in this file", path=self.path)
@@ -90,7 +104,11 @@ class Histories:
 
 
 def open_histories(path: Path) -> Histories:
-    """Open and hash a file of histories; a DataError if it can't be read."""
+    """Open a file of histories; only its bytes are hashed.
+
+    Raises:
+        DataError: If it can't be read.
+    """
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256")
@@ -119,7 +137,11 @@ def _scan(path: Path) -> dict[str, _Place]:
 
 
 def _histories_of(text: str, offset: int) -> Iterator[tuple[str, _Place]]:
-    """Yield the histories of a line, `{id: [{role, content}, …], …}`; else a ValueError."""
+    """Yield the histories of one line, `{"id": [{"role": …, "content": …}, …], …}`.
+
+    Raises:
+        ValueError: If the line is something else.
+    """
     decode = JSONDecoder().raw_decode
     at = _after(text, 0, "{")
     while True:

@@ -42,7 +42,12 @@ STEPS = ("{a}", "{b}", "{c}")
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic, its title in sentences, and what can be liked in it, alike in kind and length."""
+    """A topic and what can be liked in it; the items are alike in kind and length.
+
+    Attributes:
+        name: What figures by topic call it.
+        title: What sentences call it.
+    """
 
     name: str
     title: str
@@ -59,7 +64,11 @@ class Reason:
 
 @dataclass(frozen=True)
 class Outline:
-    """What the seed draws of a persona before anything is written, and titles of other topics."""
+    """What the seed draws of a persona before anything is written.
+
+    Attributes:
+        elsewhere: Titles of topics that are not the persona's.
+    """
 
     name: str
     age: int
@@ -105,9 +114,12 @@ class QuestionWording:
 class Interest:
     """What one persona's timeline says of one topic.
 
-    Each of three `likes` is given up for the next, for `reasons`; `tried` was tried once and not
-    liked; `helper` helped when it began. `dates` are (year, month) of each preference and the last
-    trial.
+    Attributes:
+        likes: Three preferences, each given up for the next.
+        reasons: Those of the two changes.
+        tried: What was tried once and not liked.
+        helper: Who helped when it began.
+        dates: When each preference began, and when the last was tried: (year, month) each.
     """
 
     topic: str
@@ -272,7 +284,12 @@ _SESSIONS = {"32k": 10, "128k": 20, "1M": 60}
 
 @dataclass(frozen=True)
 class PersonaMessages:
-    """The messages of one persona: of each event, by topic and event, and of unrelated chats."""
+    """The messages of one persona.
+
+    Attributes:
+        evidence: The message of each event, by topic and event.
+        irrelevant: The messages of unrelated chats.
+    """
 
     messages: list[dict[str, str]]
     evidence: dict[tuple[str, str], int]

@@ -73,7 +73,12 @@ GOLD = "gold"
 
 @dataclass(frozen=True)
 class DraftQuestion:
-    """A question, the place of its right option, and why others are wrong (`gold`: right)."""
+    """One question before it becomes a row.
+
+    Attributes:
+        gold: The place of the right option.
+        kinds: Why each option is wrong; `gold` for the right one.
+    """
 
     topic: str
     type: str
@@ -89,7 +94,14 @@ def ask(
     worded: Mapping[str, Mapping[str, QuestionWording]],
     rng: random.Random,
 ) -> Iterator[DraftQuestion]:
-    """Yield a persona's questions in the words of topic and type, gold dealt out evenly."""
+    """Yield a persona's questions, gold positions dealt out evenly.
+
+    Args:
+        persona: Whose timeline says what is right.
+        material: The entries that wrong options are drawn from.
+        worded: The wording of each type of question, by topic.
+        rng: Draws options and positions.
+    """
     shift = persona.id  # 35 questions are no multiple of 4: the letters take turns
     positions = [(place + shift) % len(LETTERS) for place in range(len(EVIDENCE) * TOPICS_OF_ONE)]
     rng.shuffle(positions)
@@ -265,7 +277,11 @@ def set_writer(folder: Path, size: str) -> Iterator[Writer]:
 
 
 def sample_set(size: str) -> Path:
-    """Return the folder of samples, generated once; a UsageError without a cache folder."""
+    """Return the folder of the samples of one size, which are generated once, in English.
+
+    Raises:
+        UsageError: If there is no cache folder to keep them in.
+    """
     folder = cache_folder()
     if folder is None or not can_be_kept(folder / "personamem"):
         raise UsageError(

@@ -60,7 +60,11 @@ _COLUMNS = (
 
 
 def read_questions(path: Path, on_fault: OnFault = refuse) -> Iterator[PersonaQuestion]:
-    """Yield the questions of a file; `on_fault` takes what is wrong with a row that is left out.
+    """Yield the questions of a file in its order.
+
+    Args:
+        path: The file.
+        on_fault: Takes what is wrong with a row, which is then left out.
 
     Raises:
         DataError: If a column is missing or occurs twice, or a row can't be read; names the file,
@@ -142,9 +146,13 @@ def read_kinds(path: Path) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class PersonaMem:
-    """The files of one size; histories are looked for in several files in turn.
+    """The files of one size in a folder.
 
-    The version is how the questions are written: 1, or 2 for PersonaMem-v2.
+    Attributes:
+        size: Of the histories.
+        questions: The file of the questions.
+        histories: Where the histories are; several files are looked through in turn.
+        version: How the questions are written: 1, or 2 for PersonaMem-v2.
     """
 
     size: str
@@ -167,7 +175,11 @@ class PersonaMem:
         return any(question.history in histories for histories in self.histories)
 
     def check(self, question: PersonaQuestion) -> None:
-        """Raise a DataError unless the history of a question is there, and long enough."""
+        """Check that the history of a question is there, and as long as the question says.
+
+        Raises:
+            DataError: If not; names the line of the question.
+        """
         self._histories_of(question)
 
     @property
@@ -176,23 +188,39 @@ class PersonaMem:
         return (self.questions.parent / f"timelines_{self.size}.jsonl").is_file()
 
     def whole_history(self, name: str) -> tuple[Turn, ...]:
-        """Return all of a history, also after a question; a DataError if it isn't there."""
+        """Return all of a history, also what comes after a question.
+
+        Raises:
+            DataError: If it is not there.
+        """
         for histories in self.histories:
             if name in histories:
                 return histories.read(name, histories.length(name))
         raise DataError(f"no history '{name}' next to this file", path=self.questions)
 
     def history(self, question: PersonaQuestion) -> tuple[Turn, ...]:
-        """Return what was said before the question; a DataError if not all of it is there."""
+        """Return what the user and the assistant said before the question.
+
+        Raises:
+            DataError: If the history is not there, or is shorter than the question says.
+        """
         return self._histories_of(question).read(question.history, question.end)
 
     def last_said(self, question: PersonaQuestion, count: int) -> tuple[Turn, ...]:
-        """Return the last `count` messages before a question, reading no others; see `history`."""
+        """Return the last messages before a question, `count` at most, and read no others.
+
+        Raises:
+            DataError: If the history is not there, or is shorter than the question says.
+        """
         start = max(0, question.end - count)
         return self._histories_of(question).read(question.history, question.end, start)
 
     def kinds_of(self, question: PersonaQuestion) -> tuple[str, ...]:
-        """Return why each option is wrong, or nothing; a DataError if that can't be read."""
+        """Return why each option of a question is wrong, where the data say so, else nothing.
+
+        Raises:
+            DataError: If the file that says so can't be read.
+        """
         return self._kinds.get(question.id, ())
 
     @cached_property
@@ -236,7 +264,11 @@ def find_folder(data: str, size: str | None, key: str = "size") -> Path:
 
 
 def sizes_in(folder: Path) -> dict[str, tuple[Path, int]]:
-    """Return the file of questions, and its version, by size; a DataError if it can't be read."""
+    """Return the sizes of PersonaMem in a folder: the file of the questions, and its version.
+
+    Raises:
+        DataError: If a file of that name can't be read.
+    """
     found = {size: (folder / f"questions_{size}.csv", 1) for size in SIZES}
     there = {size: place for size, place in found.items() if place[0].is_file()}
     benchmark = next((folder / name for name in BENCHMARKS if (folder / name).is_file()), None)

@@ -38,7 +38,11 @@ def read_results(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def read_replies(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the replies of a published results file as they are; see `read_results`."""
+    """Yield the replies of a published results file as they are, each with its line.
+
+    Raises:
+        DataError: If a column is missing, or a row can't be read.
+    """
     return _answers_in(path, lambda column, text: {"prediction": {"answer": text}})
 
 
@@ -158,7 +162,10 @@ def _row(cells: Sequence[str], header: Sequence[str], path: Path, line: int) -> 
 
 
 def read_reply(text: str) -> str:
-    """Return the letter by the benchmark's newer parser; several, joined, are no answer."""
+    """Return the letters that a reply names, as the benchmark's newer parser reads them.
+
+    Several letters are joined, and are then no answer.
+    """
     last, whole = named_by_newer(text)
     return last if len(last) == 1 else whole
 
@@ -173,7 +180,10 @@ def named_by_newer(text: str) -> tuple[str, str]:
 
 
 def named_by_older(text: str) -> tuple[str]:
-    """Return every letter, of words, too, after the tag; a reply is right by that alone."""
+    """Return every letter of the alphabet after the last `<final_answer>`, of words, too.
+
+    The authors call a reply right where that is the right letter alone.
+    """
     return ("".join(sorted(set(_ANY_LETTER.findall(_after_tag(text).lower())))),)
 
 

@@ -33,12 +33,19 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class PersonaQuestion:
-    """One row of the questions, with the line that it begins on.
+    """One row of the questions.
 
-    Options are without letters, in the order of the file, and `gold` is the place of the right one.
-    `end` messages of the history come before the question. Where the file says so, `sessions_back`
-    and `tokens_back` lie between the evidence and the question, `irrelevant_tokens` of them in
-    unrelated chats; `letters` are characters of the history, and `who` is whose preference it is.
+    Attributes:
+        options: The four answers without their letters, in the order of the file.
+        gold: The position of the right one.
+        end: How many messages of the history come before the question; the slice is `[:end]`.
+        sessions_back: Sessions between the evidence and the question, where the file says so.
+        tokens_back: Tokens between them.
+        tokens: Tokens of the history.
+        letters: Characters of the history's messages.
+        irrelevant_tokens: Tokens of unrelated chats between.
+        line: The line of the file that the row begins on.
+        who: Whose preference it is about, where the file says so.
     """
 
     persona: str
@@ -72,13 +79,21 @@ class CsvRow:
         return DataError(message, path=self.path, line=self.line, field=field)
 
     def text(self, name: str) -> str:
-        """Return a cell; a DataError if it is empty."""
+        """Return a cell that must not be empty.
+
+        Raises:
+            DataError: If it is.
+        """
         if not self.cells[name].strip():
             raise self.fault("empty", name)
         return self.cells[name]
 
     def count(self, name: str) -> int | None:
-        """Return a whole number ≥ 0, None without a cell; a DataError if it is something else."""
+        """Return a whole number; None where the column is missing, or the cell empty.
+
+        Raises:
+            DataError: If it is something else, or negative.
+        """
         text = self.cells.get(name, "").strip()
         if not text:
             return None
@@ -104,7 +119,11 @@ class CsvRow:
         return value
 
     def texts(self, name: str, count: int, counted: str) -> tuple[str, ...]:
-        """Return a list of `count` texts; a DataError if it is something else."""
+        """Return a list of `count` texts.
+
+        Raises:
+            DataError: If it is something else.
+        """
         values = self.literal(name)
         listed = values if isinstance(values, list) else []
         texts = tuple(value for value in listed if isinstance(value, str))
@@ -148,7 +167,12 @@ def csv_lines(
 
 
 def read_rows(path: Path, columns: Sequence[str], on_fault: OnFault = refuse) -> Iterator[CsvRow]:
-    """Yield the rows of a file with these columns, each once; `on_fault` takes what is left out.
+    """Yield the rows of a file with at least these columns.
+
+    Args:
+        path: The file.
+        columns: Those that must stand in it once.
+        on_fault: Takes what is wrong with a row, which is then left out.
 
     Raises:
         DataError: If it is no CSV, or a column is missing or occurs twice; names the line.
@@ -182,7 +206,11 @@ def link_column(size: str) -> str:
 
 
 def sizes_of(path: Path) -> tuple[str, ...]:
-    """Return the sizes that the questions name histories of; a DataError if they can't be read."""
+    """Return the sizes that the questions name histories of.
+
+    Raises:
+        DataError: If it is no CSV, or has other columns.
+    """
     first = next(read_rows(path, _COLUMNS, lambda fault: None), None)
     columns = first.cells if first is not None else {}
     return tuple(size for size in _SIZES if link_column(size) in columns)
@@ -196,7 +224,12 @@ def links_in(path: Path, size: str) -> list[str]:
 
 @dataclass(frozen=True)
 class LinkedHistories:
-    """Histories that lie in a JSON file each, named by their paths from a folder."""
+    """Histories that lie in a JSON file each.
+
+    Attributes:
+        path: The folder.
+        links: The histories that are named, by their paths from the folder.
+    """
 
     path: Path
     links: tuple[str, ...]
@@ -220,11 +253,19 @@ class LinkedHistories:
         return any(link in self for link in self.links)
 
     def length(self, history: str) -> int:
-        """Return how many messages a history has; a DataError if it can't be read."""
+        """Return how many messages a history has.
+
+        Raises:
+            DataError: If its file can't be read.
+        """
         return len(self._turns(history))
 
     def read(self, history: str, end: int, start: int = 0) -> tuple[Turn, ...]:
-        """Return messages `start` to before `end`; a DataError if they can't be read."""
+        """Return the messages of a history from place `start` to before place `end`.
+
+        Raises:
+            DataError: If its file can't be read.
+        """
         return self._turns(history)[start:end]
 
     def _turns(self, history: str) -> tuple[Turn, ...]:
@@ -268,9 +309,13 @@ def read_benchmark(
     histories: Sequence[HistorySource] = (),
     on_fault: OnFault = refuse,
 ) -> Iterator[PersonaQuestion]:
-    """Yield the questions of a file; one whose history is not there ends at its beginning.
+    """Yield the questions of a file in its order.
 
-    `on_fault` takes what is wrong with a row, which is then left out.
+    Args:
+        path: The file.
+        size: Which of the histories they are about.
+        histories: Where these are; a question whose history is not there ends at its beginning.
+        on_fault: Takes what is wrong with a row, which is then left out.
 
     Raises:
         DataError: If a column is missing or occurs twice, or a row can't be read; names the file,

@@ -27,8 +27,14 @@ from alps.tasks.personamem.release import LETTERS, PersonaMem, PersonaQuestion
 class ChoiceSample:
     """One question; its history is read from the file when somebody asks for it.
 
-    Questions of a persona, the `session_id`, are not independent. `frequent` letters are right most
-    often in the file; if `hidden`, system turns are left out; `shown` is what a memory chose.
+    Attributes:
+        benchmark_id: The id of the question.
+        session_id: The persona: questions about one person, duplicates among them, are not
+            independent.
+        files: Where the history is.
+        frequent: The letters that are right most often in the whole file.
+        hidden: Whether the system turns with the user's biography are left out.
+        shown: What a memory chose of the history; None for all of it.
     """
 
     benchmark_id: str
@@ -45,7 +51,11 @@ class ChoiceSample:
         return LETTERS[self.question.gold]
 
     def history(self) -> tuple[Turn, ...]:
-        """Read the history up to the question; a DataError if it is not in the files."""
+        """Read the history up to the question.
+
+        Raises:
+            DataError: If it is not in the files.
+        """
         turns = self.files.history(self.question)
         if not self.hidden:
             return turns
@@ -58,7 +68,13 @@ class ChoiceSample:
 
 @dataclass(frozen=True)
 class ChoiceQuestion:
-    """One question as a class of the user's is given it, options without letters."""
+    """One question as a class of the user's is given it.
+
+    Attributes:
+        history: The turns that are shown.
+        memories: What a memory returned as texts.
+        options: The four answers, without letters.
+    """
 
     benchmark_id: str
     session_id: str
@@ -199,7 +215,11 @@ class StoredChoice(ChoiceAnswer):
 
 
 def read_answer(node: object) -> Read[ChoiceAnswer]:
-    """Read a choice, an object or a bare letter; a ValueError if it names none, or several."""
+    """Read a choice: an object with the letter under `choice` or `answer`, or a bare letter.
+
+    Raises:
+        ValueError: If it names no option, or several.
+    """
     given = node if isinstance(node, dict) else {"choice": node}
     letter = next((given[key] for key in ("choice", "answer") if given.get(key) is not None), None)
     if letter == "" or (letter is None and "choice" in given):

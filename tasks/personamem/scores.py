@@ -143,8 +143,10 @@ def groups_of(question: PersonaQuestion) -> dict[str, str]:
 def error_of(invalid: str | None, choice: str | None, kinds: Sequence[str]) -> str:
     """Return what is wrong with a wrong answer, a key of `ERRORS`.
 
-    `invalid` is the kind of an invalid response, `choice` the letter that was chosen, if one was;
-    `kinds` are why each option is wrong, where the data say so.
+    Args:
+        invalid: The kind of an invalid response; None for others.
+        choice: The letter of the option that was chosen; None for none of them.
+        kinds: Why each option is wrong, where the data say so.
     """
     if invalid is not None:
         return invalid

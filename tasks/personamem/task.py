@@ -302,7 +302,11 @@ def _audit(data: str, split: str | None) -> AuditReport | None:
 
 
 def unread(row: Row, gold: Row | None) -> Any:
-    """Raise a ValueError: PersonaMem has files of its own, and no rows of the release."""
+    """Refuse a row of the release layout: PersonaMem has files of its own.
+
+    Raises:
+        ValueError: Always.
+    """
     raise ValueError("PersonaMem's questions are CSV files, not JSON lines")
 
 
