@@ -20,7 +20,11 @@ def name_estimates(
     Intervals are those of `resampled_statistic`. Kappa and alpha have no value where both raters
     give one label throughout.
 
+    Raises:
+        ValueError: If lengths differ.
     """
+    if not len(first) == len(second) == len(clusters):
+        raise ValueError(f"lengths differ: {len(first)}, {len(second)}, {len(clusters)}")
     names = {name: code for code, name in enumerate(dict.fromkeys((*first, *second)))}
     items = np.arange(len(first))
     features = np.zeros((len(first), 2 + 2 * len(names)))
@@ -30,7 +34,10 @@ def name_estimates(
         codes = np.array([names[label] for label in labels], dtype=np.int64)
         features[items, 2 + side * len(names) + codes] = 1
     figures = {"agreement": _agreement, "kappa": _kappa, "alpha": _alpha}
-    return {name: resampled_statistic(features, clusters, of) for name, of in figures.items()}
+    estimates = {}
+    for name, figure in figures.items():
+        estimates[name] = resampled_statistic(features, clusters, figure)
+    return estimates
 
 
 def _agreement(sums: Floats) -> Floats:

@@ -36,7 +36,12 @@ def mcnemar(first_only: int, second_only: int) -> McNemar:
     Records are independent; for clustered ones use `paired_difference`.
 
     Source: McNemar, Psychometrika 12 (1947) 153; exact: binomial of the discordant at one half.
+
+    Raises:
+        ValueError: If a count is negative.
     """
+    if min(first_only, second_only) < 0:
+        raise ValueError(f"counts must not be negative, got {first_only} and {second_only}")
     discordant = first_only + second_only
     if not discordant:
         return McNemar(0, 0, None, 1.0)
@@ -47,8 +52,10 @@ def mcnemar(first_only: int, second_only: int) -> McNemar:
 
 
 def paired_mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
-    """Test two lists of verdicts on the same records; see `mcnemar`."""
-    pairs = list(zip(map(bool, first), map(bool, second), strict=True))
+    """Test two lists of verdicts on the same records; a ValueError if their lengths differ."""
+    if len(first) != len(second):
+        raise ValueError(f"lengths differ: {len(first)}, {len(second)}")
+    pairs = [(bool(left), bool(right)) for left, right in zip(first, second, strict=True)]
     return mcnemar(pairs.count((True, False)), pairs.count((False, True)))
 
 
@@ -73,16 +80,24 @@ def paired_difference(
     bounds: tuple[float, float] | None = UNIT,
     resampled: bool = False,
 ) -> Difference:
-    """Compare two systems on the same records, by scores of shape (records,).
+    """Compare two systems on the same records.
 
     `p` is that of a t test whose variance is one between clusters; where all clusters differ by
-    exactly as much, that of the sign test. Without clusters records are independent; `bounds` are
-    those of the scores, and for `resampled` see `clustered_ratio`.
+    exactly as much, that of the sign test.
+
+    Args:
+        first: Scores of the one; shape (records,), finite.
+        second: Scores of the other on the same records.
+        clusters: Cluster of each record; without it, records are independent.
+        bounds: Of the scores; None where they have none.
+        resampled: See `clustered_ratio`.
 
     Raises:
         ValueError: If lengths differ or a score is not finite.
     """
     groups = range(len(first)) if clusters is None else clusters
+    if not len(first) == len(second) == len(groups):
+        raise ValueError(f"lengths differ: {len(first)}, {len(second)}, {len(groups)}")
     ahead = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     if not np.isfinite(ahead).all():
         raise ValueError(
@@ -95,7 +110,7 @@ def paired_difference(
     if error is None:
         return Difference(estimate, None, None)
     p = t_tests(np.array(ahead.mean()), np.array(error), np.array(count, dtype=np.float64))
-    return Difference(estimate, float(p), detectable(error, count))
+    return Difference(estimate, float(p), detectable_difference(ahead, groups))
 
 
 def _standard_error(differences: Floats, groups: Sequence[Hashable]) -> float | None:
@@ -107,10 +122,15 @@ def _standard_error(differences: Floats, groups: Sequence[Hashable]) -> float | 
 
 
 def t_tests(means: Floats, errors: Floats, clusters: Floats) -> Floats:
-    """Return the two-sided p of mean differences, each a t test; all are of one shape.
+    """Return the two-sided p of mean differences, each a t test.
 
     Where all clusters differ alike, it is that of a sign test; 1 where nothing differs, or fewer
-    than two clusters were seen. `errors` are standard errors between so many clusters.
+    than two clusters were seen. All of one shape.
+
+    Args:
+        means: Of the differences; NaN where there is none.
+        errors: Their standard errors between clusters.
+        clusters: From how many clusters each comes.
     """
     from scipy.special import stdtr
 
@@ -123,14 +143,29 @@ def t_tests(means: Floats, errors: Floats, clusters: Floats) -> Floats:
     return np.where((clusters < 2) | ~(ahead > _ROUNDING), 1.0, np.minimum(ps, 1.0))
 
 
-def detectable(error: float, clusters: int) -> float:
-    """Return the true difference that is found significant in `POWER` of cases.
+def detectable_difference(
+    differences: Floats, clusters: Sequence[Hashable] | None = None
+) -> float | None:
+    """Return the smallest true difference that is found significant in 80 % of cases.
 
-    A difference observed to be smaller says little about which system is better. `error` is the
-    standard error between clusters, of which there are two at least.
+    A difference observed to be smaller says little about which system is better. None with fewer
+    than two clusters.
 
     Source: Bloom, Evaluation Review 19 (1995) 547.
+
+    Args:
+        differences: Shape (records,), finite.
+        clusters: Cluster of each record; without it, records are independent.
     """
+    groups = range(len(differences)) if clusters is None else clusters
+    error = _standard_error(differences, groups)
+    if error is None:
+        return None
+    return detectable(error, len(set(groups)))
+
+
+def detectable(error: float, clusters: int) -> float:
+    """Return the difference that is found with a chance of `POWER`, from its standard error."""
     # The two-sided quantile plus that of the power, times the standard error between clusters.
     freedom = clusters - 1
     shares = np.array([(1 + LEVEL) / 2, POWER])
@@ -144,7 +179,12 @@ def holm(ps: Sequence[float]) -> tuple[float, ...]:
     whatever the dependence between the tests.
 
     Source: Holm, Scandinavian Journal of Statistics 6 (1979) 65.
+
+    Raises:
+        ValueError: If a p is not in [0, 1].
     """
+    if any(not 0 <= p <= 1 for p in ps):
+        raise ValueError(f"p-values must be in [0, 1], got {list(ps)}")
     return tuple(holm_all(np.array(ps, dtype=np.float64)).tolist())
 
 
@@ -157,13 +197,16 @@ def holm_all(ps: Floats) -> Floats:
 
 
 def shared_letters(count: int, different: Iterable[tuple[int, int]]) -> tuple[tuple[str, ...], ...]:
-    """Return letters for `count` systems, in the order of scores: two share one if they tie.
+    """Return letters for `count` systems: two share one exactly if they do not differ.
 
-    `different` are pairs of positions of systems that differ significantly. Letters go down the
-    order: `a` is that of the first, and after `z` comes `aa`.
+    Letters go down the order of the systems: `a` is that of the first, and after `z` comes `aa`.
 
     Source: Piepho, Journal of Computational and Graphical Statistics 13 (2004) 456, insert and
-    absorb.
+        absorb.
+
+    Args:
+        count: Of the systems, in the order of their scores.
+        different: Pairs of positions of systems that differ significantly.
     """
     classes = [frozenset(range(count))] if count else []
     for left, right in different:
@@ -179,6 +222,8 @@ def shared_letters(count: int, different: Iterable[tuple[int, int]]) -> tuple[tu
 
 
 def _without(group: frozenset[int], left: int, right: int) -> list[frozenset[int]]:
+    if left == right:
+        raise ValueError(f"system {left} is compared with itself")
     return [group - {left}, group - {right}] if {left, right} <= group else [group]
 
 

@@ -9,6 +9,7 @@ from scipy.stats import ttest_1samp, ttest_rel
 from alps.stats.bootstrap import Estimate, clustered_difference
 from alps.stats.paired import (
     McNemar,
+    detectable_difference,
     holm,
     mcnemar,
     paired_difference,
@@ -126,14 +127,10 @@ def test_true_nulls_are_rejected_about_as_often_as_they_should_be():
     assert rejected / 400 == pytest.approx(0.05, abs=0.03)
 
 
-def detectable_in(ahead):
-    return paired_difference(ahead, np.zeros(len(ahead)), bounds=None).detectable
-
-
 def test_a_difference_as_large_as_detectable_is_detected_in_four_of_five_cases():
     generator = np.random.default_rng(4)
     # At 100 records rather than 10,000.
-    detectable = detectable_in(generator.normal(0, 1, 10_000)) * 10
+    detectable = detectable_difference(generator.normal(0, 1, 10_000)) * 10
     assert detectable == pytest.approx(2.8016 / 10, rel=0.03)
     drawn = [generator.normal(detectable, 1, 100) for _ in range(500)]
     found = sum(ttest_1samp(ahead, 0).pvalue <= 0.05 for ahead in drawn)
@@ -143,9 +140,9 @@ def test_a_difference_as_large_as_detectable_is_detected_in_four_of_five_cases()
 def test_the_detectable_difference_is_that_of_a_t_distribution_and_grows_with_the_spread():
     five = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
     quantiles = 2.776445 + 0.940965  # of t with 4 degrees of freedom, at .975 and .8
-    assert detectable_in(five) == pytest.approx(quantiles * (2.5 / 5) ** 0.5, rel=1e-5)
+    assert detectable_difference(five) == pytest.approx(quantiles * (2.5 / 5) ** 0.5, rel=1e-5)
     ahead = np.random.default_rng(5).normal(0, 1, 50)
-    assert detectable_in(2 * ahead) == pytest.approx(2 * detectable_in(ahead))
+    assert detectable_difference(2 * ahead) == pytest.approx(2 * detectable_difference(ahead))
 
 
 def test_holm_multiplies_the_smallest_most():
@@ -191,13 +188,16 @@ def test_letters_go_down_the_ranking():
     assert shared_letters(4, [(0, 2), (0, 3), (1, 3)]) == (("a",), ("a", "b"), ("b", "c"), ("c",))
     assert shared_letters(0, []) == ()
     assert shared_letters(28, itertools.combinations(range(28), 2))[26:] == (("aa",), ("ab",))
+    with pytest.raises(ValueError, match="itself"):
+        shared_letters(2, [(1, 1)])
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: paired_mcnemar([True], []), "shorter"),
-        (lambda: paired_difference(np.ones(2), np.ones(3)), "could not be broadcast"),
+        (lambda: mcnemar(-1, 2), "not be negative"),
+        (lambda: paired_mcnemar([True], []), "lengths differ"),
+        (lambda: paired_difference(np.ones(2), np.ones(3)), "lengths differ"),
         (lambda: paired_difference(np.ones(2), np.ones(2), ["a"]), "lengths differ"),
         (
             lambda: paired_difference(np.array([1, np.nan]), np.ones(2)),
