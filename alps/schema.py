@@ -130,6 +130,11 @@ class Memory(FrozenRow):
     updated_at: str | None
 
 
+def memory_fields(value: str, **known: Any) -> dict[str, Any]:
+    """Return the fields of a memory of which no others are known."""
+    return dict.fromkeys(Memory.model_fields) | {"label": UNMAPPED, "value": value} | known
+
+
 class MemoryList(FrozenRow):
     """What a prediction of extraction is in files."""
 
@@ -179,10 +184,7 @@ class ExtractionSample(FrozenRow):
 
 
 class UpdateSample(FrozenRow):
-    """Memories of an old dialogue, and a new dialogue that may change them.
-
-    `gold` is the whole list afterwards.
-    """
+    """Old memories, and a dialogue that may change them; `gold` is the whole list afterwards."""
 
     benchmark_id: str
     session_id: str

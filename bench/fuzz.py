@@ -54,7 +54,7 @@ from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
 from alps.ext.datasets.settings import AuditSettings, PoolSettings
 from alps.ext.judging.settings import JudgesSettings
 from alps.jsonl import dump
-from alps.judges.calibration_file import read_calibration_row
+from alps.judges import calibration_file
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import (
     MATCH_ANSWER,
@@ -145,7 +145,7 @@ def read_label_folder(folder: Path) -> object:
 def calibrated(folder: Path) -> object:
     """Calibrate a recorded judge on a label folder, and read what was written."""
     calibrate_judge(CalibrateSettings(labels=str(folder), judge="j", out=str(folder / "out")))
-    return read_calibration_row(folder / "out" / "calibration.json")
+    return calibration_file.read_calibration(folder / "out" / "calibration.json")
 
 
 def imported(folder: Path) -> object:
@@ -156,7 +156,7 @@ def imported(folder: Path) -> object:
 
 def read_calibration(folder: Path) -> object:
     """Read a calibration, and what of it is used again."""
-    row = read_calibration_row(folder / "calibration.json")
+    row = calibration_file.read_calibration(folder / "calibration.json")
     return [
         (found.uneven, found.sample and found.sample.of("task1")) for found in row.rubrics.values()
     ]

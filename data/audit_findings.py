@@ -1,11 +1,9 @@
 """Findings of an audit, the tally they are counted in, and the tests for cues in pools."""
 
 import math
-import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 Severity = Literal["serious", "warning", "note"]
@@ -74,19 +72,10 @@ class AuditReport:
         return any(finding.severity == "serious" for finding in self.findings)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as plain lists and dicts, with the number of findings by severity."""
+        """Return the report as plain values, with the number of findings by severity."""
         counts = dict.fromkeys(SEVERITIES, 0) | Counter(one.severity for one in self.findings)
-        row = asdict(self)
-        row["findings"] = [{**one, "examples": list(one["examples"])} for one in row["findings"]]
-        return {
-            "data": self.data,
-            "split": self.split,
-            "serious": self.serious,
-            "found": counts,
-            "tracks": list(row["tracks"]),
-            "findings": row["findings"],
-            "unchecked": list(self.unchecked),
-        }
+        found = {"serious": self.serious, "found": counts}
+        return {"data": self.data, "split": self.split, **found, **asdict(self)}
 
 
 class Tally:
@@ -112,10 +101,7 @@ class Tally:
         *,
         unit: str = "rows",
     ) -> None:
-        """Count one find in the record `name`.
-
-        Finds of one code, severity and detail are one finding.
-        """
+        """Count one find in the record `name`; those of one code, severity and detail are one."""
         key = code, severity, unit, detail
         self._counts[key] += 1
         kept = self._examples.setdefault(key, [])
@@ -146,10 +132,10 @@ class Tally:
         return DataFinding(code, severity, self.track, count, of, unit, detail, first)
 
 
-def shorten(text: str, longest: int = LONGEST_EXAMPLE) -> str:
-    """Return `text` on one line of at most `longest` characters."""
+def shorten(text: str) -> str:
+    """Return `text` on one line of at most `LONGEST_EXAMPLE` characters."""
     line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…"
+    return line if len(line) <= LONGEST_EXAMPLE else f"{line[: LONGEST_EXAMPLE - 1].rstrip()}…"
 
 
 ALPHA = 0.001
@@ -157,67 +143,6 @@ ALPHA = 0.001
 SHORTEST_INSIDE = 12
 # A rule must find the gold in this share of the pools beyond chance.
 LEAST_GAIN = 0.05
-
-Key = tuple[tuple[int, int, str], ...]
-
-
-@lru_cache(maxsize=8192)
-def natural(identifier: str) -> Key:
-    """Return a key that sorts ids as people count: m2 before m10."""
-    return tuple(_part(part) for part in re.split(r"(\d+)", identifier) if part)
-
-
-def _part(part: str) -> tuple[int, int, str]:
-    if not part.isdecimal():
-        return 0, 0, part
-    # Digits may be of any script, and too many for one number.
-    digits = "".join(str(int(digit)) for digit in part).lstrip("0")
-    return 1, len(digits), digits
-
-
-def _own_form(ids: Sequence[str], once: Sequence[str], session: str) -> str | None:
-    forms: dict[str, list[str]] = {}
-    for identifier in ids:
-        forms.setdefault(re.sub(r"\d+", "0", identifier), []).append(identifier)
-    alone = [of_form[0] for of_form in forms.values() if len(of_form) == 1]
-    return alone[0] if len(alone) == 1 and len(forms) > 1 else None
-
-
-def _own_session(ids: Sequence[str], once: Sequence[str], session: str) -> str | None:
-    named = [identifier for identifier in ids if session and session in identifier]
-    return named[0] if len(named) == 1 else None
-
-
-# Where every id occurs once, the first and the last of these are places, no matter of ids.
-# Rules that pick a candidate by ids alone; of two that do equally well the first is reported.
-ID_RULES: dict[str, Callable[[Sequence[str], Sequence[str], str], str | None]] = {
-    "the lowest id that occurs once": lambda _, once, __: min(once, key=natural, default=None),
-    "the highest id that occurs once": lambda _, once, __: max(once, key=natural, default=None),
-    "the only id that occurs once": lambda _, once, __: once[0] if len(once) == 1 else None,
-    "the first id that occurs once": lambda ids, once, _: (
-        once[0] if 0 < len(once) < len(ids) else None
-    ),
-    "the last id that occurs once": lambda ids, once, _: (
-        once[-1] if 0 < len(once) < len(ids) else None
-    ),
-    "the lowest id": lambda ids, _, __: min(set(ids), key=natural),
-    "the highest id": lambda ids, _, __: max(set(ids), key=natural),
-    "the only id of its form": _own_form,
-    "the only id that contains the session id": _own_session,
-}
-SAME_ID = "always the same id"
-
-
-def picks(ids: Sequence[str], session: str) -> dict[str, int]:
-    """Return the place that each rule picks, for the rules that pick one."""
-    counts = Counter(ids)
-    once = [identifier for identifier in ids if counts[identifier] == 1]
-    places = {}
-    for name, rule in ID_RULES.items():
-        chosen = rule(ids, once, session) if ids else None
-        if chosen is not None and counts[chosen] == 1:
-            places[name] = ids.index(chosen)
-    return places
 
 
 def chance_of(sizes: Sequence[float]) -> float:

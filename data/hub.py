@@ -72,7 +72,11 @@ class HubName:
         Raises:
             HubError: If the revision can't be resolved.
         """
-        return self.at(self.commit or _resolved(self.repository, self.branch))
+        return self.at(self.resolved())
+
+    def resolved(self) -> str:
+        """Return the commit that its revision is now; else raise a HubError."""
+        return self.commit or _resolved(self.repository, self.branch)
 
     def may_be(self, commit: str) -> bool:
         """Tell whether it can mean `commit`: it names no revision, or the beginning of that one."""
@@ -183,8 +187,8 @@ class HubSplit:
         # file that is absent then is absent from the data set.
         places = ["/".join(filter(None, (above, inside))) for above in _FOLDERS]
         patterns = [f"{glob.escape(place)}/*" for place in places]
-        name = HubName(self.repository, self.commit)
-        snapshot = _snapshot(name, self.commit, f"{self.data}, {inside}", patterns)
+        what = f"{self.data}, {inside}"
+        snapshot = _snapshot(self.repository, self.commit, what, patterns)
         for place in places:
             if (snapshot / place / file).exists():
                 return snapshot / place
@@ -212,46 +216,35 @@ def open_hub(data: str, split: str | None) -> HubSplit:
     """Open a split of a data set of the hub, at the commit that its revision is now.
 
     Raises:
-        UsageError: If no split is named, or `data` is no data set of the hub.
+        UsageError: If no split is named.
         HubError: If the revision can't be resolved.
     """
     name = hub_name(data)
-    if name is None:
-        raise UsageError(f"data={data}: not a data set on the hub")
+    assert name is not None, data
     if split is None:
         known = f" ({', '.join(SPLITS)})" if name.repository == RELEASE else ""
         raise UsageError(f"data={data}: name a split with split={known}")
     if not _is_folder_name(split):
         raise UsageError(f"split={split}: must be the name of one folder")
-    commit = name.commit or _resolved(name.repository, name.branch)
-    return HubSplit(split, name.repository, commit)
+    return HubSplit(split, name.repository, name.resolved())
 
 
 def fetch_files(data: str, patterns: Sequence[str]) -> Path:
     """Fetch the files of a data set of the hub that fit a pattern, once; return their folder.
 
     Raises:
-        UsageError: If `data` is no data set of the hub.
         HubError: If they can't be fetched, or the revision can't be resolved.
     """
     name = hub_name(data)
-    if name is None:
-        raise UsageError(f"data={data}: not a data set on the hub")
-    commit = name.commit or _resolved(name.repository, name.branch)
-    return _snapshot(name, commit, data, patterns)
+    assert name is not None, data
+    return _snapshot(name.repository, name.resolved(), data, patterns)
 
 
-def _snapshot(name: HubName, commit: str, what: str, patterns: Sequence[str]) -> Path:
+def _snapshot(repository: str, commit: str, what: str, patterns: Sequence[str]) -> Path:
     tell(f"fetching {what}")
-    with _in_one_line(what, name.repository):
-        return Path(
-            _library().snapshot_download(
-                name.repository,
-                repo_type="dataset",
-                revision=commit,
-                allow_patterns=list(patterns),
-            )
-        )
+    wanted = {"repo_type": "dataset", "revision": commit, "allow_patterns": list(patterns)}
+    with _in_one_line(what, repository):
+        return Path(_library().snapshot_download(repository, **wanted))
 
 
 @functools.cache

@@ -7,6 +7,7 @@ curve over sizes compares like with like.
 """
 
 import random
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,17 +17,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from alps.data.release import (
-    GOLD,
-    INPUT,
-    Row,
-    RowPair,
-    Split,
-    open_split,
-    read_rows,
-    read_track,
-    write_track,
-)
+from alps.data.release import GOLD, INPUT, Row, RowPair, Split, read_rows, read_track
 from alps.errors import DataError, UsageError
 from alps.similarity import THRESHOLD, features, similarity
 from alps.text import fold, is_rejected, shown_value
@@ -107,10 +98,7 @@ class PoolSource:
 
     @cached_property
     def bank(self) -> list[BankMemory]:
-        """Every memory of the split that may be a distractor, none of them like another.
-
-        Generated ones at the end.
-        """
+        """Every memory that may be a distractor, none like another, generated ones at the end."""
         return [shape.memory for shape in self._shapes]
 
     @cached_property
@@ -196,37 +184,6 @@ class PoolSource:
         drawing.shuffle(known)
         drawing.shuffle(generated)
         return [*known, *generated]
-
-
-def write_pools(
-    data: str, split: str | None, *, out: str, sizes: Sequence[int] | None, seed: int
-) -> Iterator[str]:
-    """Write pools of the given sizes, or of every size that the data has memories for.
-
-    Yield a line about each.
-
-    Raises:
-        UsageError: If the data can't give them, or `out` holds other pools already.
-    """
-    opened = open_split(data, split)
-    if not isinstance(opened, Split):
-        raise UsageError(f"data={data}: alps builds pools from a local copy; name its folder")
-    source = PoolSource(opened, seed=seed)
-    folders = {size: Path(out) / opened.name / QUERIES / f"d{size}" for size in sizes or SIZES}
-    if there := next(filter(Path.exists, folders.values()), None):
-        raise UsageError(f"out={out}: {there} already exists; choose another folder")
-    for number, (size, folder) in enumerate(folders.items()):
-        try:
-            pairs = list(source.rows(size))
-        except UsageError as error:
-            # With too few memories for the smallest pools there are none.
-            if sizes is not None or number == 0:
-                raise
-            yield f"{size} distractors: left out ({error})"
-            continue
-        n, share = write_track(folder, pairs), source.generated_share(size)
-        made = f", {share:.0%} of the distractors generated" if share else ""
-        yield f"{folder}: {n} {'pool' if n == 1 else 'pools'} of {size} distractors{made}"
 
 
 class _Comparable:
@@ -378,98 +335,13 @@ def _bank_memory(row: Row, path: Path, line: int) -> BankMemory:
     return BankMemory(*map(row.__getitem__, _FIELDS))
 
 
-# Nobody wrote generated memories one by one: a seed fills the slots of a few dozen frames. They
-# keep to matters that no query of our samples asks about (hobby gear, errands, small plans), so
-# that none of them is a second right answer. Their share stands in every run that uses them.
-
-
-def _fillings(listed: str) -> tuple[str, ...]:
-    return tuple(map(str.strip, listed.split(",")))
-
-
-_TOWNS = _fillings(
-    "Perugia, Tampere, Durban, Quito, Leipzig, Osaka, Bergen, Adelaide, Sibiu, Cusco"
-)
-_MONTHS = _fillings("January, March, April, June, July, September, October, December")
-_SUBJECTS = _fillings(
-    "bookkeeping, screen printing, soil science, sign painting, web design, beekeeping, upholstery"
-)
-_GEAR = _fillings(
-    "a table saw, a kayak, a film camera, a loom, a telescope, a drum kit, a label printer, a kiln"
-)
-_STYLES = _fillings(
-    "ska, fado, drone metal, chamber jazz, bluegrass, trip hop, choral mass settings, afrobeat"
-)
-_DISHES = _fillings(
-    "pierogi, ceviche, dal, ramen, moussaka, pho, goulash, tagine, gnocchi, bibimbap"
-)
-_GAMES = _fillings("backgammon, go, darts, bridge, petanque, mahjong, table football, shogi")
-_AUTHORS = _fillings("Lispector, Lem, Achebe, Jansson, Sebald, Munro, Mahfouz, Szymborska")
-_KIN = _fillings(
-    "a cousin, an uncle, a godmother, a stepbrother, a great-aunt, a niece, a former flatmate"
-)
-_TRADES = _fillings(
-    "a plumber, a notary, a beekeeper, a stonemason, an optician, a tailor, a cartographer"
-)
-_HABITS = _fillings(
-    "before breakfast, on the tram, every second evening, only on Sundays, during lunch breaks"
-)
-_REASONS = _fillings(
-    "as a favour, out of curiosity, for a bet, to save money, because a friend insisted"
-)
-
-_FRAMES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
-    ("Possessions/Important_Items", "Bought {} second-hand in {}", (_GEAR, _TOWNS)),
-    ("Possessions/Important_Items", "Lent {} to {} and wants it back", (_GEAR, _KIN)),
-    ("Possessions/Important_Items", "Repaired {} {}", (_GEAR, _REASONS)),
-    ("Preferences/Shopping", "Compares prices for {} every {}", (_GEAR, _MONTHS)),
-    ("Personal_Background/Education", "Took an evening class in {} in {}", (_SUBJECTS, _TOWNS)),
-    ("Personal_Background/Education", "Teaches {} to {} {}", (_SUBJECTS, _KIN, _REASONS)),
-    ("Thoughts/Goals/Short_Term", "Wants to finish a course in {} by {}", (_SUBJECTS, _MONTHS)),
-    ("Thoughts/Curiosity", "Looks up the history of {} {}", (_SUBJECTS, _HABITS)),
-    ("Personal_Background/Occupation", "Used to assist {} in {}", (_TRADES, _TOWNS)),
-    ("Social_Relationships/Colleagues", "Was recommended to {} by {}", (_TRADES, _KIN)),
-    ("Social_Relationships/Family", "Has {} who works as {} in {}", (_KIN, _TRADES, _TOWNS)),
-    ("Social_Relationships/Friends", "Plays {} with {} {}", (_GAMES, _KIN, _HABITS)),
-    (
-        "Preferences/Entertainment",
-        "Organises a {} evening in {} each {}",
-        (_GAMES, _TOWNS, _MONTHS),
-    ),
-    (
-        "Thoughts/Opinions/Negative",
-        "Finds {} overrated, apart from tournaments in {}",
-        (_GAMES, _TOWNS),
-    ),
-    ("Preferences/Music", "Listens to {} {}", (_STYLES, _HABITS)),
-    ("Preferences/Music", "Went to a {} festival in {} {}", (_STYLES, _TOWNS, _REASONS)),
-    ("Thoughts/Opinions/Positive", "Thinks that {} is best heard live in {}", (_STYLES, _TOWNS)),
-    ("Preferences/Food", "Learned to cook {} from {}", (_DISHES, _KIN)),
-    ("Preferences/Food", "Orders {} whenever the family is in {}", (_DISHES, _TOWNS)),
-    ("Plans/Commitments", "Promised {} a pot of {} in {}", (_KIN, _DISHES, _MONTHS)),
-    ("Preferences/Reading", "Reads {} {}", (_AUTHORS, _HABITS)),
-    ("Preferences/Reading", "Gave up on {} half-way, {}", (_AUTHORS, _REASONS)),
-    ("States_Experiences/Past_Experience", "Saw a play after {} in {}", (_AUTHORS, _TOWNS)),
-    ("Plans/Schedule", "Has an appointment with {} in {} in {}", (_TRADES, _TOWNS, _MONTHS)),
-    ("Plans/Schedule", "Visits {} in {} every {}", (_KIN, _TOWNS, _MONTHS)),
-    ("Thoughts/Goals/Long_Term", "Dreams of opening a shop for {} in {}", (_SUBJECTS, _TOWNS)),
-)
-
-
 def generated_memories(count: int, seed: int) -> list[BankMemory]:
-    """Return `count` distinct generated memories.
-
-    The first of them are the same for every larger count.
-
-    Raises:
-        ValueError: If there are not so many.
-    """
-    everything = []
-    for label, frame, slots in _FRAMES:
-        for filling in product(*slots):
+    """Return so many distinct generated memories, the first of those of any larger count."""
+    file = files("alps.data") / "generated.toml"
+    words, everything = tomllib.loads(file.read_text(encoding="utf-8")), []
+    for label, frame, slots in words["frames"]:
+        for filling in product(*map(words["fillings"].__getitem__, slots)):
             everything.append((label, frame.format(*filling)))
-    if count > len(everything):
-        raise ValueError(f"at most {len(everything)} memories can be generated, not {count}")
     drawing = random.Random(f"generated memories {seed}")
     drawing.shuffle(everything)
     memories = []

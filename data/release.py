@@ -57,10 +57,7 @@ def _refuse(fault: JoinError) -> None:
 
 @dataclass(frozen=True)
 class RowPair:
-    """An input row with its gold row, and their line numbers.
-
-    The gold row is None where the gold is withheld.
-    """
+    """An input row, its gold row where that is not withheld, and their line numbers."""
 
     input: Row
     gold: Row | None
@@ -233,10 +230,7 @@ def track_hash(folder: Path) -> str:
 def write_track(
     folder: Path, pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
 ) -> int:
-    """Write input and gold rows of one track in the release layout; return how many.
-
-    No gold file is written where no row has gold.
-    """
+    """Write the rows of a track in the release layout, no file without gold; return how many."""
     folder.mkdir(parents=True, exist_ok=True)
     count = 0
     with (folder / INPUT).open("wb") as inputs, (folder / GOLD).open("wb") as golds:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -29,6 +29,7 @@ from alps.judges.matching import (
 )
 from alps.judges.options import OptionQuestion, OptionVerdict
 from alps.judges.rubric import MATCHING, OPTION, SUPPORT, Rubric, RubricQuestion
+from alps.rows import RubricCheck
 from alps.schema import Outcome, Turn
 
 if TYPE_CHECKING:
@@ -43,10 +44,7 @@ ORDER = "order"
 
 
 class _Pair(BaseModel):
-    """A line of a pool: a good and a bad answer in the same setting.
-
-    `kind` is what is bad about the bad one; the fields of other kinds of rubrics are empty.
-    """
+    """A line of a pool: two answers in one setting; `kind` is what is bad about the bad one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -198,18 +196,6 @@ def _kinds_in_turn(settings: Iterable[_Setting]) -> list[_Setting]:
     return [one for _, one in sorted(ranked, key=lambda entry: entry[0])]
 
 
-class Share(Protocol):
-    """How many of the known items of a rubric a judge got right, of `n` that it answered."""
-
-    @property
-    def right(self) -> int:
-        """How many it got right."""
-
-    @property
-    def n(self) -> int:
-        """How many it answered, in whatever way."""
-
-
 class Refusal(NamedTuple):
     """Why a judge gives no scores under a rubric, and the outcome of each of its verdicts."""
 
@@ -217,13 +203,13 @@ class Refusal(NamedTuple):
     error: str
 
 
-def is_admitted(share: Share) -> bool:
+def is_admitted(share: RubricCheck) -> bool:
     """Tell whether a judge tells the known items of a rubric apart."""
     return share.right >= FEWEST_RIGHT
 
 
 def partly_admitted(
-    judge: Judge, shares: Mapping[str, Share], *, unheard: Outcome = "transport"
+    judge: Judge, shares: Mapping[str, RubricCheck], *, unheard: Outcome = "transport"
 ) -> Judge:
     """Return a judge that is asked nothing under rubrics whose items it can't tell apart.
 
@@ -240,12 +226,12 @@ def partly_admitted(
     return PartlyAdmitted(judge, refusals) if refusals else judge
 
 
-def _is_open(share: Share) -> bool:
+def _is_open(share: RubricCheck) -> bool:
     """Tell whether a judge may still be admitted, once it answers the other items."""
     return share.right + DRAWN - share.n >= FEWEST_RIGHT
 
 
-def _why(judge: str, rubric: str, share: Share) -> str:
+def _why(judge: str, rubric: str, share: RubricCheck) -> str:
     if _is_open(share):
         return (
             f"judge {judge} answered only {share.n} of {DRAWN} known items of the rubric {rubric}, "

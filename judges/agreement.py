@@ -25,10 +25,7 @@ from alps.judges.rubric import MATCHING
 def people_say(judge: str, fingerprint: str, *, today: date | None = None) -> Iterator[str]:
     """Yield a sentence on each calibration of an embedded judge under `matching`.
 
-    Args:
-        judge: Its name.
-        fingerprint: That of the judge whose scores are shown: only such calibrations count.
-        today: The day that expiry is counted from.
+    Only those that are of this fingerprint, and have not expired `today`, count.
     """
     if not is_embedded_judge(judge):
         return
@@ -68,14 +65,14 @@ def _said(calibration: Calibration, fingerprint: str, today: date) -> str | None
     reason = _other(calibration, fingerprint, today)
     if reason is not None:
         return f"{calibration.path.name} does not apply: {reason}"
-    on = calibration.row.rests_on
+    on = calibration.rests_on
     where = "" if on is None else f" ({on.source}: {on.what}; {on.licence}, {on.date})"
     verdict = {"pass": "passes", "limits": "passes with caveats"}.get(row.verdict, "fails")
     return f"kappa with people {_figure(row.kappa)} on {row.n:,} pairs{where}; the judge {verdict}"
 
 
 def _other(calibration: Calibration, fingerprint: str, today: date) -> str | None:
-    then = calibration.row.judge_fingerprint
+    then = calibration.judge_fingerprint
     if then is not None and fingerprint_id(then) != fingerprint:
         return f"its fingerprint is {fingerprint_id(then)}, but this judge's is {fingerprint}"
     return differing_part(calibration, embedded_judge(calibration.judge), MATCHING, today=today)

@@ -28,14 +28,16 @@ class Question(ABC, Generic[V]):
     """
 
     unanswered: ClassVar[str]
+    verdict: ClassVar[type]
 
     @abstractmethod
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""
 
-    @abstractmethod
     def failed(self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()) -> V:
         """Return the verdict where there is none: nothing may be concluded from it."""
+        verdict: V = self.verdict(outcome, error=error, raw=raw)
+        return verdict
 
     def refused(self) -> V:
         """Return the verdict of a judge that can't answer it."""
@@ -88,9 +90,6 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def fingerprint_id(fingerprint: Mapping[str, Any]) -> str:
-    """Return a short name of a fingerprint.
-
-    The first 12 hex digits of the sha256 of its canonical JSON.
-    """
+    """Return the first 12 hex digits of the sha256 of a fingerprint's canonical JSON."""
     # The same parts have the same name, in whatever order a file or a user gives them.
     return hashlib.sha256(_CANONICAL(fingerprint).encode()).hexdigest()[:12]

@@ -9,8 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -20,20 +19,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from alps.errors import DataError, UsageError, shown
 from alps.folders import user_folder
 from alps.jsonl import parse_json
-from alps.judges.base import Identified, fingerprint_id
+from alps.judges.base import Identified
 from alps.judges.rubric import Rubric, labelled_as
-
-# For how long a calibration counts unless it says otherwise: providers change models without a new
-# name.
-VALID_DAYS = 180
 
 _NO_RUBRICS = ("payload", "support")  # texts of ours that lie among the rubrics
 _OF_RUBRICS = ("id", "rubrics", "wording")
 _FILE_NAME = re.compile(r"\w[\w.-]*")
-_MONTH, _DAY = "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
-_SNAPSHOT = re.compile(
-    rf"20\d\d-?{_MONTH}-?{_DAY}|[-@](?:{_MONTH}{_DAY}|2\d{_MONTH})(?!\d)|@[0-9a-f]{{7,}}"
-)
 
 Value = int | float | str
 Texts = Annotated[str, Field(max_length=2_000)]
@@ -185,9 +176,10 @@ class ServedRow(_Model):
     model: Texts | None = None
 
 
-class CalibrationRow(_Model):
-    """A calibration, as far as it is used again."""
+class Calibration(_Model):
+    """A calibration, as far as it is used again, and the file that it is in."""
 
+    path: Path = Path()
     judge: Texts
     labels: str | None = None
     judge_fingerprint: dict[str, Any] | None = None
@@ -199,43 +191,15 @@ class CalibrationRow(_Model):
     rests_on: RestsOn | None = None
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """A calibration, and the file that it is in."""
-
-    row: CalibrationRow
-    path: Path
-
-    @property
-    def judge(self) -> str:
-        """The name of the judge that was calibrated."""
-        return self.row.judge
-
-    @property
-    def rubrics(self) -> Mapping[str, RubricRow]:
-        """What is known of it, by rubric."""
-        return self.row.rubrics
-
-
 def read_calibration(path: Path) -> Calibration:
     """Read a calibration: a file, or the `calibration.json` of a folder.
 
     Raises:
         UsageError: If there is none.
-        DataError: If it is not what `alps calibrate` writes.
-    """
-    file = path / "calibration.json" if path.is_dir() else path
-    return Calibration(read_calibration_row(file), file)
-
-
-def read_calibration_row(path: Path) -> CalibrationRow:
-    """Read a `calibration.json`.
-
-    Raises:
-        UsageError: If there is no such file.
         DataError: If it can't be read, or what is used of it is not what `alps calibrate` writes:
             names the field.
     """
+    path = path / "calibration.json" if path.is_dir() else path
     if not path.is_file():
         raise UsageError(
             f"calibration={path}: no calibration at this path; create one with alps calibrate"
@@ -247,7 +211,7 @@ def read_calibration_row(path: Path) -> CalibrationRow:
     if not isinstance(row, dict) or "rubrics" not in row:
         raise DataError("not a calibration, because it has no rubrics; calibrate again", path=path)
     try:
-        return CalibrationRow.model_validate(row)
+        return Calibration.model_validate({**row, "path": path})
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
@@ -274,40 +238,6 @@ def _files(folder: Path) -> Iterable[Path]:
     return sorted({*folder.glob("*.json"), *folder.glob("*/calibration.json")})
 
 
-def bound(
-    row: Mapping[str, Any],
-    judge: Identified,
-    *,
-    today: date,
-    days: int = VALID_DAYS,
-    api_base: str | None = None,
-    own: Iterable[Rubric] = (),
-) -> dict[str, Any]:
-    """Bind the row of a calibration to its judge, to its rubrics and to the time that it counts.
-
-    `own` are the rubrics of the user's own among them.
-    """
-    rubrics = {}
-    for name, of_rubric in row["rubrics"].items():
-        rubrics[name] = {**of_rubric, "rubric_sha256": _rubric_hash(judge, rubric_of(name, own))}
-    return {
-        **row,
-        "fingerprint": fingerprint_id(judge.fingerprint),
-        "judge_fingerprint": dict(judge.fingerprint),
-        "api_base": api_base,
-        "pinned": is_pinned(judge),
-        "made": today.isoformat(),
-        "expires": (today + timedelta(days=days)).isoformat(),
-        "rubrics": rubrics,
-    }
-
-
-def is_pinned(judge: Identified) -> bool:
-    """Tell whether a judge is embedded, and pinned by its code, or its name holds a snapshot."""
-    name = str(judge.fingerprint.get("judge", judge.name))
-    return "/" not in name or (_SNAPSHOT.search(name) is not None and "latest" not in name)
-
-
 def differing_part(
     calibration: Calibration,
     judge: Identified,
@@ -316,10 +246,7 @@ def differing_part(
     today: date,
     own: Iterable[Rubric] = (),
 ) -> str | None:
-    """Return why a calibration can't be used for `judge` under `rubric`; None where it can.
-
-    `own` are the rubrics of the user's own.
-    """
+    """Return why a calibration can't be used for `judge` under `rubric`; None where it can."""
     known = (rubric_of(rubric, own),) if rubric in calibration.rubrics else ()
     return differs_from_run(calibration, judge.fingerprint_for(known), rubric, today=today)
 
@@ -336,21 +263,20 @@ def differs_from_run(
 
     A rubric is known by its text, so the user's own need not be imported.
     """
-    row = calibration.row
-    then, now = row.judge_fingerprint, json.loads(json.dumps(without_rubrics(recorded)))
+    then, now = calibration.judge_fingerprint, json.loads(json.dumps(without_rubrics(recorded)))
     if then is None:
         return "its recorded verdicts do not name the judge's prompt and settings"
     for name in sorted({*then, *now}, key=lambda name: (name != "judge", name)):
         if then.get(name) != now.get(name):
             return f"judge.{name} was {_short(then.get(name))} and is now {_short(now.get(name))}"
-    of_rubric = row.rubrics.get(rubric)
+    of_rubric = calibration.rubrics.get(rubric)
     if of_rubric is None:
         return f"the calibration has no rubric {rubric}"
     if of_rubric.acceptance is not None:
         return "it was made on known answers, where error rates differ from those on a run"
     if of_rubric.rubric_sha256 not in ([*recorded.get("rubrics", {}).values()] or [None]):
         return f"the text of rubric {rubric} has changed since the calibration"
-    return expired(row.expires, today)
+    return expired(calibration.expires, today)
 
 
 def expired(expires: str | None, today: date) -> str | None:
@@ -360,12 +286,6 @@ def expired(expires: str | None, today: date) -> str | None:
     except ValueError:
         return f"its expiry, {_short(expires)}, is not a date"
     return f"it expired on {last.isoformat()}" if last < today else None
-
-
-def _rubric_hash(judge: Identified, rubric: Rubric) -> str | None:
-    """Return the hash of the judge's instructions under a rubric; None if it reads none."""
-    hashes = judge.fingerprint_for((rubric,)).get("rubrics")
-    return str(next(iter(hashes.values()))) if hashes else None
 
 
 def _short(value: object) -> str:

@@ -48,10 +48,7 @@ def copied_share(response: str, dialogue: Dialogue) -> float:
 
 
 def _word_share(response: str, dialogue: Dialogue) -> float:
-    """Return how many of the words of a response stand in the dialogue, in [0, 1].
-
-    0 for a short response.
-    """
+    """Return the share of a long response's words that the dialogue has; 0 for a short one."""
     words = _WORD.findall(fold(response))
     if len(words) < _FEWEST_WORDS:
         return 0.0

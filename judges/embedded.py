@@ -36,6 +36,8 @@ class EmbeddedJudge:
 
     fingerprint: Mapping[str, Any]
     answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion})
+    relations: frozenset[Relation] = frozenset({"same"})
+    comparable = False
 
     def on(self, client: "Completes") -> Self:
         """Return itself."""
@@ -55,8 +57,6 @@ class LexicalJudge(EmbeddedJudge):
 
     name = "lexical"
     answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion, OptionQuestion})
-    relations: frozenset[Relation] = frozenset({"same"})
-    comparable = False
 
     def __init__(self) -> None:
         self.fingerprint: Mapping[str, Any] = {
@@ -102,8 +102,6 @@ class MiniLMJudge(EmbeddedJudge):
     """
 
     name = "minilm"
-    relations: frozenset[Relation] = frozenset({"same"})
-    comparable = False
 
     def __init__(self) -> None:
         from alps.embeddings import MINILM
@@ -141,19 +139,14 @@ CONSTANT_JUDGES = (ALWAYS_YES, ALWAYS_NO)
 
 
 class ConstantJudge(EmbeddedJudge):
-    """Calls every pair the same, gives the highest marks and names the first option, or neither.
+    """Says `always-yes` or `always-no` of each pair and mark, and names the first option or none.
 
     The hard rules of a rubric bind it as they bind any judge.
-
-    Args:
-        name: `always-yes` or `always-no`.
     """
 
     answers: frozenset[type[Question[Any]]] = frozenset(
         {MatchQuestion, RubricQuestion, OptionQuestion}
     )
-    relations: frozenset[Relation] = frozenset({"same"})
-    comparable = False
 
     def __init__(self, name: str) -> None:
         self.name = name

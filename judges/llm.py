@@ -45,7 +45,7 @@ from alps.judges.rubric import (
     support_answer,
 )
 from alps.llm.replies import PARSER_VERSION, schema_of
-from alps.llm.types import AnswerType, Completes, Request, Structured
+from alps.llm.types import AnswerType, Completes, Completion, Request, Structured
 from alps.prompts import Prompt, asked_sha256, load_prompt
 
 T = TypeVar("T")
@@ -130,10 +130,7 @@ class LlmJudge:
         return twin
 
     def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
-        """Return everything that verdicts under `rubrics` depend on.
-
-        The fingerprint with their hashes.
-        """
+        """Return the fingerprint with the hashes of `rubrics`."""
         hashes, reworded = {}, {}
         for given in rubrics:
             prompt = self._wording.get(given.name)
@@ -157,10 +154,7 @@ class LlmJudge:
         return question.refused()
 
     async def _match(self, question: MatchQuestion, about: str) -> Judgement:
-        """Ask for the relations, in one call where the lists are short, else one a block.
-
-        One failed call fails the judgement.
-        """
+        """Ask in one call where the lists are short, else one a block; all of them must succeed."""
         gold, predicted = question.gold, question.predicted
         cut = blocks(
             self._order("gold", [item.value for item in gold]),
@@ -176,7 +170,7 @@ class LlmJudge:
             request = self._request(rubric(MATCHING), part, MATCH_ANSWER, about, items=items)
             shown.append(replace(request, likely=partial(_all_narrower, gold[0], named)))
         replies = await asyncio.gather(*map(self._client.complete, shown))
-        raw = tuple(reply.raw for reply in replies if reply.raw is not None)
+        raw = _raw(*replies)
         pairs: list[Pair] = []
         notes: list[str] = []
         left_out: list[str] = []
@@ -206,18 +200,17 @@ class LlmJudge:
         answer = support_answer(names)
         request = self._request(rubric(SUPPORT), shown, answer, about, items=len(names))
         reply = await self._client.complete(replace(request, likely=partial(_supported, names)))
-        return SupportJudgement(reply.outcome, reply.value or {}, error=reply.error, raw=reply.raw)
+        return SupportJudgement(reply.outcome, reply.value or {}, reply.error, _raw(reply))
 
     async def _rate(self, question: RubricQuestion, about: str) -> Rating:
         """Ask for the marks, in one call."""
         given = question.rubric
         request = self._request(given, question, rating_answer(given.reply), about)
         reply = await self._client.complete(replace(request, likely=lambda: (given.lowest, "")))
-        raw = (reply.raw,) if reply.raw is not None else ()
         if reply.value is None:
-            return question.failed(reply.outcome, reply.error, raw)
+            return question.failed(reply.outcome, reply.error, _raw(reply))
         marks, reason = reply.value
-        return enforce(Rating("ok", marks, reason, raw=raw), question)
+        return enforce(Rating("ok", marks, reason, raw=_raw(reply)), question)
 
     async def _choose(self, question: OptionQuestion, about: str) -> OptionVerdict:
         """Ask for the option, in one call, in another order than the file's."""
@@ -228,11 +221,11 @@ class LlmJudge:
         shown = replace(question, options=[options[position] for position in order])
         request = self._request(rubric(OPTION), shown, option_answer(len(options)), about)
         reply = await self._client.complete(replace(request, likely=lambda: (None, "")))
-        raw = (reply.raw,) if reply.raw is not None else ()
         if reply.value is None:
-            return question.failed(reply.outcome, reply.error, raw)
+            return question.failed(reply.outcome, reply.error, _raw(reply))
         position, reason = reply.value
-        return OptionVerdict("ok", None if position is None else order[position], reason, raw=raw)
+        option = None if position is None else order[position]
+        return OptionVerdict("ok", option, reason, raw=_raw(reply))
 
     def _request(
         self, by: Rubric, asked: Question[Any], answer: AnswerType[T], about: str, items: int = 0
@@ -255,10 +248,7 @@ class LlmJudge:
 
 
 def judge_messages(instructions: str, payload: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
-    """Return the messages of a judge.
-
-    The static instructions, then the payload as the end of the user message.
-    """
+    """Return the static instructions, and the payload as the end of the user message."""
     # What all requests share is ahead of the rest, so that providers can cache it.
     user = f"{INTRODUCTION.text}\n\n{payload_text(payload)}"
     return {"role": "system", "content": instructions}, {"role": "user", "content": user}
@@ -272,6 +262,10 @@ def payload_text(payload: Mapping[str, Any]) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
+
+
+def _raw(*replies: Completion[Any]) -> tuple[str, ...]:
+    return tuple(reply.raw for reply in replies if reply.raw is not None)
 
 
 def _places(items: Sequence[Item], positions: Sequence[int]) -> dict[str, int]:
@@ -295,10 +289,7 @@ def _locate(
     columns: Mapping[str, int],
     notes: list[str],
 ) -> list[Pair]:
-    """Turn ids into positions.
-
-    Pairs that were not shown and second opinions on a pair are left out, with a note.
-    """
+    """Turn ids into positions; note pairs that were not shown, and second opinions, as left out."""
     pairs: dict[tuple[int, int], Pair] = {}
     for pair in named:
         if pair.gold not in rows or pair.predicted not in columns:

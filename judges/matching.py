@@ -9,7 +9,7 @@ hallucination from a memory that the annotators missed.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -37,10 +37,7 @@ BLOCK = 30
 
 
 class Item(NamedTuple):
-    """A memory as a judge sees it: an id local to the call, and what it says.
-
-    `memory_id` is never shown.
-    """
+    """A memory as a judge sees it, under an id local to the call; `memory_id` is never shown."""
 
     id: str
     value: str
@@ -68,9 +65,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The relations a judge named.
-
-    Pairs not named are unrelated; unless `ok`, nothing may be concluded.
+    """The relations a judge named, others being unrelated; unless `ok`, nothing may be concluded.
 
     `agreement` is how far a judge that was asked several times agrees with itself, in [0, 1];
     `draws` are the relations that it named each time, by positions.
@@ -92,15 +87,12 @@ class MatchQuestion(Question[Judgement]):
     gold: Sequence[Item]
     predicted: Sequence[Item]
     unanswered: ClassVar[str] = "this judge cannot compare memories"
+    verdict: ClassVar[type] = Judgement
 
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""
         gold, predicted = map(Item.payload, self.gold), map(Item.payload, self.predicted)
         return {"kind": "match", "gold": list(gold), "predicted": list(predicted)}
-
-    def failed(self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()) -> Judgement:
-        """Return the verdict where there is none."""
-        return Judgement(outcome, error=error, raw=raw)
 
 
 @dataclass(frozen=True)
@@ -108,9 +100,9 @@ class SupportJudgement:
     """What a judge says of each item by its id; unless `ok`, nothing may be concluded."""
 
     outcome: Outcome
-    support: Mapping[str, tuple[Support, str]]
+    support: Mapping[str, tuple[Support, str]] = field(default_factory=dict)
     error: str | None = None
-    raw: str | None = None
+    raw: tuple[str, ...] = ()
 
     def row(self) -> dict[str, Any]:
         """Return the judgement as it is written to a file."""
@@ -118,7 +110,8 @@ class SupportJudgement:
             {"id": name, "support": support, "reason": reason}
             for name, (support, reason) in self.support.items()
         ]
-        return {"outcome": self.outcome, "items": items, "error": self.error, "raw": self.raw}
+        raw = "\n".join(self.raw) if self.raw else None
+        return {"outcome": self.outcome, "items": items, "error": self.error, "raw": raw}
 
 
 @dataclass(frozen=True)
@@ -128,6 +121,7 @@ class SupportQuestion(Question[SupportJudgement]):
     dialogue: Dialogue
     items: Sequence[Item]
     unanswered: ClassVar[str] = "this judge does not read dialogues"
+    verdict: ClassVar[type] = SupportJudgement
 
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""
@@ -136,12 +130,6 @@ class SupportQuestion(Question[SupportJudgement]):
             "dialogue": [turn.model_dump() for turn in self.dialogue],
             "items": [{"id": item.id, "value": item.value} for item in self.items],
         }
-
-    def failed(
-        self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()
-    ) -> SupportJudgement:
-        """Return the verdict where there is none."""
-        return SupportJudgement(outcome, {}, error, "\n".join(raw) if raw else None)
 
 
 @dataclass(frozen=True)
@@ -154,10 +142,7 @@ class Match:
 
 
 def gold_items(memories: Sequence[Memory]) -> list[Item]:
-    """Show gold memories to a judge.
-
-    Ids `g1…`, and values without the mark of a rejected gold item.
-    """
+    """Show gold memories to a judge as `g1…`, without the marks of rejected ones."""
     items = []
     for number, memory in enumerate(memories, start=1):
         value, quote = shown_value(memory.value), memory.evidence
@@ -169,10 +154,7 @@ def gold_items(memories: Sequence[Memory]) -> list[Item]:
 
 
 def predicted_items(memories: Sequence[Memory]) -> list[Item]:
-    """Show predicted memories to a judge.
-
-    Ids `p1…`, type, value, and a label of the taxonomy or `UNMAPPED`.
-    """
+    """Show predicted memories to a judge as `p1…`, with labels of the taxonomy or `UNMAPPED`."""
     items = []
     for number, memory in enumerate(memories, start=1):
         # Neither its evidence nor a label of its own making is shown: both are free text that
@@ -196,10 +178,7 @@ def identical_pairs(gold: Sequence[str], predicted: Sequence[str]) -> list[Pair]
 
 
 def bundles_named(pairs: Sequence[Pair], gold: Sequence[Memory]) -> list[Pair]:
-    """Return `pairs` with `bundle` for predictions that state several gold memories.
-
-    It takes the place of `narrower`.
-    """
+    """Return `pairs` with `bundle` for predictions that state several gold memories."""
     # A judge that calls a transcript of the dialogue `narrower` than each gold memory thereby says
     # that it states all of them.
     implied: defaultdict[int, list[int]] = defaultdict(list)
@@ -237,10 +216,7 @@ def left_over(count: int, taken: Iterable[int]) -> list[int]:
 def blocks(
     gold: Sequence[int], predicted: Sequence[int], size: int = BLOCK
 ) -> list[tuple[list[int], list[int]]]:
-    """Cut long lists into calls of at most `size` a side.
-
-    Every pair is together in exactly one call.
-    """
+    """Cut long lists into calls of at most `size` a side; every pair is in exactly one."""
     calls = []
     for row in range(0, len(gold), size):
         for column in range(0, len(predicted), size):
@@ -249,9 +225,7 @@ def blocks(
 
 
 def assign(pairs: Sequence[Pair], policy: str) -> list[Match]:
-    """Pick the best one-to-one set out of `pairs` under `policy`.
-
-    Leaving a memory unmatched is always allowed.
+    """Pick the best one-to-one set out of `pairs` under `policy`; memories may stay unmatched.
 
     The number of matches counts first, then the preference among relations, then the strength the
     judge gave. The assignment is `scipy.optimize.linear_sum_assignment`.

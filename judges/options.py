@@ -1,9 +1,7 @@
 """The option that an answer in free words agrees with: the question, and its verdict."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from alps.judges.base import Question
@@ -46,31 +44,19 @@ class OptionVerdict:
 
 @dataclass(frozen=True)
 class OptionQuestion(Question[OptionVerdict]):
-    """Which of at most four options does an answer to a message agree with?
-
-    Nothing in it tells which option is the right one.
-    """
+    """Which of at most four options does an answer agree with? Nothing tells the right one."""
 
     message: str
     answer: str
     options: Sequence[str]
     unanswered: ClassVar[str] = "this judge cannot match answers to options"
+    verdict: ClassVar[type] = OptionVerdict
 
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""
         options = dict(zip(OPTIONS, self.options, strict=False))
-        return {
-            "kind": "options",
-            "message": self.message,
-            "answer": self.answer,
-            "options": options,
-        }
-
-    def failed(
-        self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()
-    ) -> OptionVerdict:
-        """Return the verdict where there is none."""
-        return OptionVerdict(outcome, error=error, raw=raw)
+        asked = {"kind": "options", "message": self.message, "answer": self.answer}
+        return {**asked, "options": options}
 
 
 def option_answer(count: int) -> AnswerType[tuple[int | None, str]]:
@@ -117,18 +103,3 @@ def _share(own: Mapping[str, float], known: Mapping[str, float]) -> float:
     whole = sum(own.values())
     shared = sum(min(weight, known[piece]) for piece, weight in own.items() if piece in known)
     return round(shared / whole, 9) if whole else 0.0
-
-
-def majority(verdicts: Sequence[OptionVerdict]) -> OptionVerdict:
-    """Return what most draws of a judge say; of a tie, that the answer agrees with no option."""
-    named = [verdict.option for verdict in verdicts]
-    (chosen, most), *others = Counter(named).most_common()
-    if others and others[0][1] == most:
-        chosen = None
-    pairs = [one == other for one, other in combinations(named, 2)]
-    raw = tuple(text for verdict in verdicts for text in verdict.raw)
-    agreement = sum(pairs) / len(pairs) if pairs else 1.0
-    # The reason that is kept is of a draw that says the same, if there is one.
-    said = [verdict for verdict in verdicts if verdict.option == chosen]
-    nearest = said[0] if said else OptionVerdict("ok", reason="the judge's repeated calls disagree")
-    return replace(nearest, raw=raw, agreement=agreement)

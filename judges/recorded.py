@@ -47,7 +47,6 @@ class RecordedJudge(EmbeddedJudge):
         {"same", "narrower", "broader", "conflicting", "related"}
     )
     answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion, RubricQuestion})
-    comparable = False
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
@@ -71,10 +70,7 @@ class RecordedJudge(EmbeddedJudge):
         return question.refused()
 
     def _match(self, question: MatchQuestion, about: str) -> Judgement:
-        """Return the recorded relations of `about`.
-
-        No reviews, or reviews of another prediction, are a failure.
-        """
+        """Return the recorded relations of `about`; without any of this prediction, a failure."""
         record = self._records.get(about)
         output = record.get("judge_output") if record else None
         reviews = output.get("pair_reviews") if isinstance(output, dict) else None
@@ -124,10 +120,7 @@ def _values(memories: Sequence[Memory]) -> dict[str, str]:
 
 
 def _read_ratings(records: Mapping[str, Row]) -> dict[str, dict[str, dict[str, int]]]:
-    """Return the recorded marks by the id of the query and the folded response.
-
-    Empty marks where they are null.
-    """
+    """Return recorded marks by query id and folded response; none where they are null."""
     ratings: dict[str, dict[str, dict[str, int]]] = {}
     for name, record in records.items():
         answered, output = record.get("model_output") or {}, record.get("judge_output")

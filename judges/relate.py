@@ -138,10 +138,7 @@ _WORD = re.compile(r"[^\W_]+")
 def question_about(
     gold: Sequence[Memory], predicted: Sequence[Memory], screening: Screening
 ) -> MatchQuestion:
-    """Return what is left to ask about two lists, as a judge may see them.
-
-    A judge is asked only where neither list is empty.
-    """
+    """Return what is left to ask about two lists; a judge is asked where neither is empty."""
     asked = items_at(gold_items(gold), screening.gold)
     return MatchQuestion(asked, items_at(predicted_items(predicted), screening.asked))
 
@@ -149,10 +146,7 @@ def question_about(
 async def match_memories(
     gold: Sequence[Memory], predicted: Sequence[Memory], *, judge: Judge, about: str
 ) -> Judgement:
-    """Relate two lists of memories.
-
-    Identical values pair without a call, the judge is asked about the rest.
-    """
+    """Relate two lists of memories; a judge is asked about values that are not identical."""
     screening = screen(gold, predicted)
     identical = screening.identical
     if not screening.gold or not screening.asked:
@@ -284,10 +278,7 @@ class _Said:
 def _with_detail_named(
     pairs: Sequence[Pair], gold: Sequence[Memory], predicted: Sequence[Memory], dialogue: Dialogue
 ) -> tuple[Pair, ...]:
-    """Return `pairs` with `narrower` where the prediction adds a name or a number.
-
-    It takes the place of `same`.
-    """
+    """Return `pairs` with `narrower` for `same` where a prediction adds a name or a number."""
     # A judge easily takes one word more for the same; a name or number that neither the gold memory
     # nor the user has said is detail, and is checked as such.
     said = _Said(" ".join(turn.text for turn in dialogue if turn.role == "user"))
@@ -302,10 +293,7 @@ def _with_detail_named(
 
 
 def _adds_name_or_number(value: str, known: Sequence[_Said]) -> bool:
-    """Tell whether `value` has a number or a name that nothing of what is known has.
-
-    A name is a capitalised word after the first.
-    """
+    """Tell whether `value` has a number, or a capitalised later word, that nothing known has."""
     for number in features(value).numbers:
         if not any(number in said.numbers for said in known):
             return True
@@ -317,10 +305,7 @@ def _adds_name_or_number(value: str, known: Sequence[_Said]) -> bool:
 
 
 def _not_the_same(screening: Screening, pairs: Sequence[Pair]) -> set[int]:
-    """Return the predictions that were asked about and are `same` as no gold memory.
-
-    What counts is the best matching.
-    """
+    """Return what was asked about and is `same` as no gold memory in the best matching."""
     return set(screening.asked) - {match.predicted for match in assign(pairs, "strict")}
 
 
@@ -332,8 +317,7 @@ def relations_of(
 ) -> Relations:
     """Read a verdict row; None means a failed prediction.
 
-    Under a judge that reads dialogues `narrower` counts only where the dialogue was found to
-    support the prediction.
+    Under a judge that reads dialogues `narrower` counts only where the dialogue supports it.
     """
     screening = screen(gold, predicted)
     if verdict is None:
@@ -382,10 +366,7 @@ def set_aside(predicted: Sequence[Memory], relations: Relations) -> dict[str, An
 def relation_counts(
     relations: Relations, matches: Sequence[Match], judge: Judge
 ) -> dict[str, float]:
-    """Count matches by relation, and the predictions that could not match.
-
-    Relations are counted where `judge` tells them apart.
-    """
+    """Count matches by relation, if `judge` tells them apart, and what could not match."""
     screening = relations.screening
     several = {
         "bundles": len(relations.bundles),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations
 from statistics import median_low
-from typing import Any
+from typing import Any, TypeVar
 
 from alps.judges.base import Judge, Question
 from alps.judges.matching import (
@@ -24,11 +24,13 @@ from alps.judges.matching import (
     SupportJudgement,
     SupportQuestion,
 )
-from alps.judges.options import OptionQuestion, majority
-from alps.judges.rubric import Rating, Rubric, agreement_of
+from alps.judges.options import OptionQuestion, OptionVerdict
+from alps.judges.rubric import Rating, Rubric
 from alps.llm.types import Completes
 
+T = TypeVar("T")
 _BY_FAVOUR = (*RELATIONS, UNRELATED)
+_DISAGREE = "the judge's repeated calls disagree"
 
 
 class RepeatedJudge:
@@ -67,14 +69,17 @@ class RepeatedJudge:
         for verdict in verdicts:
             if verdict.outcome != "ok":
                 return verdict
+        agreed: Any
         match question:
             case MatchQuestion():
-                return _relations_of(verdicts)
+                agreed = _relations_of(verdicts)
             case SupportQuestion():
-                return _support_of(question, verdicts)
+                agreed = _support_of(question, verdicts)
             case OptionQuestion():
-                return majority(verdicts)
-        return _marks_of(verdicts)
+                agreed = majority(verdicts)
+            case _:
+                agreed = _marks_of(verdicts)
+        return replace(agreed, raw=tuple(chain.from_iterable(verdict.raw for verdict in verdicts)))
 
 
 def _relations_of(judgements: Sequence[Judgement]) -> Judgement:
@@ -82,7 +87,6 @@ def _relations_of(judgements: Sequence[Judgement]) -> Judgement:
     votes: list[dict[tuple[int, int], Pair]] = []
     draws: list[dict[tuple[int, int], Relation]] = []
     notes: list[str] = []
-    raw: list[str] = []
     for judgement in judgements:
         vote: dict[tuple[int, int], Pair] = {}
         draw: dict[tuple[int, int], Relation] = {}
@@ -92,17 +96,15 @@ def _relations_of(judgements: Sequence[Judgement]) -> Judgement:
         votes.append(vote)
         draws.append(draw)
         notes += judgement.notes
-        raw += judgement.raw
     pairs = []
     for place in sorted(set().union(*votes)):
-        most_named = _majority([vote.get(place) for vote in votes])
-        if most_named is not None:
-            pairs.append(most_named)
+        winner = _most_named([vote.get(place) for vote in votes])
+        if winner is not None:
+            pairs.append(winner)
     return Judgement(
         "ok",
         tuple(pairs),
         tuple(notes),
-        raw=tuple(raw),
         agreement=self_agreement(draws),
         draws=tuple(draws),
     )
@@ -112,11 +114,20 @@ def _support_of(
     question: SupportQuestion, judgements: Sequence[SupportJudgement]
 ) -> SupportJudgement:
     """Say of each item what most draws say, and of a tie `unsupported`."""
-    raw = "\n".join(judgement.raw for judgement in judgements if judgement.raw is not None)
     agreed = {}
     for item in question.items:
         agreed[item.id] = _most_said([judgement.support[item.id] for judgement in judgements])
-    return SupportJudgement("ok", agreed, raw=raw or None)
+    return SupportJudgement("ok", agreed)
+
+
+def majority(verdicts: Sequence[OptionVerdict]) -> OptionVerdict:
+    """Return what most draws say; of a tie, that the answer agrees with no option."""
+    named = [verdict.option for verdict in verdicts]
+    chosen = _most_common(named, tied=None)
+    # The reason that is kept is of a draw that says the same, if there is one.
+    said = [verdict for verdict in verdicts if verdict.option == chosen]
+    nearest = said[0] if said else OptionVerdict("ok", reason=_DISAGREE)
+    return replace(nearest, agreement=agreement_of(named))
 
 
 def _marks_of(ratings: Sequence[Rating]) -> Rating:
@@ -127,11 +138,16 @@ def _marks_of(ratings: Sequence[Rating]) -> Rating:
         marks[name] = median_low(draw[name] for draw in draws)
     # The reason that is kept is of a draw that says the same as the majority, if there is one.
     nearest = ratings[draws.index(marks)] if marks in draws else ratings[0]
-    raw = tuple(chain.from_iterable(rating.raw for rating in ratings))
-    return replace(nearest, marks=marks, raw=raw, agreement=agreement_of(ratings), draws=draws)
+    return replace(nearest, marks=marks, agreement=agreement_of(draws), draws=draws)
 
 
-def _majority(named: Sequence[Pair | None]) -> Pair | None:
+def agreement_of(draws: Sequence[object]) -> float:
+    """Return the share of pairs of draws that are equal, in [0, 1]; 1 of a single one."""
+    pairs = [one == other for one, other in combinations(draws, 2)]
+    return sum(pairs) / len(pairs) if pairs else 1.0
+
+
+def _most_named(named: Sequence[Pair | None]) -> Pair | None:
     """Return the first pair with the relation that most draws give it."""
     relations = [UNRELATED if pair is None else pair.relation for pair in named]
     counts = Counter(relations)
@@ -142,19 +158,18 @@ def _majority(named: Sequence[Pair | None]) -> Pair | None:
 
 def _most_said(opinions: Sequence[tuple[Support, str]]) -> tuple[Support, str]:
     """Return what most draws say of an item, with a reason of one of them."""
-    counts = Counter(support for support, _ in opinions)
     # Of a tie, the opinion that earns nothing.
-    (chosen, most), *others = counts.most_common()
-    if others and others[0][1] == most:
-        chosen = "unsupported"
-    return chosen, dict(reversed(opinions)).get(chosen, "the judge's repeated calls disagree")
+    chosen = _most_common([support for support, _ in opinions], tied="unsupported")
+    return chosen, dict(reversed(opinions)).get(chosen, _DISAGREE)
+
+
+def _most_common(answers: Sequence[T], *, tied: T) -> T:
+    (chosen, most), *others = Counter(answers).most_common()
+    return tied if others and others[0][1] == most else chosen
 
 
 def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float:
-    """Return how often two draws agree on whether a pair is a lenient match.
-
-    All pairs that any draw names are looked at.
-    """
+    """Return how often two draws agree on whether a pair that any draw names is a lenient match."""
     counted = POLICIES["lenient"]
     agreed = []
     for place in set().union(*votes):

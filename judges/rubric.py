@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.resources import files
-from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal
@@ -327,6 +326,7 @@ class RubricQuestion(Question[Rating]):
     memory: str
     dialogue: Dialogue
     unanswered: ClassVar[str] = "this judge reads no rubrics"
+    verdict: ClassVar[type] = Rating
 
     def payload(self) -> dict[str, Any]:
         """Return the question as the payload of a judge has it."""
@@ -338,10 +338,6 @@ class RubricQuestion(Question[Rating]):
             "memory": self.memory,
             "dialogue": [turn.model_dump() for turn in self.dialogue],
         }
-
-    def failed(self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()) -> Rating:
-        """Return the verdict where there is none."""
-        return Rating(outcome, error=error, raw=raw)
 
 
 def _says_nothing(question: RubricQuestion) -> bool:
@@ -453,9 +449,3 @@ def broken_rule(question: RubricQuestion) -> str | None:
     """Return the enforced rule that the response breaks, if it breaks one."""
     broken = (rule.why for rule in question.rubric.rules if rule.is_broken(question))
     return next(broken, None)
-
-
-def agreement_of(ratings: Sequence[Rating]) -> float:
-    """Return the share of pairs of ratings with equal marks, in [0, 1]."""
-    pairs = list(combinations(ratings, 2))
-    return sum(one.marks == other.marks for one, other in pairs) / len(pairs) if pairs else 1.0

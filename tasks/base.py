@@ -5,15 +5,7 @@ module of its own and its name in the registry's list.
 """
 
 import json
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Hashable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -38,10 +30,7 @@ Row = Mapping[str, Any]
 
 
 class SampleLike(Protocol):
-    """What the engine needs to know of any sample.
-
-    Its id, and the session whose samples are not independent.
-    """
+    """What the engine needs to know of any sample."""
 
     @property
     def benchmark_id(self) -> str:
@@ -56,10 +45,7 @@ class SampleLike(Protocol):
 
 @dataclass(frozen=True)
 class JudgingOptions:
-    """What is asked beyond the score.
-
-    `extras` asks whether the dialogue supports what matched no gold.
-    """
+    """What is asked beyond the score; `extras`: does the dialogue support what matched no gold?"""
 
     extras: bool = False
 
@@ -558,12 +544,7 @@ class Task:
         return asked.under(chosen)
 
     def groups_of(self, sample: Any, score: Row) -> dict[str, str]:
-        """Return the group of a scored answer in each breakdown that it belongs to.
-
-        Args:
-            sample: What was asked.
-            score: The details of its score, or its row of `scores.jsonl`.
-        """
+        """Return the group in each breakdown of an answer, by the row or details of its score."""
         groups: dict[str, str] = {}
         known = self.groups(sample) if self.shown.breakdowns else {}
         for breakdown in self.shown.breakdowns:

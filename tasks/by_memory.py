@@ -8,11 +8,11 @@ A system is compared by the texts of its memories. Its ids say alone which memor
 system knows those of the data, and one of its own may be one of theirs by chance.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from alps.schema import UNMAPPED, Action, Memory, Turn, UpdatedMemory
+from alps.schema import Action, Memory, Turn, UpdatedMemory, memory_fields
 from alps.similarity import THRESHOLD, similar_pairs
 from alps.text import fold
 
@@ -85,7 +85,7 @@ class Context:
     def tokens(self) -> int:
         """The tokens of it, at 4 bytes each, rounded up; one more for each turn or memory."""
         texts = [*(turn.text for turn in self.turns), *self.memories]
-        return -(-sum(map(_size, texts)) // BYTES_A_TOKEN)
+        return -(-sum(map(size_of, texts)) // BYTES_A_TOKEN)
 
 
 @dataclass(frozen=True)
@@ -113,10 +113,8 @@ class Recall:
 class Probe:
     """What a memory is asked when it knows so many turns of a history.
 
-    Attributes:
-        turns: How many turns of it come before.
-        query: What is searched for; None asks for all memories that it holds.
-        at: When that is, ISO 8601; empty where the data don't tell.
+    Without a query it is asked for all memories that it holds. `at` is in ISO 8601; empty where the
+    data don't tell.
     """
 
     turns: int
@@ -211,42 +209,9 @@ class Script:
     prediction: Callable[[Any, Sequence[Sequence[Remembered]]], dict[str, Any] | None]
 
 
-def fitting(texts: Iterable[str], max_tokens: int) -> tuple[list[str], int]:
-    """Return the first texts that fit into `max_tokens`, and how many of them are whole.
-
-    The last one is cut to what is left, the first one too: a budget that one long text exceeds
-    would be none. Each text takes a token more than its own, which separates it from the next.
-    """
-    kept: list[str] = []
-    room = max_tokens * BYTES_A_TOKEN
-    for text in texts:
-        # A character that does not fit whole is left out.
-        part = text.encode()[: max(0, room - BYTES_A_TOKEN)].decode(errors="ignore")
-        if part == text and room >= _size(text):
-            kept.append(text)
-            room -= _size(text)
-            continue
-        return ([*kept, part], len(kept)) if part else (kept, len(kept))
-    return kept, len(kept)
-
-
-def _size(text: str) -> int:
+def size_of(text: str) -> int:
+    """Return the bytes that a text takes of a budget of tokens, with the one that ends it."""
     return len(text.encode()) + BYTES_A_TOKEN
-
-
-def newest(turns: Sequence[Turn], max_tokens: int | None) -> Context:
-    """Return the latest turns that fit into `max_tokens`, the earliest of them cut to its end.
-
-    All of them where it is None.
-    """
-    if max_tokens is None:
-        return Context(tuple(turns))
-    # By bytes, as no tokenizer is right for every model; backwards, as the end is kept.
-    texts, whole = fitting((turn.text[::-1] for turn in reversed(turns)), max_tokens)
-    kept: list[Turn] = []
-    for turn, text in zip(reversed(turns), texts, strict=False):
-        kept.append(turn.model_copy(update={"text": text[::-1]}))
-    return Context(tuple(reversed(kept)), left_out=len(turns) - whole)
 
 
 NO_CANDIDATE = "-"
@@ -255,12 +220,10 @@ NO_CANDIDATE = "-"
 
 def as_memories(held: Sequence[Remembered]) -> tuple[Memory, ...]:
     """Return the memories of a system: values alone, as it gives no labels."""
-    return tuple(Memory(**_fields(memory.text, place)) for place, memory in enumerate(held, 1))
-
-
-def _fields(text: str, place: int) -> dict[str, Any]:
-    empty = dict.fromkeys(Memory.model_fields)
-    return {**empty, "memory_id": f"kept-{place}", "label": UNMAPPED, "value": text}
+    memories = []
+    for place, memory in enumerate(held, start=1):
+        memories.append(Memory(**memory_fields(memory.text, memory_id=f"kept-{place}")))
+    return tuple(memories)
 
 
 def changes(
@@ -319,7 +282,8 @@ def _names(old: Sequence[Memory], gone: Sequence[Remembered]) -> Mapping[str, st
 
 
 def _changed(memory: Remembered, place: int, action: Action, replaces: str | None) -> UpdatedMemory:
-    return UpdatedMemory(**_fields(memory.text, place), action=action, replaces=replaces)
+    fields = memory_fields(memory.text, memory_id=f"kept-{place}")
+    return UpdatedMemory(**fields, action=action, replaces=replaces)
 
 
 def _alike(texts: Sequence[str], others: Sequence[str]) -> dict[int, int]:

@@ -204,10 +204,7 @@ def dumped(items: Iterable[BaseModel]) -> list[dict[str, Any]]:
 
 
 def input_row(sample: ExtractionSample) -> dict[str, Any]:
-    """Return what an external program is given.
-
-    The dialogue in the release layout, nothing that gives gold away.
-    """
+    """Return what an external program is given: the dialogue, in the release layout."""
     given = {"dialogue": dumped(sample.dialogue)}
     return {"benchmark_id": sample.benchmark_id, "task": "task1", "input": given}
 
@@ -253,10 +250,7 @@ async def judge_prediction(
     judge: Judge,
     options: JudgingOptions = JUST_THE_SCORE,
 ) -> dict[str, Any]:
-    """Relate the predicted to the gold memories.
-
-    With `extras`, check what matches none against the dialogue.
-    """
+    """Relate predicted and gold memories; check `extras` that match none by the dialogue."""
     return await relate(
         sample.gold or (),
         predicted_memories(prediction),

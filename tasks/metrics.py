@@ -231,24 +231,16 @@ _VALUES: dict[str, TypeAdapter[Any]] = {
     "harmonic": TypeAdapter(HarmonicMean),
 }
 PARTS_OF_METRIC = {
-    "numerator": "value=MicroRatio(…)",
-    "denominator": "value=MicroRatio(…)",
+    **dict.fromkeys(("numerator", "denominator"), "value=MicroRatio(…)"),
     "ratios": "value=MacroRatio(…)",
     "excess": "value=LargestExcess(…)",
-    "relations": "needs=Needs(relations=…)",
-    "support": "needs=Needs(support=…)",
-    "rates": "needs=Needs(rating=…)",
-    "ranking": "needs=Needs(ranking=…)",
-    "checked": "needs=Needs(question=…)",
-    "resampled": "inference=Inference(resampled=…)",
-    "paired_floors": "inference=Inference(baseline_differences=…)",
-    "sign_test": "inference=Inference(sign_test=…)",
-    "beside": "on_boards=OnBoards(companions=…)",
-    "own_board": "on_boards=OnBoards(own_board=…)",
-    "with_floors": "on_boards=OnBoards(with_baselines=…)",
-    "people": "on_boards=OnBoards(people=…)",
 }
 """How what `Metric` took as a keyword of its own before is written now."""
+for _key, _place in _ROW.items():
+    _part, _, _name = _place.rpartition(".")
+    if _part:
+        _kind = type(getattr(Metric, _part)).__name__
+        PARTS_OF_METRIC[_key] = f"{_part}={_kind}({_name}=…)"
 
 
 def metric_row(metric: Metric) -> dict[str, Any]:

@@ -16,10 +16,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class AnsweredRecord:
-    """One record with what a run wrote about it; whatever is not at hand is None.
-
-    `prediction` is the row of a valid answer, `verdict` and `score` are the rows of its judgement.
-    """
+    """A record, and the rows of a valid answer, its verdict and score; None where not at hand."""
 
     sample: Any | None
     prediction: Row | None
@@ -155,10 +152,7 @@ def no_parts(record: AnsweredRecord) -> Sequence[RecordPart]:
 
 
 def memory_side(name: str, memory: Memory, *, action: str = "", annotated: bool = False) -> Side:
-    """Return a memory under `name` with its action, type, label and confidence.
-
-    A value that its annotators rejected is `annotated` as such.
-    """
+    """Return a memory under `name` with its facts; a rejected value is `annotated` as such."""
     facts = [action] if action else []
     facts += [memory.type or "no type", memory.label_suggestion or memory.label]
     if memory.confidence is not None:
@@ -176,10 +170,7 @@ def numbered_gold(memories: Iterable[Memory]) -> dict[str, Memory]:
 
 
 def predicted_sides(record: AnsweredRecord, actions: Mapping[int, str]) -> dict[str, Side]:
-    """Return the predicted memories by the ids that verdicts give them, without deleted ones.
-
-    `actions` are those of the score, by the number of the memory.
-    """
+    """Return predicted memories by their ids in verdicts, with actions, without deleted ones."""
     sides = {}
     for n, item in enumerate(record.items, start=1):
         if item.get("action") != "delete":

@@ -2,8 +2,8 @@
 
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -55,10 +55,7 @@ def keys_by_task() -> Mapping[str, tuple[str, ...]]:
 
 
 def allow_modules(names: str) -> None:
-    """Allow the modules among the tasks that `names` lists to be imported.
-
-    Call it with what the user typed alone.
-    """
+    """Allow the modules in `names`, which the user alone may have typed, to be imported."""
     _typed.update(name for name in names.split(",") if name.startswith(PYTHON))
 
 
@@ -79,9 +76,7 @@ def load_task(name: str, options: TaskOptions = DEFAULTS) -> Task:
 
 
 def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]:
-    """Return the tracks of the tasks that `names` lists.
-
-    One, several with commas between, or `all`.
+    """Return the tracks of the tasks that `names` lists: one, several with commas, or `all`.
 
     Raises:
         UsageError: If there is none by a name, or an option does not fit.
@@ -152,12 +147,6 @@ def track_title(track: str, size: str | None = None) -> str:
     return track if known is None else f"{known.title} {size or ''}".rstrip()
 
 
-def track_and_metric(track: str, metric: Metric) -> str:
-    """Return both titles, or one where it says both: `update, F1`, `constraints`."""
-    title, figure = track_title(track), metric.title.strip()
-    return figure if figure.startswith(title) else f"{title}, {figure}"
-
-
 def track_named(word: str, tracks: Collection[str]) -> str | None:
     """Return the one of `tracks` that `word` names: by its title, as its task alone, or in files.
 
@@ -199,10 +188,7 @@ def _plain(name: str) -> str:
 
 
 def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
-    """Return the tracks of one task.
-
-    Those of a user's module are checked before anything is asked or paid for.
-    """
+    """Return the tracks of one task; those of a user's module are checked beforehand."""
     if name in TASKS:
         tracks = _module(name).tracks(options)
         return tuple(replace(task, options=(*KEYS[name], *task.options)) for task in tracks)
@@ -247,36 +233,30 @@ def _fault_of(tracks: Sequence[object]) -> str | None:
 
 
 def _in_one_line(task: Task, name: str) -> Task:
-    """Return a user's task whose errors say which of its functions failed, and where.
+    """Return a user's task whose errors are UsageErrors that name its function and the line."""
 
-    What it raises is a `UsageError`.
-    """
-
-    def failed(function: str, error: Exception) -> UsageError:
-        frame = extract_tb(error.__traceback__)[-1]
-        return UsageError(
-            f"task={name}: its {function} raised {_described(error)} ({Path(frame.filename).name}, "
-            f"line {frame.lineno})"
-        )
+    @contextmanager
+    def calling(function: str) -> Iterator[None]:
+        try:
+            yield
+        except AlpsError:
+            raise
+        except Exception as error:
+            frame = extract_tb(error.__traceback__)[-1]
+            where = f"{Path(frame.filename).name}, line {frame.lineno}"
+            what = f"its {function} raised {_described(error)} ({where})"
+            raise UsageError(f"task={name}: {what}") from error
 
     def guarded(function: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def guard(*words: Any) -> Any:
-            try:
+            with calling(function):
                 return call(*words)
-            except AlpsError:
-                raise
-            except Exception as error:
-                raise failed(function, error) from error
 
         return guard
 
     async def judge(*words: Any) -> Any:
-        try:
+        with calling("judge"):
             return await task.judge(*words)
-        except AlpsError:
-            raise
-        except Exception as error:
-            raise failed("judge", error) from error
 
     calls: dict[str, Any] = {
         function: guarded(function, getattr(task, function)) for function in _CALLED
@@ -286,10 +266,7 @@ def _in_one_line(task: Task, name: str) -> Task:
 
 
 def _described(error: BaseException) -> str:
-    """Return an exception of the user's code on one line.
-
-    Of a keyword that is in a part of `Task` or `Metric` now, it says how it is written.
-    """
+    """Return an exception on one line, with how a keyword of before is written now."""
     try:
         message = str(error)
     except BaseException:  # an exception may raise when it is asked for its message
@@ -332,10 +309,7 @@ _CONDITIONS = TypeAdapter(dict[str, str | int | float | bool | None])
 
 
 def recorded(task: Task) -> dict[str, Any]:
-    """Return what a summary records of a task of the user's own.
-
-    Its metrics and conditions, as plain JSON.
-    """
+    """Return what a summary records of a task of the user's own, as plain JSON."""
     metrics = [metric_row(metric) for metric in task.metrics]
     return {"metrics": metrics, "conditions": dict(task.conditions)}
 
@@ -396,10 +370,7 @@ def _metrics(summary: Mapping[str, Any]) -> tuple[Metric, ...]:
 
 
 def _titled(metric: Metric) -> str:
-    """Return the title of a metric without what would steer a terminal.
-
-    Its name where nothing is left.
-    """
+    """Return the title of a metric, or else its name, without what would steer a terminal."""
     printable = "".join(character for character in metric.title if character.isprintable())
     return printable[:_LONGEST_TITLE] or metric.name
 

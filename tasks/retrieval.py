@@ -257,10 +257,7 @@ def likely_prediction(sample: RetrievalSample) -> dict[str, Any]:
 def score(
     sample: RetrievalSample, prediction: Prediction, verdict: Row | None, judge: Judge
 ) -> Scored:
-    """Score one choice.
-
-    A failed prediction finds nothing, and uses nothing where the judge can tell.
-    """
+    """Score a choice; one that failed finds nothing and, where a judge could tell, uses nothing."""
     given = prediction.prediction or {}
     chosen, ranking = given.get("selected_memory_id"), given.get("ranking") or []
     scores = {"recall_at_1": float(chosen == sample.gold)}
@@ -403,10 +400,7 @@ HIGHLIGHTS = (
 
 
 def _bank(sample: RetrievalSample) -> tuple[Turn, ...]:
-    """Return the candidates as a user dictates them; the right one stays out if it was told.
-
-    Where the sample has the dialogue that it comes from, a memory is to learn it from there.
-    """
+    """Return the candidates as a user dictates them, without the right one if it was told."""
     told = sample.gold if sample.told else None
     values = [candidate.value for candidate in sample.candidates if candidate.id != told]
     return tuple(Turn(role="user", text=value) for value in values)

@@ -188,9 +188,7 @@ def filled(sample: UpdateSample, node: object) -> object:
 
 
 def read_answer(node: object) -> Read[tuple[UpdatedMemory, ...]]:
-    """Read a system's list tolerantly.
-
-    Where it came as two lists, kept and changed ones, the later word counts.
+    """Read a list tolerantly; of two lists, kept and changed memories, the later word counts.
 
     Raises:
         ValueError: If there is no list of memories in it.
@@ -226,10 +224,7 @@ def fits(sample: UpdateSample, prediction: Row) -> None:
 async def judge_prediction(
     sample: UpdateSample, prediction: Prediction, judge: Judge, options: JudgingOptions
 ) -> dict[str, Any]:
-    """Relate the predicted memories to the gold ones and to those that should be gone.
-
-    One question covers both.
-    """
+    """Relate the predicted memories, in one question, to gold ones and to what should be gone."""
     rows = compare(sample.memory, sample.gold or ()).rows
     listed, _ = predicted_lists(prediction)
     return await relate(rows, listed, _dialogue(sample), judge=judge, about=sample.benchmark_id)

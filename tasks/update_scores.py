@@ -6,6 +6,7 @@ Old and new lists are compared by meaning. Ids only decide where meaning leaves 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from math import fsum
 from typing import Any, get_args
@@ -83,10 +84,7 @@ METRICS = (
 
 @dataclass(frozen=True)
 class GoldChange:
-    """What became of one memory of the gold list.
-
-    Its action, and the old memory that it was, or takes the place of.
-    """
+    """The action of a gold memory, and the old one that it was, or takes the place of."""
 
     action: Action
     old: int | None
@@ -115,20 +113,14 @@ class MatchedLists:
         return [row for row, change in enumerate(self.changes) if change.action == "retain"]
 
     def old_of(self, row: int) -> int | None:
-        """Return the old memory that a row contains unchanged, by position.
-
-        None for a changed one.
-        """
+        """Return the old memory, by position, that a row contains unchanged; else None."""
         if row >= len(self.changes):
             return self.gone[row - len(self.changes)]
         return self.changes[row].old if self.changes[row].action == "retain" else None
 
 
 def compare(old: Sequence[Memory], gold: Sequence[Memory]) -> MatchedLists:
-    """Derive the gold actions.
-
-    The same value is retained, `<id>_updated` and a rewritten id modified, others added.
-    """
+    """Derive the gold actions: equal values are retained, `<id>_updated` and known ids modified."""
     # The release has no actions: it gives both lists, and marks a modified memory by its id alone.
     retained = _retained(old, gold)
     free = {place: memory.memory_id for place, memory in enumerate(old)}
@@ -179,10 +171,7 @@ def predicted_actions(
     matches: Iterable[Match],
     pairs: Sequence[Pair],
 ) -> list[Action]:
-    """Return the action of every predicted memory.
-
-    The one it names, else the one that meaning and then its id give.
-    """
+    """Return the action of every prediction: as named, else by meaning, then by its id."""
     kept = _kept_places(matches, lists)
     open_ids = {memory.memory_id for place, memory in enumerate(old) if place not in kept.values()}
     related = _related(pairs, lists, taken=set(kept.values()))
@@ -224,10 +213,7 @@ def rewritten_old(
 
 
 def deleted_old(old: Sequence[Memory], deleted: Sequence[UpdatedMemory]) -> set[int]:
-    """Return the old memories, by position, that a prediction says it deleted.
-
-    By their id, or else by their value.
-    """
+    """Return the places of old memories that a prediction says it deleted, by id or value."""
     by_id: Mapping[str, int] = {memory.memory_id: place for place, memory in enumerate(old)}
     by_value = {fold(memory.value): place for place, memory in enumerate(old)}
     places = set()
@@ -241,10 +227,7 @@ def deleted_old(old: Sequence[Memory], deleted: Sequence[UpdatedMemory]) -> set[
 
 
 def _place(places: Mapping[str, int], name: str, replaces: str | None = None) -> int | None:
-    """Return the place of the old memory that an item is about.
-
-    The one it names, its own id's, or its base id's.
-    """
+    """Return the place of the old memory that an item names, or has the id or base id of."""
     for known in (replaces or name, name, base_id(name)):
         if known in places:
             return places[known]
@@ -283,61 +266,85 @@ def memories_of(prediction: Row) -> list[UpdatedMemory]:
     return [UpdatedMemory.model_validate(item) for item in prediction["memory_items"]]
 
 
+@dataclass(frozen=True)
+class _Answered:
+    """A predicted list next to the gold one."""
+
+    lists: MatchedLists
+    listed: Sequence[UpdatedMemory]
+    relations: Relations
+    matches: Sequence[Match]
+    actions: Sequence[Action]
+    failed: bool
+
+    @property
+    def gold(self) -> int:
+        return len(self.lists.changes)
+
+    @property
+    def counted(self) -> int:
+        return self.relations.screening.counted(len(self.listed))
+
+    @cached_property
+    def in_gold(self) -> list[Match]:
+        """The matches of gold memories; others are of old ones that should be gone."""
+        return [match for match in self.matches if match.gold < self.gold]
+
+    @cached_property
+    def found(self) -> set[int]:
+        """The rows that a prediction matches."""
+        return {match.gold for match in self.matches}
+
+    @cached_property
+    def lost(self) -> set[int]:
+        """The rows of retained memories that no prediction matches."""
+        return set(self.lists.retained) - self.found
+
+    @cached_property
+    def kept(self) -> dict[int, int]:
+        """Which prediction has each memory that should be gone, by row and position."""
+        return _kept_gone(self.lists, self.listed, self.matches)
+
+    @cached_property
+    def extras(self) -> list[int]:
+        """The positions of the predictions that count and match nothing."""
+        return counted_extras(len(self.listed), self.relations, self.matches)
+
+
 def score(
     sample: UpdateSample, prediction: Prediction, verdict: Row | None, judge: Judge
 ) -> Scored:
-    """Score one updated list.
-
-    A failed prediction keeps every contradiction and loses every other memory.
-    """
+    """Score a list; one that failed keeps every contradiction and loses every other memory."""
     # What it declares as deleted is not part of the list: no judge is asked about it.
-    lists = compare(sample.memory, sample.gold or ())
+    old, lists = sample.memory, compare(sample.memory, sample.gold or ())
     listed, deleted = predicted_lists(prediction)
     relations = relations_of(verdict, lists.rows, listed, judge)
     matches = assign(relations.pairs, "lenient")
-    actions = predicted_actions(
-        sample.memory, listed, lists, matches=matches, pairs=relations.pairs
-    )
-    failed, gold = verdict is None, len(lists.changes)
-    counted = relations.screening.counted(len(listed))
-    in_gold = [match for match in matches if match.gold < gold]
-    whole = precision_recall_f1(len(in_gold), gold=gold, predicted=counted, failed=failed)
-    kept = _kept_gone(lists, listed, matches)
-    reworded = _reworded(lists, matches, relations, judge, listed=len(listed))
-    of_changed = precision_recall_f1(
-        **_changes(lists, matches, kept, predicted=counted, reworded=reworded), failed=failed
-    )
-    deleted_rows = _rows_of(lists, deleted_old(sample.memory, deleted))
-    cells = _cells(
-        lists,
-        matches,
-        actions,
-        kept=kept,
-        deleted_rows=deleted_rows,
-        copies=set(relations.screening.copies),
-    )
-    scores = {**whole, **{f"{name}_changed": value for name, value in of_changed.items()}}
-    told = gold + len(lists.gone) - len(lists.replaced)
-    if failed:
+    actions = predicted_actions(old, listed, lists, matches=matches, pairs=relations.pairs)
+    one = _Answered(lists, listed, relations, matches, actions, failed=verdict is None)
+    matched = {"matched": len(one.in_gold), "gold": one.gold, "predicted": one.counted}
+    scores = precision_recall_f1(**matched, failed=one.failed)
+    of_changed = precision_recall_f1(**_changes(one, _reworded(one, judge)), failed=one.failed)
+    for name, value in of_changed.items():
+        scores[f"{name}_changed"] = value
+    cells = _cells(one, _rows_of(lists, deleted_old(old, deleted)))
+    told = one.gold + len(lists.gone) - len(lists.replaced)
+    if one.failed:
         scores["action_accuracy"] = 0.0
     else:
         right = sum(cells[action, action] for action in ACTIONS)
         scores["action_accuracy"] = right / told if told else 1.0
     scores |= agreement_score(verdict)
     counts = {
-        **_fates(
-            lists, matches, kept, rewritten_old(sample.memory, listed, actions), failed=failed
-        ),
-        **_action_counts(cells, failed=failed),
-        "gold": gold,
-        "predicted": counted,
-        "matched": len(in_gold),
-        "rejected_gold": rejected(lists.rows[:gold]),
-        **relation_counts(relations, in_gold, judge),
+        **_fates(one, _rows_of(lists, rewritten_old(old, listed, actions))),
+        **_action_counts(cells, failed=one.failed),
+        "gold": one.gold,
+        "predicted": one.counted,
+        "matched": len(one.in_gold),
+        "rejected_gold": rejected(lists.rows[: one.gold]),
+        **relation_counts(relations, one.in_gold, judge),
     }
-    return Scored(
-        scores, counts, _details(lists, listed, matches, actions, kept=kept, relations=relations)
-    )
+    return Scored(scores, counts, _details(one))
 
 
 def _kept_gone(
@@ -345,8 +352,7 @@ def _kept_gone(
 ) -> dict[int, int]:
     """Return which prediction has each memory that should be gone, by row and position.
 
-    It has one that it matches, and one that it states besides what it matches: «new (formerly
-    old)».
+    That is one that matches it, or states it besides what it matches: «new (formerly old)».
     """
     gold = len(lists.changes)
     kept = {match.gold: match.predicted for match in matches if match.gold >= gold}
@@ -373,93 +379,63 @@ def states_besides(value: str, new: str, old: str) -> bool:
     return fsum(weights[word] for word in there) > most
 
 
-def _reworded(
-    lists: MatchedLists,
-    matches: Sequence[Match],
-    relations: Relations,
-    judge: Judge,
-    *,
-    listed: int,
-) -> int:
+def _reworded(one: _Answered, judge: Judge) -> int:
     """Return how many of the retained memories that are lost stand in the list reworded."""
     # A judge that tells relations says which: those that it relates to a prediction which matches
     # nothing.
-    lost = set(lists.retained) - {match.gold for match in matches}
-    extra = set(counted_extras(listed, relations, matches))
     if "related" not in judge.relations:
         # Each such prediction stands for one. Without this bound a list that drops every old
         # memory could add as many wrong ones for nothing.
-        return min(len(lost), len(extra))
-    related = []
-    for pair in (*relations.pairs, *relations.unsupported):
-        if pair.gold in lost and pair.predicted in extra and pair.relation != "bundle":
+        return min(len(one.lost), len(one.extras))
+    related, extras = [], set(one.extras)
+    for pair in (*one.relations.pairs, *one.relations.unsupported):
+        if pair.gold in one.lost and pair.predicted in extras and pair.relation != "bundle":
             related.append(replace(pair, relation="same"))
     return len(assign(related, "strict"))
 
 
-def _changes(
-    lists: MatchedLists,
-    matches: Sequence[Match],
-    kept: Mapping[int, int],
-    *,
-    predicted: int,
-    reworded: int,
-) -> dict[str, int]:
-    """Count right changes, those of the gold, and those of the prediction.
-
-    The actions that the prediction declares do not count.
-    """
-    found = {match.gold for match in matches}
-    row_of = {old: row for row, old in enumerate(lists.gone, start=len(lists.changes))}
+def _changes(one: _Answered, reworded: int) -> dict[str, int]:
+    """Count right changes, and those of gold and prediction, whatever actions it declares."""
+    lists = one.lists
+    row_of = {old: row for row, old in enumerate(lists.gone, start=one.gold)}
     right = total = contradicting = 0
     for row, change in enumerate(lists.changes):
         if change.action == "retain":
             continue
         total += 1
         # A list that has an old memory next to its replacement contradicts itself.
-        contradicts = change.old is not None and row_of.get(change.old) in kept
-        right += row in found and not contradicts
-        contradicting += row in found and contradicts
+        contradicts = change.old is not None and row_of.get(change.old) in one.kept
+        right += row in one.found and not contradicts
+        contradicting += row in one.found and contradicts
     for old, row in row_of.items():
         if old not in lists.replaced:
             # A withdrawn memory is a change, too, made by not having it any more.
             total += 1
-            right += row not in kept
-    lost = len(set(lists.retained) - found)
+            right += row not in one.kept
     # A retained memory that is lost is a wrong change; with the prediction that rewords it, one.
-    wrong = predicted - len(matches) + lost - reworded + contradicting
+    wrong = one.counted - len(one.matches) + len(one.lost) - reworded + contradicting
     return {"matched": right, "gold": total, "predicted": right + wrong}
 
 
-def _cells(
-    lists: MatchedLists,
-    matches: Sequence[Match],
-    actions: Sequence[Action],
-    *,
-    kept: Mapping[int, int],
-    deleted_rows: set[int],
-    copies: set[int],
-) -> Counter[tuple[str, str]]:
-    """Count gold action against predicted action.
-
-    `none` where there is no gold, or no prediction, to stand against.
-    """
+def _cells(one: _Answered, deleted_rows: set[int]) -> Counter[tuple[str, str]]:
+    """Count gold action against predicted action, `none` where there is nothing to compare."""
     # A withdrawn memory has the gold action `delete`: it is deleted by not being in the list any
     # more.
-    taken = {match.gold: match.predicted for match in matches}
+    lists, actions, kept = one.lists, one.actions, one.kept
+    taken = {match.gold: match.predicted for match in one.matches}
     cells: Counter[tuple[str, str]] = Counter()
     for row, change in enumerate(lists.changes):
         absent = "delete" if row in deleted_rows else "none"
         cells[change.action, actions[taken[row]] if row in taken else absent] += 1
-    for row, old in enumerate(lists.gone, start=len(lists.changes)):
+    for row, old in enumerate(lists.gone, start=one.gold):
         if old not in lists.replaced:
             cells["delete", actions[kept[row]] if row in kept else "delete"] += 1
     # A prediction that keeps a replaced memory stands against no gold; all others that match do.
-    matched = set(copies)
-    for match in matches:
-        if match.gold < len(lists.changes) or lists.old_of(match.gold) not in lists.replaced:
+    matched = set(one.relations.screening.copies)
+    for match in one.matches:
+        if match.gold < one.gold or lists.old_of(match.gold) not in lists.replaced:
             matched.add(match.predicted)
-    for position in left_over(len(actions), sorted(matched)):
+    for position in left_over(len(actions), matched):
         cells["none", actions[position]] += 1
     return cells
 
@@ -477,26 +453,17 @@ def _action_counts(cells: Counter[tuple[str, str]], *, failed: bool) -> dict[str
     return dict(counts)
 
 
-def _fates(
-    lists: MatchedLists,
-    matches: Sequence[Match],
-    kept: Mapping[int, int],
-    rewritten: set[int],
-    *,
-    failed: bool,
-) -> dict[str, float]:
+def _fates(one: _Answered, rewritten: set[int]) -> dict[str, float]:
     """Count what became of the memories that should stay, and of those that should be gone."""
     # A retained memory that is missing was rewritten where an item says that it modified it.
-    found = {match.gold for match in matches}
-    missing = set(lists.retained) - found
-    here = len(missing & _rows_of(lists, rewritten))
+    here, gone = len(one.lost & rewritten), len(one.lists.gone)
     return {
-        "retained": len(lists.retained),
+        "retained": len(one.lists.retained),
         "rewritten": here,
-        "lost": len(missing) - here,
-        "gone": len(lists.gone),
+        "lost": len(one.lost) - here,
+        "gone": gone,
         # An answer that failed left the old list as it was.
-        "kept_gone": len(lists.gone) if failed else len(kept),
+        "kept_gone": gone if one.failed else len(one.kept),
     }
 
 
@@ -504,28 +471,17 @@ def _rows_of(lists: MatchedLists, places: set[int]) -> set[int]:
     return {row for row in lists.retained if lists.changes[row].old in places}
 
 
-def _details(
-    lists: MatchedLists,
-    predicted: Sequence[UpdatedMemory],
-    matches: Sequence[Match],
-    actions: Sequence[Action],
-    *,
-    kept: Mapping[int, int],
-    relations: Relations,
-) -> dict[str, Any]:
-    gold = len(lists.changes)
-    matched = [match for match in matches if match.gold < gold]
-    gone = []
-    for row, predicted_at in kept.items():
-        gone.append({"id": f"p{predicted_at + 1}", "value": lists.rows[row].value})
-    missed = left_over(gold, (match.gold for match in matches))
-    extra = counted_extras(len(predicted), relations, matches)
+def _details(one: _Answered) -> dict[str, Any]:
+    rows, gone = one.lists.rows, []
+    for row, predicted_at in one.kept.items():
+        gone.append({"id": f"p{predicted_at + 1}", "value": rows[row].value})
+    missed = left_over(one.gold, one.found)
     return {
-        "matched": pairs_matched(matched),
-        "missed": memory_rows("g", missed, lists.rows),
-        "extra": memory_rows("p", extra, predicted),
+        "matched": pairs_matched(one.in_gold),
+        "missed": memory_rows("g", missed, rows),
+        "extra": memory_rows("p", one.extras, one.listed),
         "kept": gone,
-        "gold_actions": [change.action for change in lists.changes],
-        "actions": list(actions),
-        **set_aside(predicted, relations),
+        "gold_actions": [change.action for change in one.lists.changes],
+        "actions": list(one.actions),
+        **set_aside(one.listed, one.relations),
     }

@@ -129,10 +129,12 @@ class Ability:
         return replace(lead, on_boards=shown), within, *rest
 
 
+def _one_rubric(name: str, title: str, number: int) -> Ability:
+    return Ability(name, title, number, (name,), (_binary(name, title, headline=True),))
+
+
 ABILITIES = (
-    Ability(
-        "pa", "persona awareness", 1, ("pa",), (_binary("pa", "persona awareness", headline=True),)
-    ),
+    _one_rubric("pa", "persona awareness", 1),
     Ability(
         "pf",
         "preference following",
@@ -150,20 +152,8 @@ ABILITIES = (
             _binary("pf_interaction", "  interaction preferences"),
         ),
     ),
-    Ability(
-        "vra",
-        "virtual reality",
-        3,
-        ("vra",),
-        (_binary("vra", "virtual reality", headline=True),),
-    ),
-    Ability(
-        "cf",
-        "constraints",
-        4,
-        ("cf",),
-        (_binary("cf", "constraints", headline=True),),
-    ),
+    _one_rubric("vra", "virtual reality", 3),
+    _one_rubric("cf", "constraints", 4),
     Ability(
         "ei",
         "emotional support",
@@ -223,28 +213,17 @@ def _names(benchmark_id: str, queries: Sequence[Row]) -> list[str]:
 
 
 def preference_kind(canonical_id: str, memory: Mapping[str, Any]) -> str:
-    """Return the rubric of a preference.
-
-    By the authors' numbering, else by whether it is about how to be talked to.
-    """
+    """Return a preference's rubric by the authors' numbering, else by what it is about."""
     # Two parts, as in the paper; the headline is over all records, to sort a board by.
     if numbered := _NUMBERED.match(canonical_id):
         return "pf_interaction" if int(numbered[1]) >= FIRST_INTERACTION else "pf_general"
     label = str(memory.get("label") or UNMAPPED)
-    if "interaction" in label.casefold():
-        return "pf_interaction"
-    return (
-        "pf_interaction"
-        if label == UNMAPPED and _INTERACTION.search(str(memory["value"]))
-        else "pf_general"
-    )
+    of_talk = label == UNMAPPED and _INTERACTION.search(str(memory["value"]))
+    return "pf_interaction" if of_talk or "interaction" in label.casefold() else "pf_general"
 
 
 def language_of(stratum: str, query: str) -> str:
-    """Return `zh` or `en` for emotional intelligence.
-
-    As the row says, else by the script of the query.
-    """
+    """Return `zh` or `en` as the row says, else by the script of the query."""
     if stratum.casefold() in ("ch", "zh", "en"):
         return "en" if stratum.casefold() == "en" else "zh"
     letters = [unicodedata.name(character, "") for character in query if character.isalpha()]
@@ -260,10 +239,7 @@ def messages(sample: UtilizationSample) -> tuple[Mapping[str, str], ...]:
 
 
 def input_row(sample: UtilizationSample) -> dict[str, Any]:
-    """Return what an external program is given.
-
-    The dialogue and the query, under `gold_memory` the memories, too.
-    """
+    """Return what an external program is given: dialogue, query, and memories that are shown."""
     history = [turn.model_dump() for turn in sample.dialogue]
     known = {"known_about_user": list(sample.memories)} if sample.memories else {}
     given = {
@@ -279,12 +255,10 @@ def read_answer(node: object) -> Read[str]:
     Raises:
         ValueError: If there is no text, or an empty one.
     """
-    keys = ("answer", "response", "response_text")
-    found = (
-        next((node[k] for k in keys if node.get(k) is not None), None)
-        if isinstance(node, dict)
-        else node
-    )
+    found = node
+    if isinstance(node, dict):
+        given = map(node.get, ("answer", "response", "response_text"))
+        found = next((text for text in given if text is not None), None)
     if isinstance(found, str) and not found.strip():
         raise EmptyAnswer("the answer is empty")
     if not isinstance(found, str):
@@ -292,13 +266,14 @@ def read_answer(node: object) -> Read[str]:
     return Read(found)
 
 
+TEXT = AnswerType(schema=TextAnswer, read=read_answer, partial=False, within=IN_WORDS)
+"""An answer in words."""
+
+
 async def judge_prediction(
     sample: UtilizationSample, prediction: Prediction, judge: Judge, options: JudgingOptions
 ) -> dict[str, Any]:
-    """Ask for a rating by the ability's rubric.
-
-    A judge that does not rate leaves the rubrics unscored.
-    """
+    """Ask for a rating by the ability's rubric; without one they are unscored."""
     question = _question(sample, prediction)
     verdict = verdict_row(judge, (question.rubric,))
     if RubricQuestion not in judge.answers:
@@ -379,14 +354,12 @@ def _target(
     if ability.name == "pf":
         kind = preference_kind(str(row.get("canonical_id") or row["benchmark_id"]), memory)
     language = language_of(str(row.get("stratum") or ""), query) if ability.name == "ei" else None
-    fields = {
-        "memory": shown_value(memory["value"]),
-        "rubric": kind,
-        "language": language,
-        "dialogue": dialogue,
-    }
-    return Target.model_validate(
-        {**fields, "memories": [value for value in known if not is_rejected(value)]}
+    return Target(
+        memory=shown_value(memory["value"]),
+        memories=tuple(value for value in known if not is_rejected(value)),
+        dialogue=dialogue,
+        rubric=kind,
+        language=language,
     )
 
 
@@ -530,7 +503,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             name="utilization",
             track=f"task4_ability{ability.number}",
             prompt=PROMPT,
-            answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False, within=IN_WORDS),
+            answer=TEXT,
             read_sample=partial(read_samples, ability=ability, options=options),
             messages=messages,
             input_row=input_row,

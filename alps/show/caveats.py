@@ -1,51 +1,17 @@
 """Caveats of scores: below a trivial baseline, or by an unchecked judge."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 
-from alps.judges.admission import DRAWN, Share, is_admitted
+from alps.judges.admission import DRAWN, is_admitted
 from alps.judges.embedded import is_embedded_judge
-from alps.rows import Interval, Score, Summary, TrackSummary
+from alps.rows import RubricCheck, Score, Summary
 from alps.run.opened import RunFolder
-from alps.show.formatting import interval, number, signed
-from alps.tasks import Metric
 
 BELOW_MARK = "↓"
 """What marks a row of a table that is below a trivial baseline."""
 _DIGITS = 3
 # The highest score of which tables say that it is about 0.
 _ABOUT_ZERO = 0.05
-
-
-@dataclass(frozen=True)
-class Below:
-    """A trivial baseline that a run scores below.
-
-    Attributes:
-        metric: By which both are scored.
-        score: That of the run.
-        baseline: The name of the baseline.
-        its_score: That of the baseline.
-        difference: The run less the baseline, on the records that both have.
-    """
-
-    metric: Metric
-    score: Score
-    baseline: str
-    its_score: Score
-    difference: Interval
-
-    @property
-    def line(self) -> str:
-        """Both scores and the difference, in one line."""
-        apart = f"Δ {signed(self.difference.value)}"
-        if self.difference.low is not None:
-            apart += f" {interval(self.difference)}"
-        # A judge that costs money rates baselines on a part of the records.
-        if 0 < self.difference.n < self.score.n:
-            apart += f" on {self.difference.n:,} shared records"
-        ours, theirs = number(self.score.value), number(self.its_score.value)
-        return f"{self.metric.title.strip()} {ours}, {self.baseline} {theirs} ({apart})"
 
 
 def strongest_above(differences: Mapping[str, float], *, lower_is_better: bool) -> str | None:
@@ -62,24 +28,6 @@ def strongest_above(differences: Mapping[str, float], *, lower_is_better: bool) 
     return worst if worst is not None and losses[worst] < 0 else None
 
 
-def below_baseline(track: TrackSummary, metrics: Sequence[Metric]) -> Below | None:
-    """Return the trivial baseline that a run scores furthest below on a track, if there is one."""
-    by_name = {metric.name: metric for metric in metrics}
-    for lead in dict.fromkeys(floor.lead for floor in track.floors.values()):
-        differences: dict[str, float] = {}
-        for name, floor in track.floors.items():
-            # Under another judge they are not compared.
-            if floor.lead == lead and floor.above is not None and floor.above.value is not None:
-                differences[name] = floor.above.value
-        metric = by_name[lead]
-        strongest = strongest_above(differences, lower_is_better=metric.lower_is_better)
-        if strongest is not None:
-            floor = track.floors[strongest]
-            assert floor.above is not None
-            return Below(metric, track.scores[lead], strongest, floor.scores[lead], floor.above)
-    return None
-
-
 def baselines_title(scores: Iterable[Score]) -> str:
     """Return the title of a table of trivial baselines; it says where all score about 0."""
     values = [score.value for score in scores]
@@ -93,7 +41,7 @@ NOT_CHECKED = "not checked"
 """What scores are marked with whose judge answered no known items."""
 
 
-def share_of_known(judge: str, checks: Mapping[str, Share] | None) -> str:
+def share_of_known(judge: str, checks: Mapping[str, RubricCheck] | None) -> str:
     """Return how many known items a judge got right: `known items 23/24`, or that nobody asked.
 
     Nothing for an embedded judge, whose errors calibrations tell.
@@ -127,7 +75,7 @@ def judge_check_lines(summary: Summary) -> Iterator[str]:
     yield from known_item_lines(summary.judge, checks)
 
 
-def known_item_lines(judge: str, checks: Mapping[str, Share] | None) -> Iterator[str]:
+def known_item_lines(judge: str, checks: Mapping[str, RubricCheck] | None) -> Iterator[str]:
     """Say how many items a judge got right by rubric, or that nobody asked it any."""
     if is_embedded_judge(judge):
         return

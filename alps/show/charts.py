@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -39,7 +39,6 @@ COLOURS = 6
 ISO_F1 = (0.2, 0.4, 0.6, 0.8)
 DASHES = ("7 4", "2 4", "10 3 2 3")
 LARGEST_WITH_TEXT = 12
-_LABELLED_SHARE = 0.06
 _LARGEST_DOT, _SMALLEST_DOT = 24.0, 5.0
 _DEEPEST = 0.5
 _WIDEST_CELLS = {2: 112.0, 3: 80.0, 4: 64.0, 5: 56.0}
@@ -92,15 +91,6 @@ def letter_sign(letter: str, colour: int) -> Markup:
     """Draw the letter of a run in its colour."""
     sign = '<span class="letter colour-{}" aria-hidden="true">{}</span>'
     return Markup(sign).format(colour % COLOURS, letter)
-
-
-@dataclass(frozen=True)
-class BarPart:
-    """A part of a stacked bar: a name, its style in the style sheet, and how many there are."""
-
-    name: str
-    style: str
-    count: int
 
 
 @dataclass(frozen=True)
@@ -205,41 +195,6 @@ def _mark(kind: str, at: float, style: str) -> Markup:
 def _score_label(name: str, score: Figure) -> str:
     between = "" if score.low is None else f", 95 % interval {interval(score)}"
     return f"{name}: {number(score.value)}{between}"
-
-
-def stacked(parts: Sequence[BarPart], *, name: str) -> Markup:
-    """Draw counts as one bar of their shares; a part that is wide enough carries its count."""
-    total = sum(part.count for part in parts)
-    if not total:
-        return Markup()
-    drawn = [_hatching(name)]
-    start = 0.0
-    for part in parts:
-        if part.count:
-            drawn += _stacked_part(part, start, part.count / total, hatching=name)
-        start += part.count / total
-    label = ", ".join(f"{part.count} {part.name}" for part in parts if part.count)
-    return frame(drawn, style="stacked", label=label, height=28)
-
-
-def _stacked_part(part: BarPart, start: float, share: float, *, hatching: str) -> Iterator[Markup]:
-    extent: dict[str, Any] = {"x": percent(start), "y": 0, "width": percent(share), "height": 28}
-    # Hatched, so that what is unknown is told from what failed without colour.
-    if part.style == "unscored":
-        extent["fill"] = f"url(#{hatching})"
-    told = title(f"{part.name}: {part.count}")
-    yield element("rect", f"part {part.style}", told, **extent)
-    if share >= _LABELLED_SHARE:
-        middle = {"x": percent(start + share / 2), "y": 19, "text_anchor": "middle"}
-        yield text(f"{part.count:,}", style=part.style, **middle)
-
-
-def _hatching(name: str) -> Markup:
-    return Markup(
-        '<defs><pattern id="{}" width="6" height="6" patternUnits="userSpaceOnUse"'
-        ' patternTransform="rotate(45)"><rect class="hatch-ground" width="6" height="6"/>'
-        '<rect class="hatch" width="2.5" height="6"/></pattern></defs>'
-    ).format(name)
 
 
 def plane(
@@ -503,7 +458,7 @@ def heat_map(found: HeatMap, *, label: str) -> Markup:
     head = 26.0 + (0.64 * widest + 14 if turned else 20.0)
     parts = [centred(found.across, short(left + cell * size / 2), 12, "name")]
     if found.down:
-        parts.append(upward_name(found.down, 12, short(head + high * len(found.rows) / 2)))
+        parts.append(upward_name(found.down, short(head + high * len(found.rows) / 2)))
     for n, name in enumerate(found.columns):
         x, y = short(left + cell * (n + 0.5)), short(head - 9)
         how = {"transform": f"rotate(-40 {x} {y})"} if turned else {"text_anchor": "middle"}

@@ -4,7 +4,7 @@ Only runs on the same data under the same judge are compared. Records are paired
 repeats averaged; what belongs to one session is resampled together.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -104,10 +104,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class MetricComparison:
-    """One metric: every pair of runs.
-
-    Of more than two also their ranks, with the letters of ties, best first.
-    """
+    """One metric: every pair of runs; of more than two also their ranks with ties, best first."""
 
     metric: Metric
     contrasts: tuple[Contrast, ...]
@@ -169,17 +166,23 @@ def corrected_together(tracks: Sequence[TrackComparison]) -> tuple[TrackComparis
     them for any bold p.
     """
     diagnostics = _by_holm(diagnostics_of(tracks))
+
+    def corrected(track: TrackComparison, metric: MetricComparison) -> MetricComparison:
+        family = _by_holm(metric.contrasts) if metric is track.lead else diagnostics
+        contrasts = tuple(replace(one, corrected=family.get(id(one))) for one in metric.contrasts)
+        return MetricComparison(metric.metric, contrasts, _with_letters(metric.ranked, contrasts))
+
+    return _each_metric(tracks, corrected)
+
+
+def _each_metric(
+    tracks: Sequence[TrackComparison],
+    change: Callable[[TrackComparison, MetricComparison], MetricComparison],
+) -> tuple[TrackComparison, ...]:
     results = []
     for track in tracks:
-        metrics = []
-        for metric in track.metrics:
-            family = _by_holm(metric.contrasts) if metric is track.lead else diagnostics
-            contrasts = []
-            for contrast in metric.contrasts:
-                contrasts.append(replace(contrast, corrected=family.get(id(contrast))))
-            ranked = _with_letters(metric.ranked, contrasts)
-            metrics.append(replace(metric, contrasts=tuple(contrasts), ranked=ranked))
-        results.append(replace(track, metrics=tuple(metrics)))
+        metrics = tuple(change(track, metric) for metric in track.metrics)
+        results.append(replace(track, metrics=metrics))
     return tuple(results)
 
 
@@ -194,15 +197,13 @@ def doubted(
     tracks: Sequence[TrackComparison], trusted: Callable[[str, Metric], bool]
 ) -> tuple[TrackComparison, ...]:
     """Mark the differences of judged metrics whose judge is not `trusted` on a track."""
-    results = []
-    for track in tracks:
-        metrics = []
-        for metric in track.metrics:
-            doubt = metric.metric.judged and not trusted(track.track, metric.metric)
-            contrasts = [replace(one, doubted=doubt) for one in metric.contrasts]
-            metrics.append(replace(metric, contrasts=tuple(contrasts)))
-        results.append(replace(track, metrics=tuple(metrics)))
-    return tuple(results)
+
+    def marked(track: TrackComparison, metric: MetricComparison) -> MetricComparison:
+        doubt = metric.metric.judged and not trusted(track.track, metric.metric)
+        contrasts = tuple(replace(one, doubted=doubt) for one in metric.contrasts)
+        return replace(metric, contrasts=contrasts)
+
+    return _each_metric(tracks, marked)
 
 
 def _with_letters(ranked: Sequence[Ranked], contrasts: Sequence[Contrast]) -> tuple[Ranked, ...]:
@@ -223,10 +224,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One of the runs, under the letter by which tables name it.
-
-    `marked` is the judge with its share of known items.
-    """
+    """One of the runs, by its letter; `marked` is the judge with its share of known items."""
 
     letter: str
     folder: Path
@@ -292,17 +290,10 @@ class Comparison:
             "tests": self._tests,
             "family": self.family,
             "diagnostics": self.diagnostics,
-            "tracks": {track.track: _track_json(track, list(runs)) for track in self.tracks},
+            "tracks": _tracks_json(self.tracks, runs),
             "notes": list(self.notes),
-            **self._corrected_json(list(runs)),
+            **{one.key: _tracks_json(one.tracks, runs) for one in self.corrected if one.tracks},
         }
-
-    def _corrected_json(self, letters: Sequence[str]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for one in self.corrected:
-            rows = {track.track: _track_json(track, letters) for track in one.tracks}
-            found |= {one.key: rows} if rows else {}
-        return found
 
     def _repr_html_(self) -> str:
         from alps.show.compare_table import print_comparison
@@ -460,11 +451,15 @@ def _compare_metric(
         return MetricComparison(metric, tuple(contrasts), ())
     records = SharedRecords.of(metric, ids, columns.values(), sessions)
     means = {letter: records.mean(column) for letter, column in columns.items()}
+    return MetricComparison(metric, tuple(contrasts), ranked_by(metric, means))
+
+
+def ranked_by(metric: Metric, means: Mapping[str, Estimate]) -> tuple[Ranked, ...]:
+    """Rank runs by their scores, the best first, without letters of ties."""
     sign = 1.0 if metric.lower_is_better else -1.0
     # Runs of one score go by their letters, so that the same command prints the same table.
     order = sorted(means, key=lambda letter: (sign * (means[letter].value or 0.0), letter))
-    ranked = tuple(Ranked(letter, means[letter], ()) for letter in order)
-    return MetricComparison(metric, tuple(contrasts), ranked)
+    return tuple(Ranked(letter, means[letter], ()) for letter in order)
 
 
 def _contrast(pair: Mapping[str, Values], records: SharedRecords) -> Contrast:
@@ -504,7 +499,11 @@ def _is_binary(records: SharedRecords, *columns: Values) -> bool:
     return values <= {0.0, 1.0}
 
 
-def _track_json(track: TrackComparison, letters: Sequence[str]) -> dict[str, Any]:
+def _tracks_json(tracks: Sequence[TrackComparison], letters: Iterable[str]) -> dict[str, Any]:
+    return {track.track: _track_json(track, letters) for track in tracks}
+
+
+def _track_json(track: TrackComparison, letters: Iterable[str]) -> dict[str, Any]:
     counts = map(asdict, track.counts)
     row: dict[str, Any] = {
         "shared": track.shared,

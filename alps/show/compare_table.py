@@ -1,6 +1,6 @@
 """Tables of a comparison of runs: differences, tests, ties, and what the words mean."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 
@@ -44,13 +44,11 @@ _NARROW = 76
 _LOWER = " ↓"
 _DIAGNOSTICS = "diagnostics"
 _ALL_SHARED = "All records are shared."
+_NOT_CALIBRATED = ", but the judge is not calibrated"
 
 
 def print_comparison(comparison: Comparison, console: Console, *, whole: bool = False) -> None:
-    """Print which run is better and whether that is sure, then the headlines.
-
-    As a `whole` with every metric, the pairs of more than two runs, and what extensions add.
-    """
+    """Print which run is better and the headlines; as a `whole`, every metric and pair of runs."""
     notes = [dim(f"{note}.") for note in comparison.shown]
     parts: list[Part] = [*answers(comparison), _legend(comparison.sides)]
     if whole:
@@ -112,7 +110,7 @@ def _of_many(tracks: Sequence[TrackComparison], names: Mapping[str, str]) -> str
             better[contrast.first if ahead else contrast.second] += 1
             doubted = doubted or contrast.doubted
     said = [f"{names[letter]} on {count}" for letter, count in better.items()]
-    doubt = ", but the judge is not calibrated" if doubted else ""
+    doubt = _NOT_CALIBRATED if doubted else ""
     return f"Significantly better: {', '.join(said)} of {len(tracks)} tasks{doubt}"
 
 
@@ -123,14 +121,14 @@ def _certainty(contrast: Contrast) -> str:
     p = f"p {p}" if p.startswith("<") else f"p = {p}"
     if contrast.corrected is None or contrast.corrected > SIGNIFICANT:
         return f"not significant ({p})"
-    return f"{p}, but the judge is not calibrated" if contrast.doubted else f"significant ({p})"
+    return f"{p}{_NOT_CALIBRATED}" if contrast.doubted else f"significant ({p})"
 
 
 def _of_several(lead: MetricComparison, names: Mapping[str, str]) -> str:
     best, *others = lead.ranked
     tied = [names[one.name] for one in others if set(one.letters) & set(best.letters)]
     said = f"{names[best.name]} is best, {metric_title(lead.metric)} {number(best.estimate.value)}"
-    doubt = ", but the judge is not calibrated" if any(c.doubted for c in lead.contrasts) else ""
+    doubt = _NOT_CALIBRATED if any(c.doubted for c in lead.contrasts) else ""
     if tied:
         return f"{said}, but not significantly better than {', '.join(tied)}"
     return f"{said}, significantly better than the {len(others)} others{doubt}"
@@ -184,11 +182,22 @@ def _of_tracks(
             contrast, metric = track.lead.contrasts[0], metric_title(track.lead.metric)
             mark = _LOWER if track.lead.metric.lower_is_better else ""
             name = f"{metric if metric.startswith(title) else f'{title}, {metric}'}{mark}"
-            cells = *map(scored, contrast.scores), *_test_cells(contrast)
-            rows.append(row_of(name, *cells, style=_style(contrast)))
+            rows.append(_both_scored(name, contrast))
+    return _of_both("", sides, rows)
+
+
+def _both_scored(name: str, contrast: Contrast) -> Row:
+    cells = *map(scored, contrast.scores), *_test_cells(contrast)
+    return row_of(name, *cells, style=_style(contrast))
+
+
+def _of_both(title: str, sides: Sequence[ComparedRun], rows: Sequence[Row]) -> Table:
+    """Lay out figures of two runs; a narrow terminal gets no scores, only differences."""
+    # With the scores the table needs 76 columns: of what is cut, the difference would go first.
     first, second = sides[0].letter, sides[1].letter
     scores = figures(first, second, from_width=_NARROW)
-    return Table("", [named(), *scores, *figures(f"{first} – {second}"), *_test_columns()], rows)
+    columns = [named(), *scores, *figures(f"{first} – {second}"), *_test_columns()]
+    return Table(title, columns, rows)
 
 
 def _power(track: TrackComparison) -> Iterator[str]:
@@ -241,7 +250,8 @@ def _records_of(title: str, track: TrackComparison) -> str:
 
 def _tables(title: str, sides: Sequence[ComparedRun], track: TrackComparison) -> Iterator[Part]:
     if len(sides) == 2:
-        yield _differences(title, sides, track)
+        rows = _by_metric(track, lambda one: _both_scored(_title(one.metric), one.contrasts[0]))
+        yield _of_both(title, sides, rows)
         yield from _discordant(track)
         return
     yield _ranks(title, sides, track)
@@ -268,35 +278,14 @@ def _corrected_parts(
         yield dim(f"{note}.")
 
 
-def _differences(title: str, sides: Sequence[ComparedRun], track: TrackComparison) -> Table:
-    """Lay out every metric of two runs; a narrow terminal gets no scores, only differences."""
-    # With the scores the table needs 76 columns: of what is cut, the difference would go first.
-    first, second = sides[0].letter, sides[1].letter
-    scores = figures(first, second, from_width=_NARROW)
-    rows = []
-    for metric in _headline_first(track):
-        if metric is None:
-            rows.append(_DIVIDER)
-            continue
-        contrast = metric.contrasts[0]
-        cells = *map(scored, contrast.scores), *_test_cells(contrast)
-        rows.append(row_of(_title(metric.metric), *cells, style=_style(contrast)))
-    columns = [named(), *scores, *figures(f"{first} – {second}"), *_test_columns()]
-    return Table(title, columns, rows)
-
-
-_DIVIDER = Row([Cell(_DIAGNOSTICS, style="dim")])
-
-
-def _headline_first(track: TrackComparison) -> Iterator[MetricComparison | None]:
-    """Yield the metrics that any record has; None parts the headline from the rest."""
+def _by_metric(track: TrackComparison, row: Callable[[MetricComparison], Row]) -> list[Row]:
+    """Return a row of each metric that any record has, the headline parted from the rest."""
     lead = track.lead
-    if lead is not None and _records(lead):
-        yield lead
+    rows = [row(lead)] if lead is not None and _records(lead) else []
     others = [metric for metric in track.metrics if metric is not lead and _records(metric)]
-    if others and len(others) < len(track.metrics):
-        yield None
-    yield from others
+    if others:
+        rows.append(Row([Cell(_DIAGNOSTICS, style="dim")]))
+    return [*rows, *map(row, others)]
 
 
 def _test_columns() -> list[Column]:
@@ -343,19 +332,16 @@ def _ranks(title: str, sides: Sequence[ComparedRun], track: TrackComparison) -> 
 
 
 def _ties(letters: Sequence[str], track: TrackComparison) -> Table:
-    rows = []
-    for metric in _headline_first(track):
-        if metric is None:
-            rows.append(_DIVIDER)
-            continue
+    def row(metric: MetricComparison) -> Row:
         cells = {}
         for one in metric.ranked:
             text = f"{number(one.estimate.value)} {' '.join(one.letters)}"
             cells[one.name] = Cell(text, one.estimate.value)
         shown = map(cells.__getitem__, letters)
-        rows.append(row_of(_title(metric.metric), *shown, ungrouped(_records(metric))))
+        return row_of(_title(metric.metric), *shown, ungrouped(_records(metric)))
+
     columns = [named(), *figures(*letters, "n")]
-    return Table("Every metric, with the letters of its ties", columns, rows)
+    return Table("Every metric, with the letters of its ties", columns, _by_metric(track, row))
 
 
 def _pairs(lead: MetricComparison) -> Table:

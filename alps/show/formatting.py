@@ -27,10 +27,7 @@ MEANINGS = {
 
 
 def letter_of(place: int) -> str:
-    """Return the letter by which one of several runs is named: A … Z, then AA, AB, ….
-
-    Places count from 0.
-    """
+    """Return the letter that names a run, by its place from 0: A … Z, then AA, AB, …."""
     return (letter_of(place // 26 - 1) if place >= 26 else "") + chr(ord("A") + place % 26)
 
 
@@ -114,11 +111,9 @@ _BIDI_OVERRIDES = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2
 
 
 def visible(text: str) -> str:
-    """Make `text` safe to show in a terminal and on a page.
+    """Make `text` safe to show in a terminal, which it must not steer, and on a page.
 
     Control characters become pictures of themselves, marks that reorder text are dropped.
-
-    What models and users write must neither steer a terminal nor break the encoding of a page.
     """
     text = text.replace("\r\n", "\n")
     # Most text is, and a page of records holds a lot of it.
@@ -208,10 +203,7 @@ def task_and_metric(track: str, found: TrackSummary, metric: Metric) -> str:
 
 
 def conditions(track: TrackSummary, *, sized: bool = True) -> str:
-    """Return the conditions of a track as titles show them: ` (memory bm25)`, or nothing.
-
-    Unless it is `sized`, the size of its data is left to the name of the task.
-    """
+    """Return the conditions of a track for titles, with the size of its data if that is `sized`."""
     # Runs of older versions call it a window.
     most = track.max_context_tokens or track.window
     context = None if most is None else f"{most:,}"

@@ -19,10 +19,7 @@ from alps.jsonl import Row
 from alps.rows import Score
 from alps.run.opened import RunFolder, StoredRows, open_run, read_wanted, stored_rows
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
-from alps.stats.paired import (
-    Difference,
-    paired_difference,
-)
+from alps.stats.paired import Difference, paired_difference
 from alps.tasks import Metric, MicroRatio
 from alps.tasks.registry import track_title
 
@@ -33,10 +30,7 @@ Values = Mapping[str, float]
 
 @dataclass(frozen=True)
 class SharedRecords:
-    """Records that several runs have a value for, with their sessions and the metric's bounds.
-
-    `resampled` is that of the metric: how its intervals are made.
-    """
+    """Records that several runs have a value for, with their sessions; the rest is the metric's."""
 
     ids: Sequence[str]
     sessions: Sequence[str]
@@ -116,11 +110,7 @@ def _finite(scores: Row) -> Iterator[tuple[str, float]]:
 
 def metric_values(records: Mapping[str, Mapping[str, float]], metric: Metric) -> dict[str, float]:
     """Return the value of one metric for each record that has it."""
-    values = {}
-    for name, scores in records.items():
-        if metric.name in scores:
-            values[name] = scores[metric.name]
-    return values
+    return {name: row[metric.name] for name, row in records.items() if metric.name in row}
 
 
 def sessions_of(
@@ -186,11 +176,6 @@ def _shared_tracks(runs: Mapping[str, RunFolder]) -> list[str]:
     return shared
 
 
-def judged_alike(runs: Mapping[str, RunFolder], track: str) -> bool:
-    """Tell whether all runs had the same judge on `track`."""
-    return len({run.judge_fingerprint(track) for run in runs.values()}) == 1
-
-
 def told_tracks(runs: Mapping[str, RunFolder]) -> tuple[list[str], dict[str, str]]:
     """Return the tracks on which every run has a score, and why the others are left out.
 
@@ -215,7 +200,7 @@ def told_tracks(runs: Mapping[str, RunFolder]) -> tuple[list[str], dict[str, str
 def choose_metrics(runs: Mapping[str, RunFolder], track: str) -> tuple[list[Metric], list[str]]:
     """Return the metrics that can be compared, and why others can't."""
     scores = {letter: run.summary_of(track).scores for letter, run in runs.items()}
-    alike = judged_alike(runs, track)
+    alike = len({run.judge_fingerprint(track) for run in runs.values()}) == 1
     measured: set[str] = set().union(*scores.values())
     chosen: list[Metric] = []
     left_out: dict[str, list[str]] = {}

@@ -150,22 +150,6 @@ def headlines(summary: Summary, metrics: Metrics) -> list[Headline]:
     return [Headline(name, track, lead_of(track, metrics[name])) for name, track in found]
 
 
-def short_form(
-    summary: Summary,
-    metrics: Metrics,
-    folder: Path,
-    *,
-    width: int,
-    resumed: int = 0,
-    took: float | None = None,
-) -> Iterator[Part]:
-    """Yield what is printed of a finished run; see `alps.show.short_form.show_run`."""
-    parts = list(_parts(summary, metrics, folder, width=width, resumed=resumed, took=took))
-    lines = sum(len(one.rows) + 1 if isinstance(one, Table) else 1 for one in parts)
-    several = len(summary.tracks) > 1
-    yield from (one for one in parts if several or one is not BLANK or lines <= _MOST_LINES)
-
-
 def _parts(
     summary: Summary,
     metrics: Metrics,
@@ -436,7 +420,7 @@ def needs_rating_judge(track: TrackSummary, metrics: Sequence[Metric]) -> bool:
 
 def show_run(
     summary: Summary,
-    metrics: Mapping[str, Sequence[Metric]],
+    metrics: Metrics,
     *,
     folder: str,
     resumed: int = 0,
@@ -452,10 +436,12 @@ def show_run(
         took: The seconds of the command that carried it out.
     """
     console = terminal()
-    parts = short_form(
-        summary, metrics, Path(folder), width=console.width, resumed=resumed, took=took
-    )
-    console.print(Group(*printed(parts, console.width)))
+    width = console.width
+    parts = list(_parts(summary, metrics, Path(folder), width=width, resumed=resumed, took=took))
+    lines = sum(len(one.rows) + 1 if isinstance(one, Table) else 1 for one in parts)
+    if lines > _MOST_LINES:
+        parts = [one for one in parts if one is not BLANK]
+    console.print(Group(*printed(parts, width)))
 
 
 def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:

@@ -21,10 +21,7 @@ _PLAIN = re.compile(r"[\w .%-]*", re.ASCII).fullmatch
 
 
 def frame(parts: Iterable[Markup], *, style: str, label: str, height: int) -> Markup:
-    """Return a chart as wide as its container and `height` pixels high.
-
-    `label` is for screen readers; without one they skip the chart, because it repeats nearby text.
-    """
+    """Return a chart `height` pixels high; screen readers skip one without a `label`."""
     said = Markup('role="img" aria-label="{}"').format(label) if label else 'aria-hidden="true"'
     opening = Markup('<svg class="{}" width="100%" height="{}" {}>')
     return Markup(f"{opening.format(style, height, Markup(said))}{joined(parts)}</svg>")
@@ -173,10 +170,7 @@ Ticks = Sequence[tuple[float, str]]
 
 @dataclass(frozen=True)
 class Area:
-    """The rectangle of a chart, in units of the drawing; places in it reach from 0 to 1.
-
-    `inset` units at every side are left free of marks.
-    """
+    """The rectangle of a chart; places in it reach from 0 to 1, `inset` units from every side."""
 
     left: float
     top: float
@@ -227,14 +221,14 @@ class Area:
         centre = short(self.left + self.width / 2)
         parts.append(centred(across_name, centre, short(bottom + 40), "name"))
         if up_name:
-            parts.append(upward_name(up_name, 12, middle))
+            parts.append(upward_name(up_name, middle))
         return parts
 
 
-def upward_name(content: str, x: int, y: str) -> Markup:
+def upward_name(content: str, y: str) -> Markup:
     """Return the name of a vertical axis."""
-    turned = f"rotate(-90 {x} {y})"
-    return text(content, x=x, y=y, text_anchor="middle", style="name", transform=turned)
+    turned = f"rotate(-90 12 {y})"
+    return text(content, x=12, y=y, text_anchor="middle", style="name", transform=turned)
 
 
 def apart(

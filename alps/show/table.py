@@ -116,10 +116,7 @@ def figures(*titles: str, from_width: int = 0) -> list[Column]:
 
 
 class Row(NamedTuple):
-    """A row of a table; it may have fewer cells than the table has columns.
-
-    `ends` tells whether a part of the table ends with it.
-    """
+    """A row of a table, with as many cells at most; `ends` tells whether a part ends with it."""
 
     cells: Sequence[Cells]
     style: str = ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import erfc
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,27 +130,19 @@ def _resampled_ratio(
     return resampled_statistic(features, names, of_sums, tested=tested)
 
 
-def clustered_mean(
-    values: Floats,
-    clusters: Clusters,
-    *,
-    bounds: tuple[float, float] | None = UNIT,
-    difference: bool = False,
-    resampled: bool = False,
-    tested: bool = False,
-    unseen: float = UNSEEN,
-) -> Estimate:
+class HowEstimated(TypedDict, total=False):
+    """The keywords of `clustered_ratio`."""
+
+    bounds: tuple[float, float] | None
+    difference: bool
+    resampled: bool
+    tested: bool
+    unseen: float
+
+
+def clustered_mean(values: Floats, clusters: Clusters, **how: Unpack[HowEstimated]) -> Estimate:
     """Estimate the mean of `values` over records; see `clustered_ratio`."""
-    return clustered_ratio(
-        values,
-        np.ones(len(values)),
-        clusters,
-        bounds=bounds,
-        difference=difference,
-        resampled=resampled,
-        tested=tested,
-        unseen=unseen,
-    )
+    return clustered_ratio(values, np.ones(len(values)), clusters, **how)
 
 
 def clustered_difference(
@@ -162,19 +154,10 @@ def clustered_difference(
     resampled: bool = False,
     tested: bool = False,
 ) -> Estimate:
-    """Estimate how far the first is ahead of the second on the same records; see `clustered_ratio`.
-
-    `bounds` are those of the values of both, None where they have none.
-    """
+    """Estimate the first less the second on the same records; `bounds` are those of both."""
     apart = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
-    return clustered_mean(
-        first - second,
-        clusters,
-        bounds=apart,
-        difference=True,
-        resampled=resampled,
-        tested=tested,
-    )
+    how = HowEstimated(bounds=apart, difference=True, resampled=resampled, tested=tested)
+    return clustered_mean(first - second, clusters, **how)
 
 
 def _within(numerators: Floats, denominators: Floats, bounds: tuple[float, float]) -> bool:
@@ -410,12 +393,6 @@ def harmonic_of_ratios(sums: Floats) -> Floats:
     ratios = ratio(sums[..., 0::2], sums[..., 1::2])
     inverse = (1 / np.where(ratios == 0, 1, ratios)).sum(axis=-1)
     return np.where((ratios == 0).any(axis=-1), 0.0, ratios.shape[-1] / inverse)
-
-
-def on_table(statistic: Statistic, width: int) -> Statistic:
-    """Let a statistic of square tables take the first `width` = values² of flat sums."""
-    size = round(width**0.5)
-    return lambda sums: statistic(sums[..., :width].reshape(*sums.shape[:-1], size, size))
 
 
 def clustered_statistics(

@@ -6,14 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from alps.stats.bootstrap import (
-    UNIT,
-    Clusters,
-    Estimate,
-    Floats,
-    cluster_index,
-    clustered_mean,
-)
+from alps.stats.bootstrap import UNIT, Clusters, Estimate, Floats, cluster_index, clustered_mean
 from alps.stats.bounded import LEVEL, UNSEEN_AREA
 
 ROUNDING = 1e-9
@@ -108,10 +101,7 @@ class Spot:
 
 
 def front_of(spots: Sequence[Spot]) -> tuple[int, ...]:
-    """Return the places of the points that no other one beats, the cheapest first (Pareto).
-
-    A point is beaten by one that costs no more and scores no less, and is better in one of the two.
-    """
+    """Return the places of the points that no other one beats (Pareto), the cheapest first."""
     order = sorted(range(len(spots)), key=lambda place: (spots[place].cost, -spots[place].score))
     front: list[int] = []
     best, cost = -math.inf, -math.inf
@@ -122,9 +112,3 @@ def front_of(spots: Sequence[Spot]) -> tuple[int, ...]:
             front.append(place)
             best, cost = spot.score, spot.cost
     return tuple(front)
-
-
-def rival_of(place: int, spots: Sequence[Spot], front: Sequence[int]) -> int:
-    """Return the place of the best point of the front that costs no more than that at `place`."""
-    reached = [one for one in front if spots[one].cost <= spots[place].cost]
-    return max(reached, key=lambda one: spots[one].score)

@@ -9,10 +9,7 @@ LENGTHS = ("short", "medium", "long")
 
 
 def length_thirds(lengths: Sequence[int] | NDArray[np.float64]) -> list[str]:
-    """Return the third that each length is in, by the quantiles 1/3 and 2/3.
-
-    A length that is such a quantile is in the shorter third.
-    """
+    """Return the third that each length is in; one at a quantile is in the shorter third."""
     if not len(lengths):
         return []
     edges = np.quantile(lengths, (1 / 3, 2 / 3))

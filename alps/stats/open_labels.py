@@ -9,12 +9,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from alps.stats.bootstrap import (
-    Estimate,
-    Floats,
-    ratio,
-    resampled_statistic,
-)
+from alps.stats.bootstrap import Estimate, Floats, ratio, resampled_statistic
 
 
 def name_estimates(

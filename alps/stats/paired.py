@@ -24,10 +24,7 @@ SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class McNemar:
-    """Where two binary verdicts on the same records differ.
-
-    `p` is exact, two-sided; `chi2`, without continuity correction, is None where they never do.
-    """
+    """Where two binary verdicts differ; `p` is exact, two-sided, `chi2` None if they never do."""
 
     first_only: int
     second_only: int
@@ -57,11 +54,7 @@ def mcnemar(first_only: int, second_only: int) -> McNemar:
 
 
 def paired_mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
-    """Test two lists of verdicts on the same records; see `mcnemar`.
-
-    Raises:
-        ValueError: If the lengths differ.
-    """
+    """Test two lists of verdicts on the same records; a ValueError if their lengths differ."""
     if len(first) != len(second):
         raise ValueError(f"lengths differ: {len(first)}, {len(second)}")
     pairs = [(bool(left), bool(right)) for left, right in zip(first, second, strict=True)]

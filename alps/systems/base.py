@@ -1,21 +1,20 @@
 """The protocol of a system, its answers read, and exceptions of the user's own code kept."""
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from alps.llm.secrets import masked, redact
-from alps.llm.types import Completes, EmptyAnswer
-from alps.schema import Outcome, Prediction
+from alps.llm.types import Completes
+from alps.schema import Prediction
 from alps.tasks import Task
 
 TRACEBACKS, STDERR = "tracebacks.log", "program.stderr.log"
 # Tracebacks that are kept, and characters of each
 _MOST, _LONGEST = 20, 20_000
-_QUOTED = 80
 _ERROR_LENGTH = 2_000
 
 
@@ -33,10 +32,7 @@ class System(Protocol):
     settings: Mapping[str, Any]
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
-        """Answer what `task` asks about `sample`.
-
-        A failure to answer is a `Prediction` with its outcome, not an exception.
-        """
+        """Answer what `task` asks about `sample`; a failure is a `Prediction`, no exception."""
         ...
 
 
@@ -99,23 +95,6 @@ class Tracebacks:
             log.write(text.encode(errors="replace"))
 
 
-def understood(
-    task: Task, name: str, node: Any, *, raw: str | None, asked: Callable[[], str]
-) -> Prediction:
-    """Read plain JSON as the answer to the record `name`: `empty` or `invalid` where it is none.
-
-    Secrets in it are masked, but for what stands in what was `asked`.
-    """
-    row: dict[str, Any] = {"benchmark_id": name, "track": task.track, "raw": raw}
-    try:
-        read = task.answer.read(masked(node, asked))
-    except (ValueError, TypeError, RecursionError) as error:
-        outcome: Outcome = "empty" if isinstance(error, EmptyAnswer) else "invalid"
-        return Prediction(**row, outcome=outcome, error=one_line(str(error)))
-    value = task.to_prediction(read.value)
-    return Prediction(**row, outcome="ok", prediction=value, notes=read.notes)
-
-
 def described(error: BaseException) -> str:
     """Return an exception on one line, with secrets masked: `ValueError: its message`."""
     try:
@@ -123,12 +102,6 @@ def described(error: BaseException) -> str:
     except BaseException:  # an exception may raise when it is asked for its message
         message = ""
     return one_line(f"{type(error).__name__}: {message}" if message else type(error).__name__)
-
-
-def beginning(value: object) -> str:
-    """Return the type and the first 80 characters of what is in the wrong form."""
-    text = value if isinstance(value, str) else repr(value)
-    return f"{type(value).__name__} {one_line(text[:_QUOTED])!r}"
 
 
 def one_line(text: str) -> str:

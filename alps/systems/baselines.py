@@ -13,6 +13,7 @@ from alps.schema import (
     RetrievalSample,
     UpdateSample,
     UtilizationSample,
+    memory_fields,
 )
 from alps.similarity import similarity
 from alps.systems.embedded import ranked
@@ -164,17 +165,5 @@ def _fixed(*values: str) -> dict[str, Any]:
 
 
 def _item(name: str, value: str, kind: Literal["direct", "indirect"], label: str) -> Memory:
-    return Memory(
-        memory_id=name,
-        type=kind,
-        label=label,
-        label_suggestion=None,
-        value=value,
-        reasoning=None,
-        evidence=None,
-        confidence=0.95,
-        time_scope="long_term",
-        emotion=None,
-        preference_attitude=None,
-        updated_at=None,
-    )
+    known = {"memory_id": name, "type": kind, "label": label, "time_scope": "long_term"}
+    return Memory(**memory_fields(value, confidence=0.95, **known))

@@ -16,6 +16,7 @@ FLOOR = "floor/"
 """How trivial baselines are called: they stand next to every score."""
 
 RECORDED, PROGRAM, PYTHON = "predictions:", "program:", "python:"
+NOWHERE = Place()
 NO_SYSTEM = ""
 """The `model` of a run that only judges."""
 
@@ -50,22 +51,8 @@ def beginnings_of_systems() -> tuple[str, ...]:
     return tuple(dict.fromkeys((RECORDED, PROGRAM, PYTHON, *brought("systems"))))
 
 
-def resolve_system(
-    model: str,
-    task: Task,
-    *,
-    timeout: float = 120.0,
-    folder: Path | None = None,
-    env: Sequence[str] = (),
-) -> System:
-    """Return the system that `model` names, unless it is an LLM.
-
-    Args:
-        model: The name.
-        task: What it is asked.
-        timeout: Seconds that it may take for one sample.
-        folder: Where what it writes to stderr or raises is kept; None for nowhere.
-        env: Variables of the environment that a program gets, too.
+def resolve_system(model: str, task: Task, place: Place = NOWHERE) -> System:
+    """Return the system that `model` names, unless it is an LLM, working at `place`.
 
     Raises:
         UsageError: If there is none by that name.
@@ -81,13 +68,13 @@ def resolve_system(
         return RecordedPredictions(typed_path(model.removeprefix(RECORDED)), task=task)
     for start, where in brought("systems").items():
         if model.startswith(start):
-            made: System = load(where)(model.removeprefix(start), Place(timeout, folder, env))
+            made: System = load(where)(model.removeprefix(start), place)
             return made
     if model == NO_SYSTEM:
         return Unheard(model)
     if model not in task.systems:
         raise _unknown(model, task)
-    return embedded(model, task, tracebacks=Place(folder=folder).tracebacks)
+    return embedded(model, task, tracebacks=place.tracebacks)
 
 
 def _refuse_variants(model: str, task: Task) -> None:
@@ -125,14 +112,13 @@ def resolve_systems(
     folder: Path | None = None,
     env: Sequence[str] = (),
 ) -> tuple[System, ...]:
-    """Return the system that `model` names, once for every track.
-
-    A program or an object is the same for all of them.
+    """Return the system that `model` names for every track; a program or object is one for all.
 
     Raises:
         UsageError: If there is none by that name for one of them.
     """
+    place = Place(timeout, folder, env)
     if not model.startswith(tuple(brought("systems"))):
-        return tuple(resolve_system(model, task, timeout=timeout, folder=folder) for task in tasks)
-    system = resolve_system(model, tasks[0], timeout=timeout, folder=folder, env=env)
+        return tuple(resolve_system(model, task, place) for task in tasks)
+    system = resolve_system(model, tasks[0], place)
     return (system,) * len(tasks)

@@ -68,10 +68,7 @@ _U64 = np.uint64
 
 
 def stem(word: str) -> str:
-    """Return `word` without an English plural, -ing, -ed, or final e; others unchanged.
-
-    It is light on purpose: derived words ("organise", "organisation") stay apart.
-    """
+    """Return `word` without an English plural, -ing, -ed, or final e; derived words stay apart."""
     if len(word) < _SHORTEST_STEMMED or not word.isascii() or not word.isalpha():
         return word
     if word.endswith("ies") and word[-4] not in "ae":
@@ -90,10 +87,7 @@ def stem(word: str) -> str:
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of `text` in their order, repeated ones included.
-
-    Case, white space and compatibility forms (full-width letters, ligatures) make no difference.
-    """
+    """Return the terms of `text` in order, repeated ones, too; case and letter forms are one."""
     return list(filter(None, map(term_of, cut(text))))
 
 
@@ -206,14 +200,6 @@ class BM25:
         ids = array(_ID.char, [number for word in cut(value) if (number := numbers[word]) >= 0])
         return digest(value).to_bytes(_KEY, sys.byteorder) + ids.tobytes()
 
-    def tokenise(self, values: Sequence[str]) -> None:
-        """Cut `values` into terms beforehand; `rank` does it otherwise."""
-        with self._lock:
-            self._make_room()
-            for value in values:
-                self._met.add(hash(value))
-                self._packed(value)
-
     def _make_room(self) -> None:
         if len(self._numbers) > MOST_WORDS:
             self._packed.cache_clear()
@@ -223,10 +209,11 @@ class BM25:
 
     def _pack_all(self, values: Sequence[str]) -> list[bytes]:
         self._make_room()
-        return [
-            self._packed(value) if self._comes_back(value) else self._pack(value)
-            for value in values
-        ]
+        packed = []
+        for value in values:
+            pack = self._packed if self._comes_back(value) else self._pack
+            packed.append(pack(value))
+        return packed
 
     def _comes_back(self, value: str) -> bool:
         """Tell whether `value` was met before: keeping what never comes back costs a tenth."""

@@ -21,6 +21,7 @@ from alps.schema import (
     UpdatedMemory,
     UpdateSample,
     UtilizationSample,
+    memory_fields,
 )
 from alps.similarity import THRESHOLD, similarity
 from alps.systems.retrievers import BM25, terms
@@ -215,22 +216,10 @@ def extract(sample: ExtractionSample) -> dict[str, Any]:
 
 
 def _as_memory(statement: Statement, session_id: str, number: int) -> Memory:
-    return Memory(
-        memory_id=f"m{number}",
-        type=statement.type,
-        label=statement.label,
-        label_suggestion=None,
-        value=statement.value,
-        reasoning=None,
-        evidence=Evidence(
-            session_id=session_id, utterance_index=statement.turn, text=statement.quote
-        ),
-        confidence=statement.confidence,
-        time_scope=None,
-        emotion=None,
-        preference_attitude=None,
-        updated_at=None,
-    )
+    said = Evidence(session_id=session_id, utterance_index=statement.turn, text=statement.quote)
+    known = {"type": statement.type, "label": statement.label, "confidence": statement.confidence}
+    name = f"m{number}"
+    return Memory(**memory_fields(statement.value, memory_id=name, evidence=said, **known))
 
 
 def find_statements(turns: Sequence[tuple[str, str]], *, limit: int = 8) -> list[Statement]:

@@ -29,11 +29,11 @@ from alps.judges.options import OptionQuestion
 from alps.judges.rubric import OPTION, rubric
 from alps.llm.likelihood import Compared, Likelihood
 from alps.llm.replies import looks_like_refusal
-from alps.llm.types import IN_WORDS, AnswerType
 from alps.prompts import load_prompt
 from alps.schema import Outcome, Prediction, TextAnswer
 from alps.tasks.base import (
     AGREEMENT,
+    Answer,
     Asking,
     Continuations,
     JudgingOptions,
@@ -44,7 +44,7 @@ from alps.tasks.base import (
     chat_messages,
     verdict_row,
 )
-from alps.tasks.metrics import Inference, LargestExcess, Metric
+from alps.tasks.metrics import LargestExcess, Metric
 from alps.tasks.personamem.release import LETTERS
 from alps.tasks.personamem.results import PARSERS, read_replies
 from alps.tasks.personamem.samples import (
@@ -54,8 +54,8 @@ from alps.tasks.personamem.samples import (
     for_class,
     invalid_kind,
 )
-from alps.tasks.personamem.scores import METRICS, Credit, places_of, score, scored
-from alps.tasks.utilization import fits, read_answer
+from alps.tasks.personamem.scores import METRICS, RESAMPLED, Credit, places_of, score, scored
+from alps.tasks.utilization import TEXT, fits
 
 Order = tuple[int, ...]
 """Which options of the file stand at a, b, c and d."""
@@ -212,11 +212,12 @@ def score_orders(
     named = {frozenset(choice.options) for choice in choices}
     consistent = float(len(named) == 1 and named != {frozenset()})
     letters = _letters(choices)
+    shown = {f"letter_{letter}": n for letter, n in letters.items()}
     failed = Counter(f"invalid_{choice.kind}" for choice in choices if choice.kind)
     return replace(
         whole,
         scores={**whole.scores, "consistency": consistent},
-        counts={**whole.counts, **_counts(letters), **failed},
+        counts={**whole.counts, **shown, "letters": sum(letters.values()), **failed},
         details={**whole.details, "letters": letters},
     )
 
@@ -230,14 +231,8 @@ def _letters(choices: Sequence[OrderedChoice]) -> dict[str, int]:
     return {letter: shown[letter] for letter in LETTERS}
 
 
-def _counts(letters: Mapping[str, int]) -> dict[str, float]:
-    counts: dict[str, float] = {f"letter_{letter}": n for letter, n in letters.items()}
-    return {**counts, "letters": sum(letters.values())}
-
-
-_RESAMPLED = Inference(resampled=True)
 ORDER_METRICS = (
-    Metric("consistency", "same option under all orders", judged=False, inference=_RESAMPLED),
+    Metric("consistency", "same option under all orders", judged=False, inference=RESAMPLED),
     Metric(
         "letter_pull",
         "bias toward letters",
@@ -301,12 +296,10 @@ def score_free(
     return replace(whole, scores={**whole.scores, **own, **agreement_score(verdict)})
 
 
-FREE_SYSTEMS = {
+FREE_SYSTEMS: dict[str, Answer | str] = {
     "oracle": lambda sample: {"answer": sample.question.options[sample.question.gold]},
     "floor/parrot": lambda sample: {"answer": sample.question.message},
-    "floor/generic": lambda sample: {
-        "answer": "Thank you for your message, I am happy to help you with that in any way I can."
-    },
+    "floor/generic": "baselines:generic",
 }
 
 NO_OPTION = Metric(
@@ -314,7 +307,7 @@ NO_OPTION = Metric(
     "agrees with no option",
     lower_is_better=True,
     optional=True,
-    inference=Inference(resampled=True),
+    inference=RESAMPLED,
 )
 
 
@@ -330,7 +323,7 @@ def free(task: Task) -> Task:
     return replace(
         task,
         prompt=FREE_PROMPT,
-        answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False, within=IN_WORDS),
+        answer=TEXT,
         messages=lambda sample: chat_messages(FREE_PROMPT.text, input_row(sample)["input"]),
         input_row=input_row,
         to_prediction=lambda text: {"answer": text},
@@ -442,23 +435,11 @@ def score_likelihood(
     return replace(scored, scores={**scored.scores, **own})
 
 
+_UNJUDGED: dict[str, Any] = {"judged": False, "optional": True, "inference": RESAMPLED}
 LIKELIHOOD_METRICS = (
     *METRICS,
-    Metric(
-        "accuracy_by_sum",
-        "accuracy by summed log-probability",
-        judged=False,
-        optional=True,
-        inference=Inference(resampled=True),
-    ),
-    Metric(
-        "margin",
-        "mean margin, nats per token",
-        judged=False,
-        optional=True,
-        inference=Inference(resampled=True),
-        highest=10_000.0,
-    ),
+    Metric("accuracy_by_sum", "accuracy by summed log-probability", **_UNJUDGED),
+    Metric("margin", "mean margin, nats per token", highest=10_000.0, **_UNJUDGED),
 )
 
 
@@ -533,7 +514,7 @@ def as_authors(task: Task, parser: str) -> Task:
         task,
         prompt=AUTHORS_PROMPT,
         asking=replace(task.asking, plain=True),
-        answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False, within=IN_WORDS),
+        answer=TEXT,
         messages=authors_messages,
         to_prediction=lambda text: {"answer": text},
         score=partial(score_as_authors, parser=parser),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from json.decoder import JSONDecoder
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from alps.errors import DataError
 from alps.folders import cache_folder, can_be_kept, keep_private
@@ -23,30 +23,6 @@ from alps.schema import Turn
 
 INDEX_VERSION = 1
 ROLES = ("system", "user", "assistant")
-
-
-class HistorySource(Protocol):
-    """Where histories are: in one file, or in a file each."""
-
-    @property
-    def path(self) -> Path:
-        """The file, or the folder of the files."""
-        ...
-
-    @property
-    def sha256(self) -> str:
-        """The hash of everything in it."""
-        ...
-
-    def __contains__(self, history: str) -> bool: ...
-
-    def length(self, history: str) -> int:
-        """Return how many messages a history has."""
-        ...
-
-    def read(self, history: str, end: int, start: int = 0) -> tuple[Turn, ...]:
-        """Return the messages of a history from place `start` to before place `end`."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -62,13 +38,6 @@ class _Place:
     ends: "array[int]"
 
 
-@dataclass
-class _Last:
-    """The history that was read last, as far as it was read: questions in a row share one."""
-
-    read: tuple[str, tuple[Turn, ...]] = ("", ())
-
-
 @dataclass(frozen=True)
 class Histories:
     """The histories of one file, read on demand.
@@ -80,7 +49,8 @@ class Histories:
 
     path: Path
     sha256: str
-    _last: _Last = field(default_factory=_Last, compare=False, repr=False)
+    # The one that was read last, as far as it was read: questions in a row share one.
+    _last: dict[str, tuple[Turn, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def __contains__(self, history: str) -> bool:
         """Tell whether the file has a history of that id."""
@@ -104,11 +74,11 @@ class Histories:
             raise DataError(short, path=self.path)
         if start:
             return self._parsed(place, start, end)
-        name, turns = self._last.read
-        known = turns if name == history else ()
+        known = self._last.get(history, ())
         if len(known) < end:
             known += self._parsed(place, len(known), end)
-            self._last.read = history, known
+            self._last.clear()
+            self._last[history] = known
         return known[:end]
 
     def _parsed(self, place: _Place, start: int, end: int) -> tuple[Turn, ...]:

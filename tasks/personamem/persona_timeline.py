@@ -148,17 +148,12 @@ def draw_persona(number: int, material: Material, rng: random.Random) -> Persona
     interests = []
     for topic, helper in zip(material.topics, material.helpers, strict=True):
         first, second, third, tried = rng.sample(topic.items, 4)
-        before, after = _two(material.reasons, rng)
+        before, after = rng.sample(material.reasons, 2)
         year = rng.randint(2019, 2022)
         dates = tuple((year + step, rng.randint(1, 12)) for step in range(4))
         likes = first, second, third
         interests.append(Interest(topic.name, likes, (before, after), tried, helper, dates))
     return Persona(number, material.biography, tuple(interests))
-
-
-def _two(reasons: Sequence[Reason], rng: random.Random) -> tuple[Reason, Reason]:
-    before, after = rng.sample(reasons, 2)
-    return before, after
 
 
 def alike(entries: Sequence[str], count: int) -> tuple[str, ...]:
@@ -194,10 +189,8 @@ Chat = tuple[str, str]
 @cache
 def words_of(language: Language) -> Words:
     """Read the words and phrases of a language."""
-    text = (files("alps.tasks.personamem") / "words" / f"{language}.toml").read_text(
-        encoding="utf-8"
-    )
-    return tomllib.loads(text)
+    file = files("alps.tasks.personamem") / "words" / f"{language}.toml"
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def outline(words: Words, rng: random.Random) -> Outline:
@@ -206,14 +199,12 @@ def outline(words: Words, rng: random.Random) -> Outline:
     job, town = rng.choice(words["jobs"]), rng.choice(words["towns"])
     names = rng.sample(sorted(words["topics"]), TOPICS_OF_ONE)
     helpers = rng.sample(words["people"]["first"], TOPICS_OF_ONE)
-    topics, elsewhere = [], []
-    for topic in names:
-        entry = words["topics"][topic]
-        topics.append(Topic(topic, entry["title"], tuple(entry["items"])))
-    for topic in sorted(words["topics"]):
-        if topic not in names:
-            elsewhere.append(words["topics"][topic]["title"])
-    return Outline(name, age, job, town, tuple(topics), tuple(helpers), tuple(elsewhere))
+    topics = {}
+    for topic, entry in sorted(words["topics"].items()):
+        topics[topic] = Topic(topic, entry["title"], tuple(entry["items"]))
+    own = tuple(topics.pop(topic) for topic in names)
+    elsewhere = tuple(topic.title for topic in topics.values())
+    return Outline(name, age, job, town, own, tuple(helpers), elsewhere)
 
 
 def material(words: Words, rng: random.Random) -> Material:

@@ -245,10 +245,7 @@ class Writer:
 
 
 def _end(asked: DraftQuestion, history: PersonaMessages, rng: random.Random) -> int:
-    """Draw where a question is asked: at the end, or before a late turn of the user.
-
-    All events of its topic come before.
-    """
+    """Draw where a question is asked after its events: at the end, or before a late turn."""
     length = len(history.messages)
     first = max(history.evidence[asked.topic, event] for event in EVENTS) + 2
     turns = []
@@ -260,10 +257,7 @@ def _end(asked: DraftQuestion, history: PersonaMessages, rng: random.Random) -> 
 
 @contextmanager
 def set_writer(folder: Path, size: str) -> Iterator[Writer]:
-    """Write the files of a set: questions, histories, facts by user, reasons of wrong options.
-
-    They get their names when all of them are whole.
-    """
+    """Write the files of a set, which get their names when all of them are whole."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"questions_{size}.csv", *(f"{name}_{size}.jsonl" for name in _BESIDE)]
     begun = [folder / f"{name}.tmp" for name in names]

@@ -16,12 +16,13 @@ from alps.errors import DataError, UsageError, closest
 from alps.jsonl import scan
 from alps.schema import Turn
 from alps.slips import refuse_form_of
-from alps.tasks.personamem.histories import HistorySource, open_histories
+from alps.tasks.personamem.histories import open_histories
 from alps.tasks.personamem.rows import (
     BENCHMARKS,
     LETTERS,
     SIZES,
     CsvRow,
+    HistorySource,
     LinkedHistories,
     OnFault,
     PersonaQuestion,
@@ -122,9 +123,7 @@ def _bare(option: str, letter: str) -> str:
 
 
 def read_kinds(path: Path) -> dict[str, tuple[str, ...]]:
-    """Return the kind of each option by question id; `gold` is that of the right one.
-
-    A folder without the file gives nothing: the published sets don't say it.
+    """Return the kind of each option by question id; none without the file, as in published sets.
 
     Raises:
         DataError: If a row can't be read; names file, line and field.
@@ -245,9 +244,7 @@ class PersonaMem:
 
 
 def find_folder(data: str, size: str | None, key: str = "size") -> Path:
-    """Return the folder that `data=` names; of a data set of the hub, fetch one size into it.
-
-    `key` is the setting that names the size.
+    """Return the folder of `data=`; of a data set of the hub, fetch the size that `key` names.
 
     Raises:
         UsageError: If no size of a data set of the hub is named.

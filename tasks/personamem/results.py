@@ -7,7 +7,6 @@ questions: which of them differs between models and versions.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +22,8 @@ _BOM = "\ufeff"
 _SHOWN = 40
 
 
-@dataclass(frozen=True)
-class _Table:
-    """The rows of a results file as they stand there, and what is odd about it.
-
-    Attributes:
-        rows: For each row its line and its cells by column.
-        oddities: What was read past, a line each.
-    """
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[int, dict[str, str]], ...]
-    oddities: tuple[str, ...]
+Rows = list[tuple[int, dict[str, str]]]
+"""Rows as they stand in a results file, each with its line."""
 
 
 def read_results(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -61,11 +50,10 @@ def _answers_in(
     path: Path, read: Callable[[str, str], dict[str, Any]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield predictions of a file, each with its line; `read` gets a column and what it says."""
-    table = _read_table(path)
-    column = next(name for name in _ANSWERS if name in table.columns)
-    empty = {"outcome": "empty", "error": f"{column} is empty"}
-    for line, row in table.rows:
-        text = row[column]
+    rows, _ = _read_table(path)
+    for line, row in rows:
+        column = next(name for name in _ANSWERS if name in row)
+        empty, text = {"outcome": "empty", "error": f"{column} is empty"}, row[column]
         told = {"outcome": "ok", **read(column, text)} if text.strip() else empty
         yield line, {"benchmark_id": row[_ID], **told}
 
@@ -88,21 +76,19 @@ def check_results(path: Path, questions: Sequence[PersonaQuestion]) -> tuple[str
     Raises:
         DataError: If a row is of no question, or says something else of it; names line and column.
     """
-    table = _read_table(path)
+    rows, oddities = _read_table(path)
     known = {question.id: question for question in questions}
-    strange = [line for line, row in table.rows if row[_ID] not in known]
-    for line, row in table.rows:
+    strange = [line for line, row in rows if row[_ID] not in known]
+    for line, row in rows:
         if row[_ID] not in known:
             which = f"'{row[_ID][:_SHOWN]}' is not a question of the data"
-            count = f"rows with unknown ids: {len(strange)} of {len(table.rows)}"
+            count = f"rows with unknown ids: {len(strange)} of {len(rows)}"
             raise DataError(f"{which} ({count}; is size= right?)", path=path, line=line, field=_ID)
         _check_row(row, known[row[_ID]], path, line)
-    missing = len(known) - len({row[_ID] for _, row in table.rows})
-    lacking = (
-        f"questions without a row: {missing:,} of {len(known):,}; they are unscored, as in the "
-    )
-    lines = (f"{lacking}published results",) if missing else ()
-    return table.oddities + lines
+    if missing := len(known) - len({row[_ID] for _, row in rows}):
+        lacking = f"questions without a row: {missing:,} of {len(known):,}"
+        oddities.append(f"{lacking}; they are unscored, as in the published results")
+    return tuple(oddities)
 
 
 def _check_row(row: dict[str, str], question: PersonaQuestion, path: Path, line: int) -> None:
@@ -125,8 +111,8 @@ def _contradiction(said: str, known: str, path: Path, line: int, field: str) -> 
     return DataError(what, path=path, line=line, field=field)
 
 
-def _read_table(path: Path) -> _Table:
-    """Read a results file, header rows that stand again within it left out.
+def _read_table(path: Path) -> tuple[Rows, list[str]]:
+    """Read a results file without repeated header rows; also return what was read past.
 
     Raises:
         DataError: If it is no CSV, a column or a cell is missing, or columns of one name differ.
@@ -134,7 +120,8 @@ def _read_table(path: Path) -> _Table:
     lines = csv_lines(path)
     _, header = next(lines, (0, []))
     _check_header(header, path)
-    rows, again = [], 0
+    rows: Rows = []
+    again = 0
     for line, cells in lines:
         if [cell.removeprefix(_BOM) for cell in cells] == header:
             again += 1
@@ -147,7 +134,7 @@ def _read_table(path: Path) -> _Table:
     ]
     if again:
         oddities.append(f"repeated header rows, left out: {again}")
-    return _Table(tuple(header), tuple(rows), tuple(oddities))
+    return rows, oddities
 
 
 def _check_header(header: Sequence[str], path: Path) -> None:

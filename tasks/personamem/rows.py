@@ -11,6 +11,7 @@ import ast
 import csv
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -20,7 +21,7 @@ from typing import Any
 from alps.errors import DataError
 from alps.schema import Turn
 from alps.slips import HEAD, refuse_encoding
-from alps.tasks.personamem.histories import ROLES, HistorySource
+from alps.tasks.personamem.histories import ROLES, Histories
 
 SIZES = ("32k", "128k", "1M")
 LETTERS = "abcd"
@@ -106,10 +107,7 @@ class CsvRow:
         return whole
 
     def literal(self, name: str) -> object:
-        """Return a cell written in JSON or as Python writes it: published files have both.
-
-        None where it is neither.
-        """
+        """Return a cell in JSON or as Python writes it, as published files do; else None."""
         text = self.cells[name]
         try:
             value: object = json.loads(text)
@@ -146,11 +144,7 @@ def refuse(fault: DataError) -> None:
 def csv_lines(
     path: Path, check: Callable[[bytes, Path], None] | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file as they stand there, each with the line that it begins on.
-
-    Args:
-        path: The file.
-        check: Refuses a file by its first bytes.
+    """Yield the rows of a CSV file with the lines they begin on; `check` sees its first bytes.
 
     Raises:
         DataError: If it is no CSV; names the line.
@@ -251,10 +245,8 @@ class LinkedHistories:
 
     def __contains__(self, history: str) -> bool:
         """Tell whether the file of a history is there, inside the folder."""
-        try:
-            return bool(history) and self._is_inside(history) and self._file(history).is_file()
-        except OSError:  # a name that no file can have
-            return False
+        is_inside = not Path(history).is_absolute() and ".." not in Path(history).parts
+        return is_inside and os.path.isfile(self._file(history))
 
     def any(self) -> bool:
         """Tell whether the file of any history is there."""
@@ -283,8 +275,9 @@ class LinkedHistories:
     def _file(self, history: str) -> Path:
         return self.path / history
 
-    def _is_inside(self, history: str) -> bool:
-        return not Path(history).is_absolute() and ".." not in Path(history).parts
+
+HistorySource = Histories | LinkedHistories
+"""Where histories are: in one file, or in a file each."""
 
 
 # Questions of one persona do not follow one another, and 128k tokens are 0.5 MB.

@@ -355,10 +355,9 @@ _HALVES = tuple(
     ((f"{kind}_leaked_hits", f"{kind}_leaked_n"), (f"{kind}_unleaked_hits", f"{kind}_unleaked_n"))
     for kind in _ALL_TYPES
 )
-_FIGURE = Metric(
-    "", "", judged=False, inference=Inference(resampled=True, baseline_differences=True)
-)
-_OF_TYPES = Metric("", "", judged=False, optional=True, inference=Inference(resampled=True))
+RESAMPLED = Inference(resampled=True)
+_FIGURE = Metric("", "", judged=False, inference=replace(RESAMPLED, baseline_differences=True))
+_OF_TYPES = Metric("", "", judged=False, optional=True, inference=RESAMPLED)
 METRICS = (
     replace(
         _FIGURE,

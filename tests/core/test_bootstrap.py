@@ -173,6 +173,11 @@ def test_systems_that_never_differ_may_still_differ_where_nobody_looked():
     assert found.value == 0
     assert found.low == pytest.approx(-found.high)
     assert 0.1 < found.high < 0.2
+    # Half as many records that differ the most are taken to be unseen as of scores.
+    differing = np.array([0.2, -0.1] * 10)
+    of_differences = clustered_mean(differing, range(20), bounds=(-1.0, 1.0), difference=True)
+    assert clustered_difference(differing, np.zeros(20), range(20)) == of_differences
+    assert of_differences != clustered_mean(differing, range(20), bounds=(-1.0, 1.0))
 
 
 @pytest.mark.parametrize(("above", "below", "clusters"), [(2, 1, 2), (2, 2, 1), (1, 2, 2)])

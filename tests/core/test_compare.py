@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from alps.data.release import write_track
 from alps.errors import UsageError
 from alps.show.compare import Comparison, Contrast, compare_runs
 from alps.show.compare_table import print_comparison
+from alps.show.parts import CorrectedComparison
 from alps.stats.paired import holm
 from tests.conftest import ROOT
 from tests.core.test_cli import HEAVY, modules_after
@@ -196,6 +198,8 @@ def test_pairs_of_a_headline_are_one_family_and_diagnostics_another() -> None:
         assert [c.corrected for c in family] == pytest.approx(holm([c.p for c in family]))
     assert found.family == 9 == found.as_json()["family"]
     assert found.diagnostics == 6 == found.as_json()["diagnostics"]
+    nothing = CorrectedComparison("corrected", "by labels", "label", "", "")
+    assert replace(found, corrected=(nothing,)).as_json() == found.as_json()
     assert "Holm's method treats the 6 tests of other metrics as one family" in folded(shown(found))
     for metric in found.tracks[0].metrics:
         letters = {one.name: set(one.letters) for one in metric.ranked}
@@ -315,6 +319,7 @@ def test_where_lower_is_better_the_lowest_comes_first() -> None:
     assert [one.name for one in ranked] == ["B", "C", "A"]
     assert ranked[0].estimate.value == pytest.approx(0.1115)
     assert ranked[0].estimate.low < 0.1115 < ranked[0].estimate.high
+    assert "confidence error of matches ↓" in shown(compared("rules", "empty"))
 
 
 def test_many_runs_still_fit_the_terminal() -> None:

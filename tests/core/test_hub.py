@@ -11,7 +11,7 @@ import pytest
 from huggingface_hub import constants
 
 from alps.data import hub as module
-from alps.data.hub import HubError, as_read, is_hub, label, open_hub, public_name
+from alps.data.hub import HubError, HubName, as_read, is_hub, label, open_hub, public_name
 from alps.data.release import open_split, read_samples, track_hash
 from alps.errors import RunFolderError, UsageError
 from alps.ext.datasets.audit import audit
@@ -361,6 +361,7 @@ def test_a_local_folder_may_be_called_as_those_of_the_hub(tmp_path, name):
 
 def test_data_of_the_hub_are_named_in_one_way():
     commit = "0123456789" * 4
+    assert HubName("a/b", commit).resolved() == commit
     assert as_read("hub", commit) == as_read("hub@main", commit) == f"hub@{commit}"
     assert as_read(f"hub:a/b@{commit}", "f" * 40) == f"hub:a/b@{commit}"
     assert (as_read("samples", commit), as_read("hub", None)) == ("samples", "hub")

@@ -118,6 +118,19 @@ def test_what_is_said_of_an_old_keyword_names_a_part_that_there_is(kind, parts):
         assert written.partition("=")[0] in known
 
 
+@pytest.mark.parametrize(
+    ("keyword", "written"),
+    [
+        ("denominator", "value=MicroRatio(…)"),
+        ("rates", "needs=Needs(rating=…)"),
+        ("paired_floors", "inference=Inference(baseline_differences=…)"),
+        ("beside", "on_boards=OnBoards(companions=…)"),
+    ],
+)
+def test_an_old_keyword_of_a_metric_is_told_as_it_is_written_now(keyword, written):
+    assert PARTS_OF_METRIC[keyword] == written
+
+
 def test_groups_are_those_of_the_sample_and_what_hangs_on_the_answer_is_a_detail():
     breakdowns = tuple(Breakdown(name, name, None) for name in ("topic", "error", "age"))
     task = replace(

@@ -212,12 +212,17 @@ one = tracks
 def tracks(options):
     return RETURNED
 """
+RAISES = '__import__("dataclasses").replace(task, judge=lambda *words: 1 / 0)'
 NO_TASKS = "tracks(options) must return one or more alps.tasks.Task"
 REFUSED = {
     "no metrics": ({"metrics": ""}, "track mood has no metrics"),
     "a score function that raises": (
         {"systems": '"floor/calm": lambda sample: {}'},
-        "its score raised KeyError: 'mood'",
+        "its score raised KeyError: 'mood' (moods.py, line ",
+    ),
+    "a judge function that raises": (
+        {"returned": f"[{RAISES} for task in one(options)]"},
+        "its judge raised ZeroDivisionError: division by zero (moods.py, line ",
     ),
     "tracks that raises": ({"systems": "**name"}, "tracks(options) raised TypeError"),
     "a keyword of Metric that is in a part now": (
@@ -237,6 +242,7 @@ REFUSED = {
 }
 PLAIN = {
     "no metrics",
+    "a judge function that raises",
     "a keyword of Task that is in a part now",
     "no task",
     "two tasks of one name",

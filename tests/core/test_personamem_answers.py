@@ -9,11 +9,14 @@ import re
 import sys
 import textwrap
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
 from alps.judges.embedded import LexicalJudge
-from alps.judges.options import OptionQuestion, OptionVerdict, majority
+from alps.judges.options import OptionQuestion, OptionVerdict
+from alps.judges.repeated import majority
+from alps.systems import resolve_system
 from alps.tasks import TaskOptions, load_task
 from alps.tasks.personamem.formats import orders_of
 from alps.tasks.personamem.results import PARSERS
@@ -138,6 +141,15 @@ def test_the_lexical_judge_names_the_option_whose_own_words_an_answer_has(answer
 def test_of_several_draws_the_majority_decides_and_a_tie_is_no_agreement(named, option, agreement):
     verdict = majority([OptionVerdict("ok", place) for place in named])
     assert (verdict.option, verdict.agreement) == (option, pytest.approx(agreement))
+
+
+def test_no_judge_has_a_part_in_log_probabilities_and_a_generic_answer_says_nothing():
+    compared = load_task("personamem", TaskOptions(answer="logprob"))
+    assert {"accuracy_by_sum", "margin"} <= compared.unjudged
+    free = load_task("personamem", TaskOptions(answer="free"))
+    generic = resolve_system("floor/generic", free)
+    answer = generic.answer_at_once(free, SimpleNamespace(benchmark_id="x"))
+    assert answer.prediction["answer"].startswith("Thank you for your message")
 
 
 @pytest.mark.release

@@ -3,12 +3,13 @@ and broken.
 """
 
 import json
+from random import Random
 
 import pytest
 
 from alps.errors import DataError, UsageError
 from alps.tasks.personamem.histories import open_histories
-from alps.tasks.personamem.persona_timeline import EVIDENCE
+from alps.tasks.personamem.persona_timeline import EVIDENCE, LANGUAGES, outline, words_of
 from alps.tasks.personamem.personas import write_set
 from alps.tasks.personamem.release import open_personamem, read_questions
 from tests import endtoend
@@ -76,6 +77,16 @@ def test_slices_of_one_history_are_exact_in_whatever_order_they_are_read(made):
     for question, end, start in reads:
         name = question.history
         assert histories.read(name, end, start) == whole[name][start:end]
+    assert list(histories._last) == [first.history]  # of a million tokens one is enough
+
+
+def test_a_topic_that_is_new_to_a_user_is_none_of_the_users_own():
+    for language in LANGUAGES:
+        words = words_of(language)
+        drawn = outline(words, Random(0))
+        own = [topic.title for topic in drawn.topics]
+        titles = [entry["title"] for entry in words["topics"].values()]
+        assert sorted([*own, *drawn.elsewhere]) == sorted(titles)
 
 
 def test_a_history_with_letters_of_several_bytes_is_cut_at_the_right_byte(tmp_path):

@@ -191,25 +191,22 @@ def test_bm25_is_the_published_formula():
     # Two of three values hold "cello" and one "harp"; lengths 2, 3 and 1, so 2 on average.
     pool = CELLOS
     retriever = BM25()
-    retriever.tokenise(pool)
-    ids = retriever._numbers.terms
-    scores = retriever._scores(
-        {ids["cello"]: 1, ids["harp"]: 2}, [retriever._packed(v)[8:] for v in pool], len(ids)
-    )
+    packed, ids = [retriever._pack(value)[8:] for value in pool], retriever._numbers.terms
+    scores = retriever._scores({ids["cello"]: 1, ids["harp"]: 2}, packed, len(ids))
     cello, harp = np.log(1 + 1.5 / 2.5), np.log(1 + 2.5 / 1.5)
     assert scores == pytest.approx(
         [cello + 2 * harp, cello * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 1.5)), 0.0]
     )
 
 
-def test_bm25_cuts_values_once_that_were_cut_beforehand(monkeypatch):
+def test_bm25_keeps_values_that_were_met_twice(monkeypatch):
     pool, cut = CELLOS, []
     monkeypatch.setattr(retrievers, "cut", lambda text: cut.append(text) or text.split())
     retriever = BM25()
-    retriever.tokenise(pool)
-    retriever.rank("harp", pool)
-    retriever.rank("cello", pool)
-    assert sorted(cut) == sorted([*pool, "harp", "cello"])
+    queries = ("harp", "cello", "oboe", "viola")
+    for query in queries:
+        retriever.rank(query, pool)
+    assert sorted(cut) == sorted([*pool, *pool, *queries])
 
 
 def test_bm25_counts_terms_in_the_querys_own_pool_only():

@@ -15,16 +15,8 @@ from alps.judges.copying import copied_share, grounding, own_text
 from alps.judges.embedded import EmbeddedJudge
 from alps.judges.llm import LlmJudge
 from alps.judges.recorded import RecordedJudge
-from alps.judges.repeated import RepeatedJudge
-from alps.judges.rubric import (
-    BINARY,
-    Rating,
-    RubricQuestion,
-    agreement_of,
-    enforce,
-    rating_answer,
-    rubric,
-)
+from alps.judges.repeated import RepeatedJudge, agreement_of
+from alps.judges.rubric import BINARY, Rating, RubricQuestion, enforce, rating_answer, rubric
 from alps.llm.client import Client
 from alps.llm.ledger import Ledger
 from alps.schema import Turn
@@ -107,6 +99,7 @@ def test_a_judge_that_gives_no_verdict_has_failed_and_nobody_guesses(rate, text,
     rating, _ = rate(text, asked(), **answer)
     assert (rating.outcome, rating.marks) == (outcome, {})
     assert rating.error
+    assert "".join(rating.raw) == text
 
 
 def read(name: str, node: object) -> tuple[dict[str, int], str]:
@@ -225,7 +218,7 @@ def test_the_median_is_taken_dimension_by_dimension():
     ]
     rating = repeated(*draws)
     assert list(rating.marks.values()) == [2, 4, 3]
-    assert agreement_of([Rating("ok", marks) for marks in draws]) == 0
+    assert agreement_of(draws) == 0
 
 
 def test_one_failed_draw_fails_the_rating():

@@ -264,8 +264,9 @@ def test_generated_memories_are_distinct_and_a_seed_gives_them_again():
     assert {memory.label for memory in some} <= set(CANONICAL_LABELS)
     assert generated_memories(200, 3) == some[:200]
     assert generated_memories(200, 4) != some[:200]
-    with pytest.raises(ValueError, match=r"at most \d+ memories can be generated"):
-        generated_memories(1_000_000, 0)
+    first, second, *_ = (memory.value for memory in some)
+    assert first == "Visits a stepbrother in Cusco every July"
+    assert second == "Has an appointment with an optician in Tampere in October"
 
 
 BAD_ROWS = {

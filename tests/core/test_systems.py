@@ -10,7 +10,8 @@ import pytest
 from alps.errors import AlpsError, DataError, UsageError
 from alps.judges.embedded import LexicalJudge
 from alps.schema import CANONICAL_LABELS, ExtractionSample, Prediction
-from alps.systems import is_local, resolve_system
+from alps.systems import is_local, resolve, resolve_system, resolve_systems
+from alps.systems.base import Place
 from alps.systems.wrappers import Anonymous
 from alps.tasks import load_task
 from tests.builders import TRACK, extraction_sample, heard, memories, memory
@@ -32,6 +33,16 @@ def f1(prediction: Prediction, sample: ExtractionSample) -> float:
     judge = LexicalJudge()
     verdict = asyncio.run(TASK.judge(sample, prediction, judge))
     return TASK.score(sample, prediction, verdict, judge).scores["f1"]
+
+
+def test_a_system_is_told_where_it_works_and_what_it_raises_is_kept_there(tmp_path, monkeypatch):
+    task = replace(TASK, systems={"mine": lambda sample: 1 / 0})
+    resolve_system("mine", task, Place(folder=tmp_path)).answer_at_once(task, extraction_sample(()))
+    assert "ZeroDivisionError" in (tmp_path / "tracebacks.log").read_text()
+    monkeypatch.setattr(resolve, "brought", lambda kind: {"here:": "a:b"})
+    monkeypatch.setattr(resolve, "load", lambda where: lambda name, place: (name, place))
+    made = resolve_systems("here:it", [TASK, TASK], timeout=3.0, folder=tmp_path, env=("A",))
+    assert made == (("it", Place(3.0, tmp_path, ("A",))),) * 2
 
 
 @pytest.mark.parametrize("model", TASK.systems)

@@ -577,10 +577,14 @@ def test_dropping_the_old_list_pays_for_no_wrong_memory():
     dropped = score(update_sample(), answer(TEACHER, VIOLIN))
     padded = score(update_sample(), answer(TEACHER, VIOLIN, *wrong))
     assert padded.scores["f1_changed"] < dropped.scores["f1_changed"]
+    for judge in (Names(), LexicalJudge()):
+        dropped = score(update_sample(), answer(TEACHER, VIOLIN), judge)
+        assert dropped.scores["precision_changed"] == 2 / 5
 
 
 def test_where_nothing_changes_leaving_the_list_alone_is_right_and_a_second_copy_counts_once():
     scored = score(update_sample(OLD, OLD), answer(*OLD, m("Owns a cat", "m9")))
     assert (scored.scores["precision"], scored.scores["f1_changed"]) == (1, 1)
     assert scored.counts["repeated_items"] == 1
+    assert cells(scored) == {("retain", "retain"): len(OLD)}
     assert score(update_sample(OLD, OLD), answer(*OLD)).scores["f1_changed"] == 1

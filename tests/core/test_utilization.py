@@ -6,10 +6,10 @@ import textwrap
 
 import pytest
 
+from alps.ext.memory.budget import newest
 from alps.judges.embedded import LexicalJudge
 from alps.schema import Prediction, Turn
 from alps.tasks import TaskOptions, load_task, load_tracks
-from alps.tasks.by_memory import newest
 from alps.tasks.utilization import language_of, preference_kind, read_answer
 from tests.endtoend import write_rows
 from tests.loopback import Answer, serve

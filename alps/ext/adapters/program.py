@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
+from alps.ext.adapters.answers import understood
 from alps.ext.adapters.process import STDERR_KEPT, LineProcess, split_command, tail
 from alps.jsonl import parse_json
 from alps.llm.secrets import keep_secret, masked, program_environment, redact
 from alps.schema import Outcome, Prediction
-from alps.systems.base import STDERR, Place, understood
+from alps.systems.base import STDERR, Place
 from alps.tasks import Task
 
 # A row at which the program dies once may have been killed by something else

@@ -14,10 +14,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from alps.errors import UsageError, closest
+from alps.ext.adapters.answers import understood
 from alps.llm.secrets import masked, redact
 from alps.own_code import import_own
 from alps.schema import Outcome, Prediction
-from alps.systems.base import Place, Tracebacks, described, one_line, understood
+from alps.systems.base import Place, Tracebacks, described, one_line
 from alps.tasks import Task
 
 

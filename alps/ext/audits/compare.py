@@ -20,14 +20,7 @@ from alps.ext.audits.records import (
     correctable,
     corrected_score,
 )
-from alps.ext.audits.slices import (
-    Traits,
-    bent_by,
-    errors_of,
-    family_of,
-    slice_names,
-    traits_of,
-)
+from alps.ext.audits.slices import Traits, bent_by, errors_of, family_of, slice_names, traits_of
 from alps.ext.audits.tables import SliceContrast, bent_table, slice_tables
 from alps.judges.agreement import people_agree
 from alps.rows import AuditedScore, AuditSummary, BentRow
@@ -40,11 +33,12 @@ from alps.show.compare import (
     TrackComparison,
     corrected_together,
     doubted,
+    ranked_by,
 )
 from alps.show.formatting import task_title
 from alps.show.parts import CorrectedComparison, More
 from alps.stats.bootstrap import Estimate
-from alps.stats.paired import Difference, Ranked, holm
+from alps.stats.paired import Difference, holm
 from alps.tasks import Metric
 
 
@@ -258,10 +252,7 @@ def _compare_metric(metric: Metric, columns: Mapping[str, Pairs]) -> MetricCompa
         contrasts.append(_contrast(first, second, pair, difference, units))
     if len(columns) == 2:
         return MetricComparison(metric, tuple(contrasts), ())
-    sign = 1.0 if metric.lower_is_better else -1.0
-    order = sorted(means, key=lambda letter: (sign * (means[letter].value or 0.0), letter))
-    ranked = tuple(Ranked(letter, means[letter], ()) for letter in order)
-    return MetricComparison(metric, tuple(contrasts), ranked)
+    return MetricComparison(metric, tuple(contrasts), ranked_by(metric, means))
 
 
 def _contrast(

@@ -17,15 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.stats.bootstrap import (
-    DRAWS,
-    Estimate,
-    Floats,
-    Statistic,
-    clustered_statistics,
-    on_table,
-    ratio,
-)
+from alps.stats.bootstrap import DRAWS, Estimate, Floats, Statistic, clustered_statistics, ratio
 
 Kind = Literal["nominal", "ordinal", "interval"]
 Weights = Literal["unweighted", "linear", "quadratic"]
@@ -185,6 +177,12 @@ def pair_estimates(
         features, groups, list(named.values()), n=int(features.sum()), seed=seed, draws=draws
     )
     return dict(zip(named, estimates, strict=True))
+
+
+def on_table(statistic: Statistic, width: int) -> Statistic:
+    """Let a statistic of square tables take the first `width` = values² of flat sums."""
+    size = round(width**0.5)
+    return lambda sums: statistic(sums[..., :width].reshape(*sums.shape[:-1], size, size))
 
 
 def rater_estimates(

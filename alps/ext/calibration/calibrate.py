@@ -23,6 +23,7 @@ from alps.event_loop import run_loop
 from alps.ext.audits import SAMPLE
 from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.ask import LabelledJudge, askable
+from alps.ext.calibration.binding import bound
 from alps.ext.calibration.examples import Example, disagreements_of
 from alps.ext.calibration.gates import gated
 from alps.ext.calibration.judge_of_run import PinnedJudge, hash_of, read_judge_of_run
@@ -46,7 +47,6 @@ from alps.ext.calibration.settings import GATES, CalibrateSettings, Gates
 from alps.folders import slug
 from alps.jsonl import Row, parse_json, scan
 from alps.judges.base import Judge, fingerprint_id
-from alps.judges.calibration_file import bound
 from alps.judges.embedded import is_embedded_judge
 from alps.judges.rubric import MATCHING, Rubric, read_rubric
 from alps.llm.ledger import Totals

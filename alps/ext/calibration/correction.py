@@ -202,7 +202,7 @@ def _served_otherwise(summary: Summary, chosen: Chosen) -> list[str]:
         used |= {calibration.path: calibration for calibration in calibrations}
     changes = []
     for path, calibration in sorted(used.items()):
-        then = sorted({row.model for row in calibration.row.served.get("judge", ()) if row.model})
+        then = sorted({row.model for row in calibration.served.get("judge", ()) if row.model})
         # A fingerprint has the name that was asked for; an alias may lead to another model by now.
         if then and now and then != now:
             models = f"was {', '.join(then)} in {path} and is now {', '.join(now)}"
@@ -257,7 +257,7 @@ def _corrected(
         if sampled is not None:
             drawn_from[rubric] = sampled
         newest[rubric] = max(
-            calibrations, key=lambda c: (c.row.made or "", len(c.rubrics[rubric].labelled))
+            calibrations, key=lambda c: (c.made or "", len(c.rubrics[rubric].labelled))
         )
     # All rubrics or none: the labels that make up a mean have to be on the same answers.
     if len(drawn_from) == len(newest):
@@ -280,7 +280,7 @@ def _sampled(
         # By the hash of the answers: ids alone would also fit other answers to the same questions.
         if drawn is not None and drawn.predictions == population:
             fitting.append(calibration)
-    return max(fitting, key=lambda calibration: calibration.row.made or "", default=None)
+    return max(fitting, key=lambda calibration: calibration.made or "", default=None)
 
 
 def _answers(
@@ -350,7 +350,7 @@ def _doubts(calibrations: Mapping[str, Calibration], chosen: Chosen, method: str
         if method == "rogan_gladen" and calibration.rubrics[rubric].uneven:
             # Only rates that are carried over assume the judge to be as good on every system.
             notes.append(f"under {rubric}, the judge is not equally good on every system")
-        if calibration.row.api_base != chosen.api_base:
+        if calibration.api_base != chosen.api_base:
             notes.append(OTHER_ENDPOINT)
     return notes
 

@@ -53,7 +53,7 @@ def disagreements(
     verdicts: dict[str, list[Said]] = {}
     for calibration in calibrations:
         row = calibration.rubrics.get(rubric)
-        if row is None or calibration.row.labels != labels.sha256:
+        if row is None or calibration.labels != labels.sha256:
             continue
         for item in row.labelled:
             if item.truth is not None and item.verdict is not None:

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from alps.errors import RunFolderError, UsageError
 from alps.ext.calibration import FITTED
-from alps.ext.calibration.agreement import LabelScale, disagreement, kappa_of, pair_features
+from alps.ext.calibration.agreement import (
+    LabelScale,
+    disagreement,
+    kappa_of,
+    on_table,
+    pair_features,
+)
 from alps.ext.calibration.judge_of_run import JudgeCall, asked_in
 from alps.ext.calibration.judges import AMONG_OTHERS, OF_A_PAIR, Fitted, LogisticLine, features_of
 from alps.ext.calibration.settings import CalibrateSettings
@@ -26,7 +32,7 @@ from alps.run.opened import find_run, open_run, read_rows
 from alps.run.source import open_again
 from alps.show.formatting import counted
 from alps.similarity import THRESHOLD
-from alps.stats.bootstrap import Estimate, Floats, clustered_statistics, on_table
+from alps.stats.bootstrap import Estimate, Floats, clustered_statistics
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -22,6 +22,7 @@ from alps.ext.calibration.agreement import (
     disagreement,
     encode,
     kappa_of,
+    on_table,
     pair_features,
 )
 from alps.ext.calibration.label_rows import Value, on_scale
@@ -33,7 +34,6 @@ from alps.stats.bootstrap import (
     cluster_index,
     clustered_mean,
     clustered_statistics,
-    on_table,
     percentile_interval,
     ratio,
     resampled_times,

@@ -14,7 +14,7 @@ from rich.console import Console
 from alps.ext.calibration.calibrate import Calibrated
 from alps.ext.calibration.settings import GATES
 from alps.ext.calibration.table import COLOURS, account_of, overview
-from alps.judges.calibration_file import CalibrationRow, FigureRow, RubricRow
+from alps.judges.calibration_file import Calibration, FigureRow, RubricRow
 from alps.judges.rubric import MATCHING
 from alps.show.formatting import counted, interval, number
 from alps.show.table import Cell, Line, Part, Table, figures, named, row_of, show_parts
@@ -90,9 +90,7 @@ def short_of(calibration: Mapping[str, Any], rubric: str, *, today: date | None 
     Without `today` nothing is said of whether it has expired.
     """
     row, judge = calibration["rubrics"][rubric], str(calibration.get("judge") or "judge")
-    parsed = CalibrationRow.model_validate(
-        {**calibration, "judge": judge, "rubrics": {rubric: row}}
-    )
+    parsed = Calibration.model_validate({**calibration, "judge": judge, "rubrics": {rubric: row}})
     _, reasons, todo = answer_of(parsed, rubric, today)
     lines = tuple(_figures(row, reasons))
     noted = tuple(line.title for line in lines)
@@ -174,7 +172,7 @@ def _table(short: Short) -> Table:
 
 
 def answer_of(
-    calibration: CalibrationRow, rubric: str, today: date | None
+    calibration: Calibration, rubric: str, today: date | None
 ) -> tuple[str, tuple[str, ...], str]:
     """Return the verdict, why, and what to do next; without `today` it never has `expired`."""
     row, expires = calibration.rubrics[rubric], calibration.expires

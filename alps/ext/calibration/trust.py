@@ -102,9 +102,9 @@ def _kappa(row: RubricRow) -> float:
 
 def _answer(calibration: Calibration, name: str, today: date) -> Trusted:
     row = calibration.rubrics[name]
-    verdict, why, todo = answer_of(calibration.row, name, today)
+    verdict, why, todo = answer_of(calibration, name, today)
     kappa = row.kappa or FigureRow(value=None)
-    on = calibration.row.rests_on
+    on = calibration.rests_on
     source = calibration.path.name if on is None else f"{on.source}: {on.what}"
     source = calibration.path.parent.name if source == "calibration.json" else source
     return Trusted(calibration.judge, source, row.n, kappa, row.people_kappa, verdict, why, todo)
@@ -139,11 +139,11 @@ def _sharing(
         row = calibration.rubrics[name]
         items = _by_item(row)
         # On other labels a kappa differs though the judge may be as good.
-        if not items or row.scale is None or (sharing and calibration.row.labels != labels):
+        if not items or row.scale is None or (sharing and calibration.labels != labels):
             continue
         left = {key: item for key, item in (common or items).items() if key in items}
         if len(left) >= FEWEST:
-            labels = calibration.row.labels
+            labels = calibration.labels
             sharing[place] = items
             common = left
     return sharing, common
@@ -261,7 +261,7 @@ def write_trust_page(
     """
     refuse_other_file(out)
     folder = None if labels is None else read_labels(labels)
-    if folder is not None and all(one.row.labels != folder.sha256 for one in calibrations):
+    if folder is not None and all(one.labels != folder.sha256 for one in calibrations):
         raise UsageError(f"labels={labels}: no calibration uses these labels")
     views = [_view(found, calibrations, folder) for found in trust(calibrations, today=today)]
     page: str = _render(views, today, examples=folder is not None)

@@ -55,7 +55,7 @@ def data_pools(settings: "PoolSettings") -> None:
     \b
       alps data pools data=samples distractors=300 out=pools
     """
-    from alps.data.pools import write_pools
+    from alps.ext.datasets.write_pools import write_pools
 
     sizes = None if settings.distractors == "all" else (int(settings.distractors),)
     source, out = (settings.data, settings.split), settings.out

@@ -8,27 +8,19 @@ from pathlib import Path
 
 from alps.data.audit_findings import (
     ALPHA,
-    ID_RULES,
     MOST_EXAMPLES,
-    SAME_ID,
     DataFinding,
     FoundPlace,
     Severity,
     Tally,
     above_chance,
     chance_of,
-    picks,
     shorten,
 )
 from alps.data.pools import BANK
 from alps.data.release import Row, read_rows
-from alps.ext.datasets.audit_records import (
-    MISALIGNED,
-    at,
-    dicts_at,
-    folded_values,
-    text_at,
-)
+from alps.ext.datasets.audit_records import MISALIGNED, at, dicts_at, folded_values, text_at
+from alps.ext.datasets.id_rules import ID_RULES, SAME_ID, picks
 from alps.similarity import BOILERPLATE_WEIGHT, THRESHOLD, features, similarity
 from alps.text import fold, fold_loosely, shown_value
 

@@ -28,7 +28,8 @@ from alps.run.source import options_of, settings_of_run
 from alps.run.start import score_again
 from alps.show.formatting import letter_of
 from alps.slips import read_text
-from alps.tasks import load_tracks
+from alps.tasks import Metric, load_tracks
+from alps.tasks.registry import track_title
 
 # The name of our own wording.
 OURS = "ours"
@@ -470,3 +471,9 @@ def plan_wordings(sources: Sequence[Path], settings: JudgesSettings) -> CellPlan
     for wording in (RubricWording(), *others):
         cells.append(JudgingCell(wording.name, settings.judge, wording))
     return plan_cells(sources, settings, cells, kind="sensitivity", notes=notes)
+
+
+def track_and_metric(track: str, metric: Metric) -> str:
+    """Return both titles, or one where it says both: `update, F1`, `constraints`."""
+    title, figure = track_title(track), metric.title.strip()
+    return figure if figure.startswith(title) else f"{title}, {figure}"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from alps.ext.judging.judging_runs import OURS, JudgedCells, RubricWording
+from alps.ext.judging.judging_runs import OURS, JudgedCells, RubricWording, track_and_metric
 from alps.judges.rubric import rubric
 from alps.rows import Calls
 from alps.run.opened import RunFolder
@@ -47,7 +47,7 @@ from alps.show.table import (
 )
 from alps.stats.bootstrap import Estimate, Floats
 from alps.tasks import Metric
-from alps.tasks.registry import track_and_metric, track_title
+from alps.tasks.registry import track_title
 
 LEVEL_WIDTH = 1.96
 """Half a 95 % interval in standard errors."""

@@ -7,6 +7,7 @@ from markupsafe import Markup
 from rich.console import Console
 
 from alps.ext.judging.judges import FIGURES, Observatory, TrackJudges
+from alps.ext.judging.judging_runs import track_and_metric
 from alps.rows import Interval
 from alps.show.charts import whisker
 from alps.show.formatting import counted, interval, number, spent
@@ -27,7 +28,6 @@ from alps.show.table import (
     print_parts,
     row_of,
 )
-from alps.tasks.registry import track_and_metric
 
 FILE = "judges.html"
 _ACROSS = 9

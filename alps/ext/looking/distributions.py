@@ -1,7 +1,8 @@
-"""Charts of distributions: scores of single records, and a figure over bins of records."""
+"""Charts of distributions: scores and outcomes of records, and a figure over bins of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
@@ -14,9 +15,12 @@ from alps.show.svg import (
     centred,
     drawing,
     element,
+    frame,
     joined,
     number_on_axis,
+    percent,
     short,
+    text,
     title,
 )
 
@@ -24,6 +28,7 @@ _AREA = Area(12.0, 22.0, 416.0, 150.0)
 _BINS = 10
 _GAP = 2.0
 _FEWEST_VALUES = 3
+_LABELLED_SHARE = 0.06
 
 
 def histogram(values: Sequence[float], *, axis: Axis, name: str, style: str) -> Markup:
@@ -137,3 +142,47 @@ def _told(one: Bin) -> str:
     if one.standardised is not None:
         told += f", standardised {number(one.standardised.value)} {interval(one.standardised)}"
     return f"{told}, n {one.raw.n}"
+
+
+@dataclass(frozen=True)
+class BarPart:
+    """A part of a stacked bar: a name, its style in the style sheet, and how many there are."""
+
+    name: str
+    style: str
+    count: int
+
+
+def stacked(parts: Sequence[BarPart], *, name: str) -> Markup:
+    """Draw counts as one bar of their shares; a part that is wide enough carries its count."""
+    total = sum(part.count for part in parts)
+    if not total:
+        return Markup()
+    drawn = [_hatching(name)]
+    start = 0.0
+    for part in parts:
+        if part.count:
+            drawn += _stacked_part(part, start, part.count / total, hatching=name)
+        start += part.count / total
+    label = ", ".join(f"{part.count} {part.name}" for part in parts if part.count)
+    return frame(drawn, style="stacked", label=label, height=28)
+
+
+def _stacked_part(part: BarPart, start: float, share: float, *, hatching: str) -> Iterator[Markup]:
+    extent: dict[str, Any] = {"x": percent(start), "y": 0, "width": percent(share), "height": 28}
+    # Hatched, so that what is unknown is told from what failed without colour.
+    if part.style == "unscored":
+        extent["fill"] = f"url(#{hatching})"
+    told = title(f"{part.name}: {part.count}")
+    yield element("rect", f"part {part.style}", told, **extent)
+    if share >= _LABELLED_SHARE:
+        middle = {"x": percent(start + share / 2), "y": 19, "text_anchor": "middle"}
+        yield text(f"{part.count:,}", style=part.style, **middle)
+
+
+def _hatching(name: str) -> Markup:
+    return Markup(
+        '<defs><pattern id="{}" width="6" height="6" patternUnits="userSpaceOnUse"'
+        ' patternTransform="rotate(45)"><rect class="hatch-ground" width="6" height="6"/>'
+        '<rect class="hatch" width="2.5" height="6"/></pattern></defs>'
+    ).format(name)

@@ -9,7 +9,8 @@ from itertools import groupby
 from markupsafe import Markup
 
 from alps.errors import RunFolderError
-from alps.ext.looking.distributions import Bin, curve_of_bins, histogram
+from alps.ext.looking.below import Below, below_baseline
+from alps.ext.looking.distributions import BarPart, Bin, curve_of_bins, histogram, stacked
 from alps.ext.looking.record import Highlights, RecordCard, cards, cards_of, rule
 from alps.ext.looking.whole_run import has_floors, notes_of, undefined
 from alps.jsonl import Row
@@ -17,7 +18,7 @@ from alps.rows import BreakdownRow, Floor, GroupRow, Interval, Score, Summary, T
 from alps.run.opened import AnswerKey, RunFolder, Samples, state_of
 from alps.schema import FAILURES, UNHEARD
 from alps.show import charts
-from alps.show.caveats import Below, baselines_title, below_baseline
+from alps.show.caveats import baselines_title
 from alps.show.charts import colour_of
 from alps.show.formatting import MEANINGS, letter_of, served_lines
 from alps.show.parts import ChartedTrack, shown_parts
@@ -81,7 +82,7 @@ def page_part(row: BreakdownRow, style: str) -> BreakdownPart:
 
 
 @dataclass(frozen=True)
-class AccountRow(charts.BarPart):
+class AccountRow(BarPart):
     """Outcome of some of the records."""
 
     meaning: str
@@ -316,7 +317,7 @@ def _build_section(
         scales=_scales(metrics),
         floors=floors,
         account=outcomes,
-        bar=charts.stacked(outcomes, name=hatching),
+        bar=stacked(outcomes, name=hatching),
         distribution=histogram(
             passed.values,
             axis=charts.axis_of(lead),

@@ -23,7 +23,7 @@ from alps.ext.adapters.python_class import Caller, attribute, end_of
 from alps.ext.memory.protocol import LONGEST_ID, Hit, MemorySystem, Opening, Settled
 from alps.schema import Outcome
 from alps.sizes import LARGEST_TEXT, check_size
-from alps.systems.base import Tracebacks, beginning, described, one_line
+from alps.systems.base import Tracebacks, described, one_line
 
 METHODS = ("open", "ingest", "settle", "search", "reset")
 TIMED_OUT = "no answer within"
@@ -38,6 +38,7 @@ PARAMETERS = {
 """The names of arguments as programs and servers are sent them; all others take a user alone."""
 # Seconds; a system that hangs in `close` must not keep a finished run from ending
 _CLOSING_TIME = 10.0
+_QUOTED = 80
 
 MOST_HITS = 100_000
 """Hits in one answer: a system that lists all memories of a user has fewer."""
@@ -45,6 +46,12 @@ MOST_HITS = 100_000
 _LARGEST_NUMBER = 2**63
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def beginning(value: object) -> str:
+    """Return the type and the first 80 characters of what is in the wrong form."""
+    text = value if isinstance(value, str) else repr(value)
+    return f"{type(value).__name__} {one_line(text[:_QUOTED])!r}"
 
 
 def shaped(model: type[ModelT], value: Any, where: str) -> ModelT:

@@ -33,6 +33,7 @@ from alps.ext.memory.connection import (
     MemoryFailed,
     MemoryReply,
     answered,
+    beginning,
     named,
     shaped,
 )
@@ -40,7 +41,7 @@ from alps.ext.memory.protocol import Opening
 from alps.jsonl import Row, parse_json
 from alps.llm.secrets import keep_secret, masked, program_environment, redact
 from alps.sizes import LARGEST_REPLY, MOST_PAGES, too_large
-from alps.systems.base import beginning, one_line
+from alps.systems.base import one_line
 
 # Time-outs in a row after which a process is not started again: else each of a thousand users
 # would wait for its own.

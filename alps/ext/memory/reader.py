@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from alps.errors import UsageError
+from alps.ext.memory.budget import fitting, newest
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.journal import AnswerLog
 from alps.ext.memory.protocol import Hit
@@ -20,16 +21,7 @@ from alps.schema import Prediction, ShownToReader, UsedToAnswer
 from alps.systems.base import System, on_client
 from alps.systems.embedded import Embedded
 from alps.tasks import Task
-from alps.tasks.by_memory import (
-    FULL,
-    LAST,
-    NOTHING,
-    ORACLE,
-    Context,
-    Remembered,
-    fitting,
-    newest,
-)
+from alps.tasks.by_memory import FULL, LAST, NOTHING, ORACLE, Context, Remembered
 from alps.text import whole_number
 
 SELECTORS = (FULL, NOTHING, f"{LAST}N", ORACLE)

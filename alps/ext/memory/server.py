@@ -15,14 +15,21 @@ from uuid import uuid4
 import httpx
 
 from alps.errors import UsageError
-from alps.ext.memory.connection import METHODS, TIMED_OUT, MemoryFailed, MemoryReply, answered
+from alps.ext.memory.connection import (
+    METHODS,
+    TIMED_OUT,
+    MemoryFailed,
+    MemoryReply,
+    answered,
+    beginning,
+)
 from alps.ext.memory.protocol import Opening, Session, Settled
 from alps.jsonl import Row, parse_json
 from alps.llm.options import HEADERS, sent, variables
 from alps.llm.secrets import check_address
 from alps.llm.wire import Exchange, read_async
 from alps.sizes import ENCODINGS
-from alps.systems.base import beginning, described, one_line
+from alps.systems.base import described, one_line
 
 _APART, _RESET = "runs are kept apart", "a reset is complete"
 PROBED = ("reset", "memories", "forget")

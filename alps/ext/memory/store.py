@@ -16,27 +16,15 @@ from typing import Any, Literal
 
 from alps.errors import UsageError
 from alps.ext.memory.admission import admit
-from alps.ext.memory.connection import (
-    MemoryConnection,
-    MemoryFailed,
-    MemoryReply,
-    require_ready,
-)
+from alps.ext.memory.budget import fitting, newest
+from alps.ext.memory.connection import MemoryConnection, MemoryFailed, MemoryReply, require_ready
 from alps.ext.memory.journal import Diary
 from alps.ext.memory.protocol import Hit, Opening, Session, session_of, stamp
 from alps.ext.memory.scripts import BegunAnewError, Scripts, hits_of
 from alps.llm.secrets import redact
 from alps.rows import Check
 from alps.tasks import Task
-from alps.tasks.by_memory import (
-    Context,
-    History,
-    MemoryProbes,
-    Recall,
-    Script,
-    fitting,
-    newest,
-)
+from alps.tasks.by_memory import Context, History, MemoryProbes, Recall, Script
 
 BRIEF_AT_ONCE = 4
 """Users of a system in this process that are taken in at once: it answers one call at a time."""

@@ -40,7 +40,7 @@ from alps.show.table import (
     with_interval,
 )
 from alps.stats.bootstrap import Estimate
-from alps.stats.curves import Spot, front_of, rival_of
+from alps.stats.curves import Spot, front_of
 from alps.stats.paired import SIGNIFICANT, Difference, holm
 from alps.tasks import Metric
 from alps.tasks.by_memory import FULL
@@ -265,6 +265,12 @@ def _sizes_of(run: RunFolder, track: str) -> Iterator[tuple[int | None, Path]]:
 
 def _values(inside: Path, track: str, metric: Metric) -> dict[str, float]:
     return metric_values(values_in(inside / "scores.jsonl", track=track).get(track, {}), metric)
+
+
+def rival_of(place: int, spots: Sequence[Spot], front: Sequence[int]) -> int:
+    """Return the place of the best point of the front that costs no more than that at `place`."""
+    reached = [one for one in front if spots[one].cost <= spots[place].cost]
+    return max(reached, key=lambda one: spots[one].score)
 
 
 def _places(

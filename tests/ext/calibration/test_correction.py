@@ -9,7 +9,8 @@ from statistics import NormalDist, fmean
 
 import pytest
 
-from alps.judges.calibration_file import Calibration, CalibrationRow, bound, differing_part
+from alps.ext.calibration.binding import bound
+from alps.judges.calibration_file import Calibration, differing_part
 from alps.judges.llm import LlmJudge
 from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack
@@ -494,5 +495,5 @@ def test_a_calibration_holds_until_the_last_of_its_days_and_no_longer(day, why):
     judge = LlmJudge("openai/x", client=None)
     made = {"judge": "openai/x", "rubrics": {"pa": {}}}
     row = bound(made, judge, today=date(2026, 1, 1), days=10)
-    calibration = Calibration(CalibrationRow.model_validate(row), Path("calibration.json"))
+    calibration = Calibration.model_validate(row)
     assert differing_part(calibration, judge, "pa", today=date(2026, 1, day)) == why

@@ -27,7 +27,7 @@ def test_it_says_what_it_rests_on_and_holds_no_text_and_no_label_of_an_item():
     assert "labelled" not in row["rubrics"]["matching"]
     assert "payload" not in SHIPPED.read_text()
     calibration = read_calibration(SHIPPED)
-    assert fingerprint_id(calibration.row.judge_fingerprint) == OURS
+    assert fingerprint_id(calibration.judge_fingerprint) == OURS
 
 
 def test_another_fingerprint_and_an_expired_one_are_refused(monkeypatch):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from alps.errors import RunFolderError, UsageError
+from alps.ext.looking.distributions import BarPart, stacked
 from alps.ext.looking.record import LIMIT, rule
 from alps.ext.looking.report_page import SCRIPT, write_report
 from alps.rows import Score
@@ -315,11 +316,11 @@ def test_a_whisker_lies_where_its_score_is():
 
 def test_the_parts_of_a_bar_fill_it():
     counts = (("a", "ok", 3), ("b", "repaired", 0), ("<c>", "unscored", 1))
-    drawn = charts.stacked([charts.BarPart(*part) for part in counts], name="bar")
+    drawn = stacked([BarPart(*part) for part in counts], name="bar")
     assert 'x="0%" y="0" width="75%"' in drawn
     assert 'x="75%" y="0" width="25%"' in drawn
     assert 'aria-label="3 a, 1 &lt;c&gt;"' in drawn
-    assert charts.stacked([charts.BarPart("a", "ok", 0)], name="bar") == ""
+    assert stacked([BarPart("a", "ok", 0)], name="bar") == ""
 
 
 def test_records_at_one_place_are_one_dot_whose_area_is_their_number():

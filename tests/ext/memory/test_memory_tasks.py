@@ -98,6 +98,8 @@ def test_what_changed_is_told_by_the_systems_ids_else_by_the_texts():
         ("add", "Works as a nurse", None),
         ("delete", "Plays chess", None),
     ]
+    assert [memory.memory_id for memory in made] == [f"kept-{place}" for place in range(1, 5)]
+    assert {memory.label for memory in made} == {"UNMAPPED"}
     # A system that gives new ids.
     before = held("Lives in a flat in Oslo", "Has a dog")
     after = held("has a dog", "Lives in a house in Oslo", "Works as a nurse", first=11)

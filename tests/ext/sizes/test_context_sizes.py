@@ -16,7 +16,7 @@ from alps.errors import UsageError
 from alps.ext.looking.report_page import write_report
 from alps.ext.memory.built_in import Turns
 from alps.ext.sizes.part import folder_of
-from alps.ext.sizes.tables import fronts
+from alps.ext.sizes.tables import fronts, rival_of
 from alps.parsing import parse_settings
 from alps.run.estimate import dry_run
 from alps.run.opened import open_run
@@ -25,7 +25,7 @@ from alps.settings import RunSettings
 from alps.show.compare import compare_runs
 from alps.show.formatting import number
 from alps.stats.bootstrap import clustered_mean
-from alps.stats.curves import Spot, area_under, area_weights, front_of, rival_of
+from alps.stats.curves import Spot, area_under, area_weights, front_of
 from tests.conftest import ROOT
 from tests.endtoend import JOURNALS, finish, rows, start, summary, wait_until, write_rows
 from tests.few import few
