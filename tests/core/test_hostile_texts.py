@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alps.ext.datasets.audit_pools import natural
 from alps.ext.datasets.audit_records import _OMISSION, _is_said
-from alps.ext.datasets.id_rules import natural
 from alps.ext.looking.dialogue import _ELLIPSIS, locate
 from alps.ext.looking.record_text import _tidy
 from alps.llm.replies import _unfenced, readings

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from alps.ext.memory.budget import newest
+from alps.ext.memory.store import newest
 from alps.judges.embedded import LexicalJudge
 from alps.schema import Prediction, Turn
 from alps.tasks import TaskOptions, load_task, load_tracks

@@ -9,7 +9,6 @@ from itertools import groupby
 from markupsafe import Markup
 
 from alps.errors import RunFolderError
-from alps.ext.looking.below import Below, below_baseline
 from alps.ext.looking.distributions import BarPart, Bin, curve_of_bins, histogram, stacked
 from alps.ext.looking.record import Highlights, RecordCard, cards, cards_of, rule
 from alps.ext.looking.whole_run import has_floors, notes_of, undefined
@@ -18,15 +17,56 @@ from alps.rows import BreakdownRow, Floor, GroupRow, Interval, Score, Summary, T
 from alps.run.opened import AnswerKey, RunFolder, Samples, state_of
 from alps.schema import FAILURES, UNHEARD
 from alps.show import charts
-from alps.show.caveats import baselines_title
+from alps.show.caveats import baselines_title, strongest_above
 from alps.show.charts import colour_of
-from alps.show.formatting import MEANINGS, letter_of, served_lines
+from alps.show.formatting import MEANINGS, interval, letter_of, number, served_lines, signed
 from alps.show.parts import ChartedTrack, shown_parts
 from alps.show.short_form import needs_rating_judge
 from alps.show.svg import axis_labels
 from alps.show.table import Line, on_page
 from alps.tasks import Metric, Task
 from alps.tasks.record_parts import ScoredAnswer
+
+
+@dataclass(frozen=True)
+class Below:
+    """A trivial baseline that a run scores below; `difference` is on the records that both have."""
+
+    metric: Metric
+    score: Score
+    baseline: str
+    its_score: Score
+    difference: Interval
+
+    @property
+    def line(self) -> str:
+        """Both scores and the difference, in one line."""
+        apart = f"Δ {signed(self.difference.value)}"
+        if self.difference.low is not None:
+            apart += f" {interval(self.difference)}"
+        # A judge that costs money rates baselines on a part of the records.
+        if 0 < self.difference.n < self.score.n:
+            apart += f" on {self.difference.n:,} shared records"
+        ours, theirs = number(self.score.value), number(self.its_score.value)
+        return f"{self.metric.title.strip()} {ours}, {self.baseline} {theirs} ({apart})"
+
+
+def below_baseline(track: TrackSummary, metrics: Sequence[Metric]) -> Below | None:
+    """Return the trivial baseline that a run scores furthest below on a track, if there is one."""
+    by_name = {metric.name: metric for metric in metrics}
+    for lead in dict.fromkeys(floor.lead for floor in track.floors.values()):
+        differences: dict[str, float] = {}
+        for name, floor in track.floors.items():
+            # Under another judge they are not compared.
+            if floor.lead == lead and floor.above is not None and floor.above.value is not None:
+                differences[name] = floor.above.value
+        metric = by_name[lead]
+        strongest = strongest_above(differences, lower_is_better=metric.lower_is_better)
+        if strongest is not None:
+            floor = track.floors[strongest]
+            assert floor.above is not None
+            return Below(metric, track.scores[lead], strongest, floor.scores[lead], floor.above)
+    return None
 
 
 @dataclass(frozen=True)

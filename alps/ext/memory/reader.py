@@ -11,11 +11,10 @@ from functools import partial
 from typing import Any, Protocol
 
 from alps.errors import UsageError
-from alps.ext.memory.budget import fitting, newest
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.journal import AnswerLog
 from alps.ext.memory.protocol import Hit
-from alps.ext.memory.store import NotEstimable, Store, recall_of, sample_key
+from alps.ext.memory.store import NotEstimable, Store, fitting, newest, recall_of, sample_key
 from alps.llm.types import Completes
 from alps.schema import Prediction, ShownToReader, UsedToAnswer
 from alps.systems.base import System, on_client

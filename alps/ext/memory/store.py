@@ -16,15 +16,23 @@ from typing import Any, Literal
 
 from alps.errors import UsageError
 from alps.ext.memory.admission import admit
-from alps.ext.memory.budget import fitting, newest
 from alps.ext.memory.connection import MemoryConnection, MemoryFailed, MemoryReply, require_ready
 from alps.ext.memory.journal import Diary
 from alps.ext.memory.protocol import Hit, Opening, Session, session_of, stamp
 from alps.ext.memory.scripts import BegunAnewError, Scripts, hits_of
 from alps.llm.secrets import redact
 from alps.rows import Check
+from alps.schema import Turn
 from alps.tasks import Task
-from alps.tasks.by_memory import Context, History, MemoryProbes, Recall, Script
+from alps.tasks.by_memory import (
+    BYTES_A_TOKEN,
+    Context,
+    History,
+    MemoryProbes,
+    Recall,
+    Script,
+    size_of,
+)
 
 BRIEF_AT_ONCE = 4
 """Users of a system in this process that are taken in at once: it answers one call at a time."""
@@ -408,3 +416,34 @@ def cut(hits: Sequence[Hit], max_tokens: int | None, *, dated: bool = False) -> 
         return Context(memories=tuple(texts))
     kept, whole = fitting(texts, max_tokens)
     return Context(memories=tuple(kept), left_out=len(texts) - whole)
+
+
+def fitting(texts: Iterable[str], max_tokens: int) -> tuple[list[str], int]:
+    """Return the first texts that fit into `max_tokens`, and how many of them are whole.
+
+    The last one is cut to what is left, the first one too: a budget that one long text exceeds
+    would be none. Each text takes a token more than its own, which separates it from the next.
+    """
+    kept: list[str] = []
+    room = max_tokens * BYTES_A_TOKEN
+    for text in texts:
+        # A character that does not fit whole is left out.
+        part = text.encode()[: max(0, room - BYTES_A_TOKEN)].decode(errors="ignore")
+        if part == text and room >= size_of(text):
+            kept.append(text)
+            room -= size_of(text)
+            continue
+        return ([*kept, part], len(kept)) if part else (kept, len(kept))
+    return kept, len(kept)
+
+
+def newest(turns: Sequence[Turn], max_tokens: int | None) -> Context:
+    """Return the latest turns within `max_tokens`, the earliest of them cut to its end."""
+    if max_tokens is None:
+        return Context(tuple(turns))
+    # By bytes, as no tokenizer is right for every model; backwards, as the end is kept.
+    texts, whole = fitting((turn.text[::-1] for turn in reversed(turns)), max_tokens)
+    kept: list[Turn] = []
+    for turn, text in zip(reversed(turns), texts, strict=False):
+        kept.append(turn.model_copy(update={"text": text[::-1]}))
+    return Context(tuple(reversed(kept)), left_out=len(turns) - whole)
