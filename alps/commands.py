@@ -48,7 +48,12 @@ class _Takes:
     raw: bool = False
 
     def arguments(self, words: tuple[str, ...] = (), **given: Any) -> dict[str, Any]:
-        """Return what the function of the command is called with, from what was typed."""
+        """Return what the function of the command is called with, from what was typed.
+
+        Raises:
+            click.UsageError: If a word is too many, or no run is named.
+            AlpsError: If a setting can't be read, or a run is not there.
+        """
         if self.record and "=" in given["record"]:
             words, given["record"] = (given["record"], *words), ""
         if self.raw:

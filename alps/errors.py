@@ -33,7 +33,11 @@ class UsageError(AlpsError):
 
 
 class CodeNotImportedError(UsageError):
-    """A file names, as `python:MODULE`, a task that the user did not type: it is not imported."""
+    """A file names the module of a task that the user did not type, so it is not imported.
+
+    Args:
+        name: The task as the file names it, `python:MODULE`.
+    """
 
     def __init__(self, name: str) -> None:
         # The name is a stranger's: it must not steer the terminal that it is printed in.

@@ -17,7 +17,11 @@ _changing = threading.Lock()
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` as `asyncio.run` does; raises KeyboardInterrupt if `cancel_loop` ended it."""
+    """Run `main` to its end, as `asyncio.run` does.
+
+    Raises:
+        KeyboardInterrupt: If it was ended by `cancel_loop`.
+    """
     # `asyncio.run` cancels its task at Ctrl-C, but not where Ctrl-C is ignored. An exception raised
     # in the handler of a signal would then hit any line: in the start of a thread, for one, of
     # which nobody knows at exit, so that it is waited for without end.

@@ -39,8 +39,11 @@ class SettingKey(NamedTuple):
 class Words(click.Argument):
     """The words of a command, which knows the settings among them.
 
-    Their class is `module:Class`, imported when it is asked; `own_task` tells whether
-    `task=python:MODULE` is one of the words.
+    Args:
+        names: The name of the argument.
+        settings: The class of the settings, `module:Class`, imported when it is asked.
+        own_task: Whether `task=python:MODULE` is one of the words.
+        others: As `click.Argument` takes them.
     """
 
     def __init__(
@@ -260,7 +263,11 @@ class ExplainedGroup(click.Group):
 
 
 class WithCommands(ExplainedGroup):
-    """A command that has others below it: words that name none of them are its own."""
+    """A command that has others below it: words that name none of them are its own.
+
+    Args:
+        command: The command.
+    """
 
     def __init__(self, command: Explained) -> None:
         super().__init__(command.name, help=command.help)

@@ -270,7 +270,11 @@ def keys_of(kind: Literal["judging", "settings", "doctor"], *known: "type[BaseMo
 
 
 def _own_keys(own: "type[BaseModel]", taken: Collection[str]) -> set[str]:
-    """Return the keys that a class adds to `taken`; raises ValueError for one that can't be."""
+    """Return the keys that a class adds to those that are `taken`.
+
+    Raises:
+        ValueError: If one of them can't be added.
+    """
     keys = {key for key in vars(own).get("__annotations__", {}) if key in own.model_fields}
     for key in sorted(keys & {*taken}):
         raise ValueError(f"the key {key} exists already")
@@ -291,7 +295,11 @@ def sender_of(asking: Any) -> Any:
 
 
 def load(where: str) -> Any:
-    """Import what `module:name` says; raises UsageError if it is a stranger's and can't be."""
+    """Import what `module:name` says.
+
+    Raises:
+        UsageError: If the module is none of ours, and can't be imported or lacks the name.
+    """
     module, _, name = where.partition(":")
     try:
         return getattr(import_module(module), name)

@@ -90,7 +90,11 @@ def can_be_kept(folder: Path) -> bool:
 
 
 def refuse_full(out: Path) -> None:
-    """Refuse, with a UsageError, to write to a file, or to a folder that holds anything."""
+    """Refuse to write a folder where there is something already.
+
+    Raises:
+        UsageError: If `out` is a file, or a folder that holds anything.
+    """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"out={out}: already exists; choose another out=")
 
@@ -129,8 +133,12 @@ def file_names(
 ) -> dict[str, str]:
     """Return the name of a file for each of several names, no two of which share a file.
 
-    The first of those that fall together has its `plain` one; the others, and those that would be
+    The first of those that fall together has the plain one; the others, and those that would be
     no file's name, have a hash of the name behind it.
+
+    Args:
+        names: What people, or files of theirs, call things.
+        plain: Returns the name of a file as long as it is the only one.
     """
     chosen: dict[str, str] = {}
     taken: set[str] = set()
@@ -152,7 +160,14 @@ def hashed(name: str, plain: str) -> str:
 
 
 def own_folder(parent: Path, name: str, plain: str, owner: Callable[[Path], str | None]) -> Path:
-    """Return the folder of `name` in `parent`: the `plain` one, unless its `owner` is another."""
+    """Return the folder of `name` below `parent`: the plain one, unless that is another one's.
+
+    Args:
+        parent: Where it lies.
+        name: What it is called.
+        plain: The name of the folder as long as nobody else has it.
+        owner: Returns the name whose folder it is; None for nobody's.
+    """
     safe = is_file_name(plain) and owner(parent / plain) in (None, name)
     return parent / (plain if safe else hashed(name, plain))
 

@@ -188,7 +188,14 @@ class Appender:
         self._syncing: Future[None] | None = None
 
     def append(self, row: Row) -> None:
-        """Write `row` and flush it to disk; raises OSError, and leaves nothing, if that fails."""
+        """Write `row` and flush it to disk.
+
+        A write that fails half-way (a full disk) is undone, so that the file never holds a torn
+        line.
+
+        Raises:
+            OSError: If the disk is full or the file can't be written.
+        """
         offset = self.size
         self.write(row)
         try:
@@ -200,7 +207,13 @@ class Appender:
         self._durable = self.size
 
     def write(self, row: Row) -> None:
-        """Write `row` as `append` does, without flushing: a crash of the machine may lose it."""
+        """Write `row` without flushing.
+
+        The crash of a process leaves it there, that of a machine need not.
+
+        Raises:
+            OSError: As `append`.
+        """
         line, offset = dump(row), self.size
         try:
             written = os.write(self._file, line)
@@ -212,7 +225,11 @@ class Appender:
         self.size += len(line)
 
     async def flushed(self) -> None:
-        """Wait until everything written so far is on disk; raises OSError if the disk fails."""
+        """Wait until everything written so far is on disk.
+
+        Raises:
+            OSError: If the disk fails.
+        """
         # The disk is waited for beside the event loop. What is written meanwhile is flushed
         # together, next: a slow disk makes larger groups, not a slower run.
         wanted = self.size
@@ -244,7 +261,11 @@ class Appender:
         os.close(self._file)
 
     def flush(self) -> None:
-        """Have what is written on disk; raises OSError if the disk fails."""
+        """Have what is written on disk.
+
+        Raises:
+            OSError: If the disk fails.
+        """
         if self._durable < self.size:
             os.fsync(self._file)
             self._durable = self.size

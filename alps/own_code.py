@@ -104,7 +104,12 @@ def _forget(files: set[Path]) -> None:
 
 
 class _Walk:
-    """The files that are reached from where it began, by their names behind a prefix."""
+    """The files that are reached from where it began, by their names.
+
+    Args:
+        find: How modules are found.
+        prefix: What names of modules are shown below, with a slash at its end.
+    """
 
     def __init__(self, find: Find, prefix: str) -> None:
         self.files: dict[str, Path] = {}
@@ -119,7 +124,12 @@ class _Walk:
         return found
 
     def add_module(self, name: str, elsewhere: Sequence[str] = ()) -> None:
-        """Add a module, `elsewhere` too, and the packages above it, which come before it."""
+        """Add a module, and the packages above it, which are imported before it.
+
+        Args:
+            name: Its full name.
+            elsewhere: Folders where it may lie, too.
+        """
         folders: Sequence[str] | None = None
         parts = name.split(".")
         for end in range(1, len(parts) + 1):
@@ -377,7 +387,10 @@ def _hashes_of_executable(word: str, above: Sequence[Path]) -> Hashes:
 def _of_named(word: str, folders: Sequence[str], above: Sequence[Path]) -> Hashes:
     """Return the hashes of the file that a word names, also behind `--name=`.
 
-    It may begin in one of the `folders` that the command names; `above` are the scripts it is in.
+    Args:
+        word: A word of a command.
+        folders: Those that the command names: it may begin in one, as behind `cd`.
+        above: The scripts that the command is a line of.
     """
     texts = dict.fromkeys((word, word.partition("=")[2]))
     if above:  # as in `"$(dirname "$0")/answer.py"`

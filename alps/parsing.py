@@ -121,7 +121,12 @@ def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
 
 
 def parse_settings(values: Mapping[str, Any], model: type[SettingsT]) -> SettingsT:
-    """Validate `values` against `model`; raises a UsageError that names the closest key."""
+    """Validate `values` against `model`.
+
+    Raises:
+        UsageError: If a key is unknown or missing, or a value does not fit; one line, with the
+            closest key.
+    """
     if model is RunSettings:
         values = in_current_words(values)
     for key in values:

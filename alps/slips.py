@@ -31,7 +31,13 @@ _SAVE = "save it as UTF-8"
 
 @dataclass
 class Slips:
-    """The slips of one file: what is wrong, in the order of the file, and how many rows it has."""
+    """The slips of one file.
+
+    Attributes:
+        path: The file.
+        errors: What is wrong, in the order of the file.
+        rows: How many rows the file has.
+    """
 
     path: Path
     errors: list[DataError] = field(default_factory=list)
@@ -83,7 +89,10 @@ class _Refused(DataError):
 def read_model(kind: type[M], row: dict[str, Any], slips: Slips, line: int) -> M:
     """Return a row as `kind`, without the fields that are wrong; each is noted.
 
-    What lacks a field that it needs is left out with all that it holds: a DataError if all is.
+    What lacks a field that it needs is left out with all that it holds.
+
+    Raises:
+        DataError: If nothing of the row can be read.
     """
     node, errors = row, list[DataError]()
     while True:
@@ -139,9 +148,14 @@ def _error(error: Any, path: Path, line: int) -> DataError:
 
 
 def refuse_encoding(head: bytes, path: Path) -> None:
-    """Refuse, with a DataError, a file in UTF-16 or UTF-32, with a mark of its encoding or without.
+    """Refuse a file that is not UTF-8 as a whole, with a mark of its encoding or without.
 
-    `head` are its first bytes; they begin with a sign of ASCII, as JSON, TOML and tables do.
+    Args:
+        head: Its first bytes; they begin with a sign of ASCII, as JSON, TOML and tables do.
+        path: The file.
+
+    Raises:
+        DataError: If it is UTF-16 or UTF-32.
     """
     # A mark alone is no text of any encoding.
     encoding = json.detect_encoding(head) if len(head) > 3 else "utf-8"
@@ -150,7 +164,11 @@ def refuse_encoding(head: bytes, path: Path) -> None:
 
 
 def refuse_form(head: bytes, path: Path) -> None:
-    """Refuse a file that can't be one JSON object a line, by its first `HEAD` bytes.
+    """Refuse a file that can't be one JSON object a line, whatever its rows hold.
+
+    Args:
+        head: Its first `HEAD` bytes, or all of it.
+        path: The file.
 
     Raises:
         DataError: If it is UTF-16 or UTF-32, one JSON list, or JSON with line ends in it.
@@ -172,7 +190,12 @@ def refuse_form_of(path: Path) -> None:
 
 
 def read_text(path: Path) -> str:
-    """Read a file in UTF-8, with its mark or without; raises DataError for another encoding."""
+    """Read a file in UTF-8, with its mark or without.
+
+    Raises:
+        DataError: If it is in another encoding.
+        OSError: If it can't be read.
+    """
     raw = path.read_bytes()
     refuse_encoding(raw[:HEAD], path)
     try:
@@ -184,7 +207,12 @@ def read_text(path: Path) -> str:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file; raises DataError for anything else, OSError if it can't be read."""
+    """Read a TOML file.
+
+    Raises:
+        DataError: If it is not TOML in UTF-8.
+        OSError: If it can't be read.
+    """
     try:
         return tomllib.loads(read_text(path))
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, too

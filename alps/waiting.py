@@ -112,7 +112,12 @@ _shown: list[_Status] = []
 
 @contextmanager
 def status(text: str, *, announced: bool = False) -> Iterator[None]:
-    """Show what is done, until it is; where `announced`, a log has a line of it at once, too."""
+    """Show what is done, until it is.
+
+    Args:
+        text: Says it, as in `loading`.
+        announced: Whether a log has a line at once, and not after `period()` seconds alone.
+    """
     if _shown:
         yield
         return

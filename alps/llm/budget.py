@@ -68,7 +68,13 @@ class Budget:
     set aside for it stay under the caps; otherwise it waits for calls in flight to turn out
     cheaper, and is refused once none is left. What is set aside is what such calls have cost so
     far, not the most that the model could answer (128,000 tokens of gpt-5 are $1.28): a cap may be
-    passed, by at most what is in flight when it is reached. A cap that is None is none.
+    passed, by at most what is in flight when it is reached.
+
+    Args:
+        max_cost: US dollars, None for no cap.
+        max_total_tokens: Prompt and completion tokens together, None for no cap.
+        spent: What earlier sessions of the run spent.
+        price: Looks up the price of a model.
     """
 
     def __init__(

@@ -66,8 +66,11 @@ class Cache:
 
     A file that is not a database, or has other columns, is put aside as `….broken` and a new one
     begun; `rebuilt` tells so. Once a reply can't be stored, as on a full disk, no more are kept:
-    `unkept` counts those. A file that can't be opened, made or written, or that another process
-    keeps for more than 30 s, is a UsageError.
+    `unkept` counts those.
+
+    Raises:
+        UsageError: If the file can't be opened, made or written, or another process keeps it for
+            more than 30 s.
     """
 
     _db: sqlite3.Connection
@@ -175,7 +178,11 @@ def _beside(path: Path, suffix: str) -> Path:
 
 
 def _keep_private(path: Path) -> None:
-    """Make the file where it is not there, and take it and SQLite's own from everybody else."""
+    """Make the file where it is not there, and take it and SQLite's own from everybody else.
+
+    Raises:
+        OSError: If it can't be made or opened.
+    """
     # SQLite gives the files that it makes the mode of this one.
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT, 0o600))
     keep_private(path, *(_beside(path, suffix) for suffix in _OF_SQLITE))

@@ -58,7 +58,11 @@ class Likelihood:
 
 @dataclass(frozen=True)
 class Compared:
-    """Several ways in which one text may go on, by their log-probability."""
+    """Several ways in which one text may go on, by their log-probability.
+
+    Attributes:
+        options: Each of them, in the order that they were given.
+    """
 
     options: tuple[Likelihood, ...]
 
@@ -84,7 +88,11 @@ def _highest(values: Sequence[float]) -> tuple[int, ...]:
 
 
 def check_completions(model: str, *, api_base: str | None) -> None:
-    """Refuse, with a UsageError, a model with a chat endpoint only: it scores no given text."""
+    """Refuse a model with a chat endpoint only: it scores no given text.
+
+    Raises:
+        UsageError: Says so, and what to name instead.
+    """
     litellm = libraries().litellm
     provider = litellm.get_llm_provider(model)[1]
     known = provider in (*_OPENAI, *litellm.openai_text_completion_compatible_providers)
@@ -108,7 +116,10 @@ class Echo:
     """Tokens of a prompt, removed from a reply's body before litellm parses the rest.
 
     The openai package walks through them in pure Python: 1.5 s of a processor for 50,000 tokens.
-    Log-probabilities are asked for from the character `begins` on.
+
+    Args:
+        prompt: What is echoed.
+        begins: The character from which on log-probabilities are asked for.
     """
 
     def __init__(self, prompt: str, begins: int) -> None:
@@ -142,7 +153,9 @@ class Echo:
         """Return as JSON the log-probabilities of the tokens that hold what was asked for.
 
         `generated` is how many tokens the server says to have answered, None where it does not.
-        Raises ValueError, in one line, if the reply does not tell them.
+
+        Raises:
+            ValueError: If the reply does not tell them; one line.
         """
         try:
             heard = _Logprobs.model_validate(self._heard)
@@ -165,7 +178,11 @@ class Echo:
 
 
 def likelihood_of(text: str) -> Likelihood:
-    """Read what `Echo.read` wrote; raises ValueError for something else."""
+    """Read what `read_echo` wrote.
+
+    Raises:
+        ValueError: If it is something else.
+    """
     values = _VALUES.validate_json(text)
     return Likelihood(len(values), round(math.fsum(values), 6))
 

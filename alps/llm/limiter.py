@@ -194,7 +194,11 @@ class Limiter:
         self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> None:
-        """Wait for a place; raises EndpointDown if it was given up, but for the next probe."""
+        """Wait for a place.
+
+        Raises:
+            EndpointDown: If the endpoint was given up, and it is not time for the next probe.
+        """
         now = _now()
         if self.breaker.gave_up(now) and now < self.breaker.resumes_at:
             raise EndpointDown

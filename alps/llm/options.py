@@ -55,7 +55,11 @@ _FROM_ENVIRONMENT = re.compile(r"env:([A-Za-z_]\w*)")
 
 
 def read_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Read `NAME.NAME=VALUE` words into a nested table; raises ValueError for one given twice."""
+    """Read `NAME.NAME=VALUE` words, their names without the first, into a nested table.
+
+    Raises:
+        ValueError: If a name stands twice, or is both a table and a value.
+    """
     table: dict[str, Any] = {}
     for path, text in words:
         *above, last = path.split(".")
@@ -71,7 +75,11 @@ def read_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
 
 
 def _texts(words: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return `NAME=VALUE` words as they are: what a memory takes is its own."""
+    """Return `NAME=VALUE` words as they are: what a memory takes is its own.
+
+    Raises:
+        ValueError: If a name stands twice.
+    """
     table: dict[str, str] = {}
     for name, text in words:
         if name in table:
@@ -105,9 +113,12 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
-    """Return a table of options, or the JSON of one, as plain JSON.
+    """Return a table of options as plain JSON.
 
-    `settings` are options with a setting of their own name, before which stands `prefix`.
+    Args:
+        value: The table, or its JSON.
+        settings: Options with a setting of their own name.
+        prefix: `judge_` for settings of the judge.
 
     Raises:
         ValueError: If an option is no JSON, has a setting of its own, is decided by alps, or would
@@ -220,7 +231,11 @@ def sent(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_memory(value: Any) -> Any:
-    """Return a memory's options as texts, by names with dots; raises ValueError for a secret."""
+    """Return the options of a memory as texts by their names, a dot between those of tables.
+
+    Raises:
+        ValueError: If it is no table, or an option would hold a secret.
+    """
     if value is None or value == {}:
         return None
     if not isinstance(value, Mapping):
@@ -272,7 +287,8 @@ def key_of(word: str) -> str:
 def option_tables(words: Sequence[str], known: Collection[str]) -> tuple[dict[str, Any], list[str]]:
     """Return the tables that words with a dot in their key make, and the other words.
 
-    Raises a UsageError if one is empty, stands twice, or is a table and a value.
+    Raises:
+        UsageError: If one is empty, stands twice, or is a table and a value.
     """
     others: list[str] = []
     parts: dict[str, list[tuple[str, str]]] = {}

@@ -54,7 +54,11 @@ def default_temperature(
 def check_sampling(
     model: str, sampling: Mapping[str, Any], extra: Mapping[str, Any], *, prefix: str = ""
 ) -> None:
-    """Refuse, with a UsageError, a sampling setting that `model` does not take, and say why."""
+    """Refuse a sampling setting that `model` does not take.
+
+    Raises:
+        UsageError: Names the setting, and why litellm would refuse it.
+    """
     settings = {name: value for name, value in sampling.items() if value is not None}
     problem = _refusal(model, {**settings, **sent(extra)})
     if problem is None:
@@ -140,7 +144,11 @@ def _is_new(model: str, api_base: str | None) -> bool:
 
 
 def check_name(model: str) -> None:
-    """Refuse a `model` by whose name litellm can't tell where to send it; raises UsageError."""
+    """Check that litellm knows by its name where to send `model`.
+
+    Raises:
+        UsageError: If no provider can be told from it.
+    """
     if not is_known(model):
         what = "unknown provider; write provider/model, such as openai/gpt-4.1-mini"
         raise UsageError(f"model '{model}': {what}")

@@ -444,7 +444,11 @@ def longest_budget(
 
 
 def check_priced(key: str, model: str) -> None:
-    """Refuse, with a UsageError, a cap on dollars that can't be kept: a price is not known."""
+    """Refuse a cap on dollars that nothing can enforce.
+
+    Raises:
+        UsageError: If the price of the model is not known.
+    """
     if price_of(model).rates is None:
         raise UsageError(
             f"{key}={model}: its price is unknown, so max_cost= can't be enforced; give "

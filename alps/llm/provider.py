@@ -43,10 +43,15 @@ async def send(
 ) -> Reply:
     """Make one HTTP request and return what came back, well-formed or not.
 
-    `timeout` are the seconds that the caller waits; litellm would give up after 600. `told` is
-    given how many requests are left and in how many seconds their limit is reset, if the answer
-    says so. `stand_in` answers in the place of the network, as a batch does; `service` is how the
-    request was served, where the caller knows better; `prepare` says how the exchange goes.
+    Args:
+        request: What is asked.
+        messages: The messages, those of the request or more.
+        timeout: Seconds that the caller waits; litellm would give up after 600.
+        told: Is given how many requests are left and in how many seconds their limit is reset,
+            where the answer says.
+        stand_in: Answers in the place of the network, as a batch does.
+        service: How the request was served, where the caller knows better than the reply.
+        prepare: Says how the exchange goes, before it begins.
 
     Raises:
         TransportError: If no answer came. Its `fatal` is what ends the run where no later call can
@@ -115,7 +120,11 @@ def _read(response: Any, request: Request[Any], service: str | None) -> Reply:
 
 
 def _echoed(reply: Reply, echo: "Echo") -> Reply:
-    """Return a reply whose text is what was asked of an echo."""
+    """Return a reply whose text is what was asked of an echo.
+
+    Raises:
+        TransportError: If it does not tell that: asked again, it would not, either.
+    """
     try:
         values = echo.read(reply.completion_tokens)
     except ValueError as error:
@@ -245,7 +254,11 @@ class PassedBody(BaseModel):
 
 
 def passed_in(text: str) -> PassedBody:
-    """Read what `read_passed` wrote; raises ValueError for something else."""
+    """Read what `read_passed` wrote.
+
+    Raises:
+        ValueError: If it is something else.
+    """
     return PassedBody.model_validate(parse_json(text))
 
 

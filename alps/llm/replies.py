@@ -394,7 +394,11 @@ def refuse(message: str) -> NoReturn:
 
 
 def read_tolerantly(model: type[ModelT], node: object) -> ModelT:
-    """Read parsed JSON as `model`; raises ValueError with the first reason, and where."""
+    """Read parsed JSON as `model`.
+
+    Raises:
+        ValueError: If it can't be one, with the first reason, and where.
+    """
     try:
         return model.model_validate(node, context=_TOLERANT)
     except ValidationError as error:

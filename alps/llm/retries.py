@@ -87,7 +87,11 @@ class Permanent:
         self._answered.add(model)
 
     def check(self, model: str, error: TransportError) -> None:
-        """Raise an AlpsError where no later request can fare better than after `error`."""
+        """Let the run go on after `error` where the next request may fare better.
+
+        Raises:
+            AlpsError: If none can.
+        """
         if error.fatal is not None:
             raise error.fatal from error
         one_record = error.refused or error.too_long or error.billed
@@ -117,7 +121,11 @@ def unreachable(
 
 
 def seconds_of(text: str) -> float:
-    """Read `90`, `90s`, `30min` or `2h` as seconds; raises ValueError for anything else."""
+    """Read `90`, `90s`, `30min` or `2h` as seconds.
+
+    Raises:
+        ValueError: If it is none of these.
+    """
     units: Mapping[str, float] = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
     number = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(s|m|min|h|)\s*", text)
     if number is None:
@@ -239,13 +247,16 @@ class Breaker:
     """Stops an endpoint's requests after failures in a row, and probes it until it answers.
 
     One request is sent at a time. Pauses double up to a minute; where all that is wrong is a rate
-    limit, up to 3 seconds for the first minute. After `patience`, in seconds, without any answer
-    the endpoint is given up, but for one probe a minute.
+    limit, up to 3 seconds for the first minute.
 
     Attributes:
         resumes_at: Nothing is to be sent before.
         tripped_at: Since when only probes are sent; None where all is well.
         last_answer: When the endpoint last answered anything.
+
+    Args:
+        patience: Seconds without any answer after which the endpoint is given up, but for one probe
+            a minute.
     """
 
     def __init__(self, patience: float = math.inf) -> None:

@@ -187,7 +187,12 @@ def _as_found(form: str) -> str:
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Read `NAME,NAME`, sorted and each once; raises ValueError, without the text, for no name."""
+    """Read `NAME,NAME`, sorted and each once.
+
+    Raises:
+        ValueError: If one is no name of a variable; its text is not repeated, as it may hold a
+            value.
+    """
     names = tuple(sorted({name.strip() for name in text.split(",")}))
     if not all(_VARIABLE.fullmatch(name) for name in names):
         takes = "must be names of environment variables, without values"

@@ -77,7 +77,8 @@ _OF_ONE_REQUEST = re.compile(
 class Ladder:
     """Which mode each model of a run is asked in, by model and endpoint; it only ever goes down.
 
-    `tell` gets one line where a model is not asked by schema.
+    Args:
+        tell: Gets one line where a model is not asked by schema.
     """
 
     def __init__(self, tell: Callable[[str], None] | None = None) -> None:

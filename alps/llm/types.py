@@ -282,7 +282,9 @@ class Completes(Protocol):
 class Recorder:
     """Notes requests, and gives each the answer that it takes for the likeliest.
 
-    What was asked after an answer was given hangs on that answer, so it is not `certain`.
+    Attributes:
+        requests: What it was asked, in this order. What was asked after an answer was given hangs
+            on that answer, so it is not `certain`.
     """
 
     def __init__(self) -> None:
@@ -331,7 +333,11 @@ class Gathering(Protocol):
     async def read(
         self, request: Request[Any], messages: list[dict[str, str]], answered: Any
     ) -> Reply:
-        """Return the reply of an answer; raises TransportError if there is none."""
+        """Return the reply of an answer.
+
+        Raises:
+            TransportError: If there is none.
+        """
 
     def taken(self, answered: Any) -> None:
         """Forget an answer, which the ledger and the cache have."""

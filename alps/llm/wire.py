@@ -93,7 +93,11 @@ current: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
 
 
 async def read_async(response: Any, exchange: Exchange) -> Any:
-    """Return `response` read and inflated within the bound; raises httpx.DecodingError."""
+    """Return a response of httpx like `response`, read and inflated within the bound.
+
+    Raises:
+        httpx.DecodingError: If it is too large or can't be inflated.
+    """
     try:
         body = Body(response.headers.get("content-encoding", ""), exchange.largest)
         async for data in response.aiter_raw():
@@ -123,7 +127,11 @@ def read(response: Any, exchange: Exchange) -> Any:
 
 
 async def read_aiohttp(response: Any, exchange: Exchange) -> Any:
-    """Read a response of aiohttp, which inflates it piece by piece itself, within the bound."""
+    """Read a response of aiohttp, which inflates it piece by piece itself, within the bound.
+
+    Raises:
+        httpx.DecodingError: If it is too large.
+    """
     body = Body("", exchange.largest)
     try:
         async for data in response.content.iter_chunked(_KEPT):
@@ -138,7 +146,11 @@ async def read_aiohttp(response: Any, exchange: Exchange) -> Any:
 
 
 def check_answers(data: bytes | bytearray) -> None:
-    """Refuse a reply of more answers, or parts of one, than `MOST_ANSWERS`."""
+    """Refuse a reply of more answers, or parts of one, than any provider gives.
+
+    Raises:
+        Unreadable: If it has more than `MOST_ANSWERS`.
+    """
     # litellm makes several objects of each: 1.9 million took 2 GB, and did not end in 20 minutes.
     if len(data) < _KEPT:
         return

@@ -178,7 +178,10 @@ async def run_tracks(plan: RunPlan, *, progress: Advance) -> dict[str, Outcome]:
     """Take every sample through the stages that its journals do not hold yet.
 
     Samples are drawn one by one by `plan.workers` workers, so that memory does not grow with their
-    number. Returns what came out of each track, by its name.
+    number. After each sample `progress` is called.
+
+    Returns:
+        What came out of each track, by its name.
     """
     outcomes = {track.task.track: Outcome.of(track) for track in plan.tracks}
     orders = {name: array("q") for name in outcomes}

@@ -62,9 +62,17 @@ async def run_course(
 ) -> RunResult:
     """Claim the folder, and ask, judge and score what its journals do not hold yet.
 
-    The `services` are closed in the end. With `judged` predictions, or the `manifest` of a folder
-    whose journals are scored, nothing is generated. `told` stands above the settings that repeat
-    the run; `begun` says whether the folder has anything to go on from, and `shown` is its name.
+    Args:
+        session: The settings, the data, the folder and the parts of extensions.
+        services: Who is asked; they are closed in the end.
+        ledger: What the calls are written to.
+        judged: Finished predictions that are judged again, if they are.
+        told: Lines above the settings that repeat the run.
+        manifest: Manifest of the folder whose journals are scored without a run.
+        begun: Whether there is anything in the folder to go on from.
+        shown: The folder as messages call it.
+        watched: Shows how it goes on.
+        asked_as: How an LLM judge is asked.
 
     Raises:
         AlpsError: If the folder holds another run, or somebody can't be asked.
@@ -268,7 +276,11 @@ def _resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") 
 def answering_services(
     session: RunSession, ledger: Ledger, shared: Shared | None = None
 ) -> Services:
-    """Open the systems and the judge of a run; `shared` is what runs beside it use, too."""
+    """Open the systems and the judge of a run; `shared` is what runs beside it use, too.
+
+    Raises:
+        AlpsError: If somebody can't be asked, or the part of an extension can't be opened.
+    """
     data, folder = session.data, session.folder
     services = open_services(
         session.settings,
@@ -285,7 +297,10 @@ def answering_services(
 def wrapped(services: Services, data: RunData, folder: Path | None) -> Services:
     """Return the services with their systems as the samples of `data` are asked.
 
-    `folder` is that of the run, None in a dry run. Raises an AlpsError if a part can't be opened.
+    `folder` is that of the run; None in a dry run.
+
+    Raises:
+        AlpsError: If the part of an extension can't be opened.
     """
     rows = []
     for track, systems in zip(data.tracks, services.systems, strict=True):

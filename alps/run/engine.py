@@ -159,10 +159,17 @@ Keep = Callable[[UnitResult], Awaitable[None]]
 async def evaluate(
     unit: Unit, judge: Judge, options: JudgingOptions, keep: Keep, known: UnitResult | None = None
 ) -> UnitResult:
-    """Take a unit through the stages that are not `known` yet; return all of it, with the score.
+    """Take a unit through the stages that are not known yet; return all of it, with the score.
 
     Nothing is written here. After each stage `keep` is given what is known by then and awaited, so
     that an answer can be on disk before a judge is paid to look at it.
+
+    Args:
+        unit: What to evaluate.
+        judge: Who judges it.
+        options: What it is judged for.
+        keep: Takes the answer and the verdict as soon as they are new.
+        known: What an earlier session came to.
     """
     task = unit.track.task
     prediction = known.prediction if known is not None else None

@@ -161,7 +161,11 @@ class Predictions:
 
 
 def predictions_of(source: Path) -> Predictions:
-    """Read the predictions of a run; raises UsageError if it has none."""
+    """Read the predictions of a run.
+
+    Raises:
+        UsageError: If it has none.
+    """
     path = source / PREDICTIONS
     if not path.is_file():
         raise UsageError(f"{source}: no {PREDICTIONS} to judge; name a run folder")

@@ -96,10 +96,19 @@ def build_manifest(
 def claim(
     folder: Path, manifest: Mapping[str, Any], *, begun: bool = True, shown: Path | None = None
 ) -> bool:
-    """Write `manifest` into a folder without one, or check it against that; tell if one was there.
+    """Write `manifest` into a new folder, or check it against the one that is there.
 
-    The manifest of a run that has not `begun` is replaced; `shown` is the folder in messages.
-    Raises a RunFolderError, with the first field that differs, if it holds another run.
+    Return whether it was there.
+
+    Args:
+        folder: The folder.
+        manifest: What the run measures.
+        begun: Whether a run in it left anything to go on from; else its manifest is replaced.
+        shown: The folder as messages name it.
+
+    Raises:
+        RunFolderError: If the folder holds another run; the message names the first field that
+            differs.
     """
     path = folder / MANIFEST
     if not path.exists() or not begun:
@@ -148,7 +157,12 @@ def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:
     """Refuse a folder with files of the names that a run writes and without the manifest of a run.
 
     They are the user's: opening a journal cuts a torn line, and a finished one keeps no line that
-    it can't read. `predictions` is the sha256 of those that come before the manifest does.
+    it can't read.
+
+    Args:
+        folder: Where a run is to be written.
+        predictions: The sha256 of those that are judged again: they come into a folder before its
+            manifest does.
 
     Raises:
         RunFolderError: If there is such a file, or the manifest is not one of a run.
@@ -187,7 +201,11 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write `value` in one atomic step, indented for people; raises ValueError for NaN."""
+    """Write `value` to `path` in one atomic step, indented for people.
+
+    Raises:
+        ValueError: If a number in it is not finite.
+    """
     dump(dict(value))
     write_whole(path, json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n")
 
@@ -290,7 +308,11 @@ def _locked(folder: Path) -> FileLock:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Make `folder`, and hold it until the end; raises RunFolderError where it can't."""
+    """Make `folder`, and hold it until the end.
+
+    Raises:
+        RunFolderError: If it can't be written, or another process holds it.
+    """
     place = folder.absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -307,7 +329,11 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def claimed_folder(folder: Path) -> Iterator[Ledger]:
-    """Make `folder`, and hold it and its ledger of calls until the end; see `locked_folder`."""
+    """Make `folder`, and hold it and its ledger of calls until the end.
+
+    Raises:
+        RunFolderError: If it can't be written, or another process holds it.
+    """
     with locked_folder(folder):
         try:
             ledger = Ledger(folder.absolute() / "calls.jsonl")
@@ -323,7 +349,12 @@ def claimed_folder(folder: Path) -> Iterator[Ledger]:
 
 
 def caps_left(capped: Capped, spent: tuple[int, float]) -> dict[str, int | float]:
-    """Return, as settings, what is left of caps after tokens and US dollars that were `spent`."""
+    """Return what is left of the caps of a command, as settings; nothing of one that is not given.
+
+    Args:
+        capped: The caps, which hold for several folders together.
+        spent: Tokens and US dollars that the other folders took.
+    """
     tokens, cost = spent
     left: dict[str, int | float] = {}
     if capped.max_cost is not None:

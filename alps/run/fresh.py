@@ -60,7 +60,16 @@ def _hashes(name: str) -> "Hashes":
 
 
 def refuse_changed_code(folder: Path, recorded: Mapping[str, Any], code: Code) -> None:
-    """Refuse, with a RunFolderError, to resume a run of which the code was edited."""
+    """Refuse to resume a run whose code was edited; `fresh=yes` answers again.
+
+    Args:
+        folder: Where the run is to be written.
+        recorded: The settings as the manifest has them.
+        code: What is there now.
+
+    Raises:
+        RunFolderError: If a file differs; names it, and the two ways on.
+    """
     if not _is_of(folder, recorded) or not is_begun(folder):
         return
     if changed := changed_code(read_manifest(folder).code, code):

@@ -75,7 +75,13 @@ class Journal:
         await self._file.flushed()
 
     async def withdraw(self, about: Row) -> None:
-        """Take back, durably, what is held of the record that a row is about; see `settle`."""
+        """Take back, durably, what the journal holds of the record that `about` names.
+
+        `settle` leaves no trace of it.
+
+        Args:
+            about: A row with nothing but what it is about.
+        """
         name = self._key(about)
         if name is not None and self._holds(name):
             await self.append_together({**about, "outcome": WITHDRAWN})

@@ -79,10 +79,15 @@ async def admit_judge(
     check: bool,
     ask: bool = True,
 ) -> CheckedJudge:
-    """Ask a judge the known items of rubrics that the journal in `folder` holds no answer to.
+    """Ask a judge the known items that the journal in `folder` holds no answer to.
 
-    It is not checked without `check`, and without `ask` what the journal holds counts. The `stage`
-    of `totals` says how far the check is.
+    Args:
+        judge: Who is asked.
+        rubrics: By which it is going to judge.
+        folder: Where its answers are kept, each as soon as it is there.
+        totals: Of the calls of the run; their `stage` says how far the check is.
+        check: Whether it is checked at all.
+        ask: Whether it may be asked; else what the journal holds counts.
 
     Raises:
         AlpsError: If the judge can't be asked.

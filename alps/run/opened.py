@@ -56,7 +56,11 @@ class RunFolder:
 
     @cached_property
     def summary(self) -> Summary | None:
-        """What the run found; None while it is not finished. RunFolderError: not of this alps."""
+        """What the run found; None while it is not finished.
+
+        Raises:
+            RunFolderError: If `summary.json` is not of a run of this alps.
+        """
         # Read where it is needed: one record can be shown without it.
         if self.summary_row is None:
             return None
@@ -75,7 +79,12 @@ class RunFolder:
 
     @property
     def finished(self) -> Summary:
-        """What the run found; see `summary`. Raises UsageError if it is not finished."""
+        """What the run found.
+
+        Raises:
+            UsageError: If it is not finished.
+            RunFolderError: If `summary.json` is not of a run of this alps.
+        """
         if self.summary is None:
             raise UsageError(f"{self.folder}: not finished; to finish it, repeat the same alps run")
         return self.summary
@@ -217,9 +226,12 @@ class RunFolder:
 def read_rows(
     path: Path, *, track: str = "", ids: Collection[str] | None = None
 ) -> dict[AnswerKey, Row]:
-    """Return the last readable row of each answer in a journal, or of those to `ids` alone.
+    """Return the last readable row of each answer in a journal.
 
-    `track` is that of rows without one.
+    Args:
+        path: The journal.
+        track: That of rows without one.
+        ids: The records to keep, all if None.
     """
     rows: dict[AnswerKey, Row] = {}
     for _, _, row in scan(path):
@@ -259,7 +271,12 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def manifest_row(folder: Path) -> Row:
-    """Read a manifest as JSON, with what a later version put there; raises as `read_manifest`."""
+    """Read the manifest of a run as JSON, with all that a later version may have put there.
+
+    Raises:
+        UsageError: If there is none.
+        RunFolderError: If it can't be read.
+    """
     path = folder / MANIFEST
     if not path.is_file():
         raise UsageError(f"{folder}: no run here ({MANIFEST} is missing)")
@@ -289,7 +306,11 @@ def _read_json(path: Path) -> Any:
 
 
 def refuse_same_names(folders: Sequence[Path]) -> None:
-    """Refuse, with a UsageError, runs whose folders have the same name, or a folder named twice."""
+    """Refuse runs whose folders have the same name.
+
+    Raises:
+        UsageError: If two folders have one name, or a folder is there twice.
+    """
     names: dict[str, Path] = {}
     for folder in folders:
         name = same_file(folder.resolve().name)
@@ -414,7 +435,11 @@ class StoredRows(Mapping[AnswerKey, Row]):
     """The last readable row of each answer in a journal, in the order of their first rows.
 
     Each is read anew whenever it is asked for: a row of 100,000 takes a few hundred bytes here, and
-    ten times as many as a dictionary of dictionaries. Without a journal, `file` is None.
+    ten times as many as a dictionary of dictionaries.
+
+    Args:
+        file: The journal; None where there is none.
+        offsets: Where each row begins.
     """
 
     def __init__(self, file: BinaryIO | None, offsets: Mapping[AnswerKey, int]) -> None:

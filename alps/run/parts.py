@@ -31,7 +31,14 @@ Estimated = Callable[["RunSettings", "RunData", Path, Path], "list[Stage]"]
 
 @dataclass(frozen=True)
 class Course:
-    """A run under way; `outcomes` of its tracks are empty until all are answered."""
+    """A run under way.
+
+    Attributes:
+        session: Its settings, its data and its folder.
+        services: Who is asked.
+        plan: What is evaluated.
+        outcomes: What came out of each track; empty until all are answered.
+    """
 
     session: "RunSession"
     services: "Services"
@@ -62,7 +69,10 @@ class RunPart:
     def check(self, data: "RunData", *, generate: bool, keys: bool) -> None:
         """Refuse what can't be carried out, before anything is written or paid for.
 
-        Without `generate`, finished predictions are judged; `keys` tells if keys are asked for.
+        Args:
+            data: What is asked about.
+            generate: Whether the system is asked; else finished predictions are judged.
+            keys: Whether keys are asked for, too.
         """
 
     def asked(self) -> "Sequence[UsedModel]":
@@ -151,7 +161,11 @@ def _has_part(one: Extension, settings: "RunSettings", folder: Path) -> bool:
 
 
 def parts_of(settings: "RunSettings", folder: Path) -> Parts:
-    """Open the parts that extensions have in a run; raises UsageError if one named is none."""
+    """Open the parts that extensions have in a run.
+
+    Raises:
+        UsageError: If one that is named is none.
+    """
     parts: list[RunPart] = []
     for one in involved(settings, folder):
         if one.part:

@@ -130,7 +130,12 @@ def progress_line(title: str, total: int, totals: Totals) -> Iterator[Advance]:
 
 @contextmanager
 def log_of(begin: str, line: Callable[[], str]) -> Iterator[None]:
-    """Log `begin`, what `line` says every `period()` seconds, and that once more at the end."""
+    """Write lines of a log: one at the beginning, one every `period()` seconds, one at the end.
+
+    Args:
+        begin: What is done, and on how much.
+        line: Says how far it is.
+    """
     if (every := period()) is None:
         yield
         return

@@ -34,9 +34,14 @@ NO_GROUPS: Mapping[str, str] = {}
 
 
 class RecordScores:
-    """Scores of every record of one system under one judge, in columns, so that memory stays small.
+    """Scores of every record of one system under one judge.
 
-    Boards on the same records share the numbers of their `sessions`, and add to them.
+    Columns of numbers, so that memory stays small.
+
+    Args:
+        metrics: What is shown of them.
+        sessions: The numbers that sessions have; boards on the same records share one, and add to
+            it.
     """
 
     def __init__(self, metrics: Sequence[Metric], sessions: dict[str, int] | None = None) -> None:
@@ -61,7 +66,15 @@ class RecordScores:
         repeat: int = 0,
         groups: Mapping[str, str] = NO_GROUPS,
     ) -> None:
-        """Add a scored record: its place in the data, and its group in each breakdown."""
+        """Add a scored record.
+
+        Args:
+            place: Its position in the data.
+            session_id: Its session.
+            scored: Its scores and counts.
+            repeat: Which of its answers this is.
+            groups: Its group in each breakdown of the task.
+        """
         self._place.append(place)
         self._repeat.put(len(self._repeat), repeat)
         self._cluster.append(self._codes.setdefault(session_id, len(self._codes)))
@@ -176,9 +189,12 @@ class RecordScores:
     def area(
         self, others: Sequence["RecordScores"], sizes: Sequence[int], metric: Metric
     ) -> Estimate:
-        """Estimate the area under the curve of a metric, over the records of boards of all `sizes`.
+        """Estimate the area under the curve of a mean metric, over the records of all boards.
 
-        What is no mean has no area; `others` are the boards at larger sizes.
+        Args:
+            others: What followed at larger sizes.
+            sizes: Of this board and of the others.
+            metric: What the curve is of; what is no mean has no area.
         """
         if not metric.is_mean:
             reason = "the area is defined only for a mean over records"

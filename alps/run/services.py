@@ -256,7 +256,11 @@ def open_services(
 
 
 def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
-    """Set up a judge alone; raises as `check_judge`, or if a budget can't be enforced."""
+    """Set up a judge alone.
+
+    Raises:
+        AlpsError: If it is unknown, its key is missing, or the budget can't be enforced.
+    """
     check_judge(settings)
     if is_embedded_judge(settings.judge):
         return Services((), embedded_judge(settings.judge), None)
@@ -276,7 +280,13 @@ def check_models(
 
 
 def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
-    """Refuse, with an AlpsError, a judge that is unknown, has no key, or takes other options."""
+    """Refuse a judge that is unknown, has no key, or takes other options.
+
+    Nothing is written before.
+
+    Raises:
+        AlpsError: What is unknown, missing or not taken, in one line.
+    """
     if is_embedded_judge(settings.judge):
         embedded_judge(settings.judge)
         return
@@ -289,8 +299,15 @@ def check_names(
 ) -> None:
     """Refuse unknown systems and judges, and LLMs whose key is missing or that take other options.
 
-    Nothing is written before. `generate` tells whether the system is asked, `keys` whether keys are
-    asked for: a dry run needs none, and does not import litellm to find one.
+    Nothing is written before.
+
+    Args:
+        settings: What names them.
+        data: What is asked about.
+        parts: Of extensions, which check what is theirs.
+        generate: Whether the system is asked.
+        keys: Whether keys are asked for: a dry run needs none, and does not import litellm to find
+            one.
 
     Raises:
         AlpsError: What is unknown, missing or not taken, in one line.

@@ -137,7 +137,11 @@ def resolve_again(
 ) -> tuple[RunSettings, RunData]:
     """Resolve the judging of a finished run by another judge.
 
-    Settings that `judging` lacks stay as they were; without `baselines`, those are not judged.
+    Args:
+        source: The folder of the run.
+        judging: The judge settings that were given; the others stay as they were.
+        dry: Whether nothing will be asked; see `resolve`.
+        baselines: Whether the trivial baselines are judged, too.
 
     Raises:
         AlpsError: If the folder is no run, its data changed, or the judge can't be used.
@@ -161,7 +165,14 @@ def session_beside(
 ) -> RunSession:
     """Return the run that judges the predictions of a finished one, in a folder of its own.
 
-    `predictions` is their sha256. Raises a UsageError if `out=` is the folder of the finished run.
+    Args:
+        source: The folder of the finished run.
+        settings: Those of the new one; see `resolve_again`.
+        data: What was asked about.
+        predictions: The sha256 of the predictions.
+
+    Raises:
+        UsageError: If `out=` is the folder of the finished run.
     """
     digested = digest({**settings.experiment(), "predictions": predictions})
     beside = source.with_name(f"{source.name}--{slug(settings.judge)}-{digested}")
@@ -186,10 +197,14 @@ def _implied(name: str, value: object) -> bool:
 
 
 def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
-    """Refuse settings without effect, typed or in a config file: the user expects one.
+    """Refuse settings without effect: the user expects one.
+
+    Args:
+        settings: All of them.
+        parts: Of extensions, which may use what the rest does not.
 
     Raises:
-        UsageError: If there is such a setting, of which the `parts` make no use either.
+        UsageError: If there is such a setting, whether it was typed or is in a config file.
     """
     if isinstance(settings, RunSettings):
         _refuse_of_the_model(settings, parts)
@@ -221,7 +236,11 @@ def _is_unchecked_in_vain(settings: JudgeSettings, parts: Parts) -> bool:
 
 
 def without_effect(settings: RunSettings) -> frozenset[str]:
-    """Return the settings of a model, or of a judge, that no model or no judge is sent."""
+    """Return the settings of a model, or of a judge, that no model or no judge is sent.
+
+    Raises:
+        AlpsError: If the task is unknown.
+    """
     parts = parts_of(settings, run_folder(settings))
     names: tuple[str, ...] = ()
     if is_local(settings.model, load_tracks(settings.task)):
@@ -303,7 +322,11 @@ def _kept(name: HubName, folder: Path) -> str | None:
 
 
 def effective_run(settings: RunSettings, tasks: Sequence[Task]) -> RunSettings:
-    """Return a run's settings as they take effect; raises UsageError for an unusable address."""
+    """Return the settings of a run as they take effect.
+
+    Raises:
+        UsageError: If an address in the environment can't be used.
+    """
     if not is_local(settings.model, tasks):
         settings = settings.model_copy(update=_added(settings, "model", ""))
     return effective_judge(settings)
@@ -429,7 +452,13 @@ def _some(names: Sequence[str]) -> str:
 
 
 def check_shown(settings: RunSettings, data: RunData) -> None:
-    """Refuse, with a DataError, records that lack a part of what a system is shown."""
+    """Refuse records that lack a part of their input.
+
+    Embedded systems and recorded answers are shown nothing.
+
+    Raises:
+        DataError: If there is such a record.
+    """
     if is_local(settings.model, data.tasks) and not settings.model.startswith((PROGRAM, PYTHON)):
         return
     for track in data.tracks:

@@ -83,7 +83,14 @@ class Shared:
         patience: float,
         per_minute: int | None = None,
     ) -> "Endpoint":
-        """Return what all clients of an address and provider share; `patience` is in seconds."""
+        """Return what all clients of an endpoint share.
+
+        Args:
+            where: Its address and provider.
+            at_once: The most requests under way.
+            patience: Seconds for which failures that may pass are tried again.
+            per_minute: The most requests in a minute.
+        """
         from alps.llm.client import Endpoint
 
         if where not in self.endpoints:

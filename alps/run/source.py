@@ -90,7 +90,11 @@ class TrackData:
 
     @cached_property
     def description(self) -> Row:
-        """What the manifest says of them; all are read, and a DataError names a bad one."""
+        """What the manifest says of them: all of them are read for it.
+
+        Raises:
+            DataError: If a row can't be read.
+        """
         if self.known is not None:
             return self.known
         if isinstance(self.place, Path):
@@ -241,7 +245,15 @@ def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
 
 
 def open_known(settings: RunSettings, description: Row) -> RunData:
-    """Find data that another process of this machine has just read; they are not read again."""
+    """Find data that another process of this machine has just read; they are not read again.
+
+    Args:
+        settings: Those of the run.
+        description: What the other process found.
+
+    Raises:
+        UsageError: If they are not there any more.
+    """
     tasks = {task.track: task for task in load_tracks(settings.task, options_of(settings))}
     split, source = _opened_layout(settings, list(tasks.values()))
     tracks = []
@@ -255,8 +267,11 @@ def open_data(settings: RunSettings, pools: Pools | None = None) -> RunData:
     """Find the data and read them once, so that a bad row is named before anything is paid for.
 
     With `task=all`, and with pools of every size, what the data can't give is left out and named in
-    the description; so are the tracks that `scoring` is not defined for. What built `pools` of the
-    same data before is used again, and added to.
+    the description; so are the tracks that `scoring` is not defined for.
+
+    Args:
+        settings: What names them.
+        pools: What built pools of the same data before, and is added to: they are drawn once.
 
     Raises:
         UsageError: If the data, the split or a track is not there, or a setting means nothing to
@@ -307,7 +322,11 @@ def _opened_layout(
 
 
 def open_data_once(settings: RunSettings, opened: dict[object, RunData]) -> RunData:
-    """Return the data of a run out of `opened`, or `open_data` and keep them there."""
+    """Return the data of a run out of `opened`, or open them and keep them there.
+
+    Raises:
+        AlpsError: See `open_data`.
+    """
     named = settings.task, settings.data, settings.split, settings.limit, settings.seed
     opened_with = *named, options_of(settings)
     if opened_with not in opened:
@@ -370,7 +389,17 @@ def open_again(folder: Path, manifest: Manifest) -> tuple[RunSettings, RunData]:
 
 
 def refuse_changed(folder: Path, manifest: Manifest, settings: RunSettings, data: RunData) -> None:
-    """Refuse, with a RunFolderError, tracks that a run was not asked for, and changed data."""
+    """Refuse tracks that a run was not asked for, and data that changed since.
+
+    Args:
+        folder: The run.
+        manifest: What it says of itself.
+        settings: Those that `data` was opened with; `scoring=` may leave some tracks out.
+        data: What is there now.
+
+    Raises:
+        RunFolderError: If a hash differs, or a track was not in the run.
+    """
     tracks = [task.track for task in data.tasks]
     if lacking := [track for track in tracks if track not in manifest.data.tracks]:
         raise RunFolderError(

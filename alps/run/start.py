@@ -49,9 +49,13 @@ def score_again(
 ) -> Finished:
     """Judge the finished predictions of a run with another judge, in a folder of its own.
 
-    Nothing is generated: a record that had no response then has none now. `judging` has the judge
-    settings that were given; `asked_as` is how an LLM judge is asked where its scores are one cell
-    of several, and trivial baselines are left out.
+    Nothing is generated: a record that had no response then has none now.
+
+    Args:
+        source: The folder of the run.
+        judging: The judge settings that were given; the others stay as they were.
+        asked_as: How an LLM judge is asked where its scores are one cell of several; the trivial
+            baselines are then left out.
 
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
@@ -69,7 +73,10 @@ def score_again(
 def finish(session: RunSession, manifest: Mapping[str, Any], told: Sequence[str]) -> Finished:
     """Score what the journals of a run folder hold, and write its summary; no system is asked.
 
-    `told` are lines above the settings that repeat the run.
+    Args:
+        session: The settings, the data and the folder.
+        manifest: Manifest in the folder.
+        told: Lines above the settings that repeat the run.
 
     Raises:
         AlpsError: If the judge can't be opened.

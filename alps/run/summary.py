@@ -243,7 +243,15 @@ def summarise_run(
     outcomes: Mapping[str, Outcome],
     totals: Totals,
 ) -> Summary:
-    """Return the summary of a run before extensions add to it."""
+    """Return the summary of a run before extensions add to it.
+
+    Args:
+        settings: Those of the run.
+        data: What was asked about.
+        plan: What was evaluated.
+        outcomes: What came out of each track, by its name.
+        totals: What the calls came to.
+    """
     tracks = {}
     for planned, described in zip(plan.tracks, data.tracks, strict=True):
         own: dict[str, Any] = {}
