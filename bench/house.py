@@ -163,7 +163,7 @@ def budgets(project: Path) -> list[Budget]:
         Budget("lines of the spine", 32_000, _spine(project).lines, 34_190),
         Budget("modules that a plain run calls", 60, run["called"], 94),
         Budget("modules of ours that it imports", 100, run["imported"], 128),
-        Budget(f"lines of {START}", 250, len(start.splitlines()), 124),
+        Budget(f"lines of {START}", 250, len(start.splitlines()), 131),
         Budget(f"imports of {START}", 14, imports, 14),
         Budget("modules that hold its settings before a sample", 14, run["holding"], 14),
         Budget("modules in all", 300, whole.modules),
