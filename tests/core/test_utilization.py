@@ -381,8 +381,11 @@ def test_what_holds_no_text_is_no_answer(node):
 
 @pytest.mark.parametrize("outcome", ["empty", "refused", "truncated", "unparsable", "invalid"])
 def test_a_failed_answer_gets_the_scales_minimum(outcome):
-    (pa,), (ei,) = samples(PA), samples(EI, *target_row("u1", stratum="ch"))
-    assert score(PA, pa, failed(outcome), None).scores == {"pa": 0.0}
+    for task in (PA, VRA, CF):
+        (one,) = samples(task)
+        assert score(task, one, failed(outcome), None).scores == {task.headline.name: 0.0}
+    (pf,), (ei,) = samples(PF), samples(EI, *target_row("u1", stratum="ch"))
+    assert score(PF, pf, failed(outcome), None).scores == {"pf": 0.0, "pf_general": 0.0}
     found = score(EI, ei, failed(outcome), None).scores
     assert found == {"ei": 1.0, "ei_zh": 1.0, **dict.fromkeys(DIMENSIONS, 1.0)}
 
