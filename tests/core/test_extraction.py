@@ -63,20 +63,20 @@ EVERYTHING = {"f1": 1, "precision": 1, "recall": 1}
 ABSENT = "not scored"
 
 
-@pytest.mark.parametrize(
-    ("counts", "scores"),
-    [
-        pytest.param((0, 0, 0), EVERYTHING, id="nothing to find and nothing found"),
-        pytest.param((0, 3, 0), NOTHING, id="nothing found"),
-        pytest.param((0, 0, 3), {"f1": 0, "precision": 0}, id="nothing to find"),
-        pytest.param((0, 2, 2), NOTHING, id="nothing right"),
-        pytest.param((3, 3, 3), EVERYTHING, id="everything right"),
-        pytest.param((1, 2, 4), {"f1": 1 / 3, "precision": 1 / 4, "recall": 1 / 2}, id="one right"),
-        pytest.param((2, 5, 2), {"f1": 4 / 7, "precision": 1, "recall": 2 / 5}, id="too few"),
-        pytest.param((0, 0, 0, True), NOTHING, id="failed, and nothing to find"),
-        pytest.param((0, 3, 0, True), NOTHING, id="failed"),
-    ],
-)
+COUNTED = {
+    "nothing to find and nothing found": ((0, 0, 0), EVERYTHING),
+    "nothing found": ((0, 3, 0), NOTHING),
+    "nothing to find": ((0, 0, 3), {"f1": 0, "precision": 0}),
+    "nothing right": ((0, 2, 2), NOTHING),
+    "everything right": ((3, 3, 3), EVERYTHING),
+    "one right": ((1, 2, 4), {"f1": 1 / 3, "precision": 1 / 4, "recall": 1 / 2}),
+    "too few": ((2, 5, 2), {"f1": 4 / 7, "precision": 1, "recall": 2 / 5}),
+    "failed, and nothing to find": ((0, 0, 0, True), NOTHING),
+    "failed": ((0, 3, 0, True), NOTHING),
+}
+
+
+@pytest.mark.parametrize(("counts", "scores"), COUNTED.values(), ids=COUNTED)
 def test_precision_recall_and_f1(counts, scores):
     matched, gold, predicted, *failed = counts
     found = precision_recall_f1(matched, gold=gold, predicted=predicted, failed=any(failed))

@@ -199,21 +199,16 @@ def test_an_installed_package_does_not_look_for_packages_around_it(tmp_path):
     assert "No module named 'alps.tasks'" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        pytest.param(r"(?<![\w/.…])/(home|root|Users|work|farm)/\w", id="a path of a machine"),
-        pytest.param(
-            r"py[p]i[.]org|python[h]osted|registry[.]npm[j]s|deb[.]debi[a]n[.]org",
-            id="a registry's host",
-        ),
-        pytest.param(r"\b(T[O]DO|F[I]XME|X[X]X)\b", id="something left to do"),
-        pytest.param(
-            r"(?i)\b(generated|written|authored|made) (by|with) (an? )?(ai|llm|language model)\b",
-            id="who wrote",
-        ),
-    ],
-)
+WROTE = "generated|written|authored|made"
+NOWHERE = {
+    "a path of a machine": r"(?<![\w/.…])/(home|root|Users|work|farm)/\w",
+    "a registry's host": r"py[p]i[.]org|python[h]osted|registry[.]npm[j]s|deb[.]debi[a]n[.]org",
+    "something left to do": r"\b(T[O]DO|F[I]XME|X[X]X)\b",
+    "who wrote": rf"(?i)\b({WROTE}) (by|with) (an? )?(ai|llm|language model)\b",
+}
+
+
+@pytest.mark.parametrize("pattern", NOWHERE.values(), ids=NOWHERE)
 def test_no_file_holds(pattern):
     assert matching(pattern) == []
 

@@ -152,19 +152,17 @@ def test_a_replaced_memory_that_is_no_id_is_left_out_with_a_note():
     assert "`replaces` is list, not an id: left out" in found.notes
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "values"),
-    [
-        pytest.param([("A", "m1"), ("B", "m2")], [("C", "m1")], "BC", id="the later word counts"),
-        pytest.param([("A", "m1")], [("B", "m_new_1")], "AB", id="two parts"),
-        pytest.param([("A", None), ("B", None)], [("C", None)], "ABC", id="null ids"),
-        pytest.param([("A", ""), ("B", "")], [("C", "")], "ABC", id="empty ids"),
-        pytest.param([("A", 1)], [("B", "1")], "B", id="an id that is a number"),
-        pytest.param(
-            [("A", "m1"), ("B", "m1")], [("C", "m2")], "ABC", id="one id twice in one list"
-        ),
-    ],
-)
+JOINED = {
+    "the later word counts": ([("A", "m1"), ("B", "m2")], [("C", "m1")], "BC"),
+    "two parts": ([("A", "m1")], [("B", "m_new_1")], "AB"),
+    "null ids": ([("A", None), ("B", None)], [("C", None)], "ABC"),
+    "empty ids": ([("A", ""), ("B", "")], [("C", "")], "ABC"),
+    "an id that is a number": ([("A", 1)], [("B", "1")], "B"),
+    "one id twice in one list": ([("A", "m1"), ("B", "m1")], [("C", "m2")], "ABC"),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "values"), JOINED.values(), ids=JOINED)
 @pytest.mark.parametrize("key", ["memory_id", "id"])
 def test_two_lists_are_joined(first, second, values, key):
     given = ([{"value": value, key: name} for value, name in part] for part in (first, second))
