@@ -63,29 +63,21 @@ def test_the_order_in_which_records_are_finished_does_not_change_a_figure(metric
     assert board(*shuffled).estimate(metric) == board(*rows).estimate(metric)
 
 
-@pytest.mark.parametrize(
-    ("metric", "records", "value", "n"),
-    [
-        pytest.param(F1, (record(0.2), record(0.6), record(1.0)), 0.6, 3, id="a mean"),
-        pytest.param(
-            RECALL,
-            (record(1.0), record(1.0, recall_indirect=0.5), record(1.0, recall_indirect=0.0)),
-            0.25,
-            2,
-            id="not defined for a record",
-        ),
-        pytest.param(RECALL, (record(1.0), record(0.0)), None, 0, id="not defined for any"),
-        pytest.param(
-            MICRO, (record(1.0, 1, 1, 1), record(0.0, 0, 9, 3)), 2 / 14, 2, id="a ratio of sums"
-        ),
-    ],
-)
+HALF = (record(1.0), record(1.0, recall_indirect=0.5), record(1.0, recall_indirect=0.0))
+FIGURES = {
+    "a mean": (F1, (record(0.2), record(0.6), record(1.0)), 0.6, 3),
+    "not defined for a record": (RECALL, HALF, 0.25, 2),
+    "not defined for any": (RECALL, (record(1.0), record(0.0)), None, 0),
+    "a ratio of sums": (MICRO, (record(1.0, 1, 1, 1), record(0.0, 0, 9, 3)), 2 / 14, 2),
+}
+
+
+@pytest.mark.parametrize(("metric", "records", "value", "n"), FIGURES.values(), ids=FIGURES)
 def test_a_figure_is_taken_over_the_records_that_define_it(metric, records, value, n):
     filled = apart(*records)
     estimate = filled.estimate(metric)
     assert (estimate.value, estimate.n) == (value if value is None else pytest.approx(value), n)
-    assert (estimate.low is None) == (value is None)
-    assert (estimate.high is None) == (value is None)
+    assert (estimate.low is None) == (estimate.high is None) == (value is None)
     assert filled.estimate(F1).n == len(records)
 
 
@@ -117,16 +109,14 @@ def test_counts_are_summed():
     assert (filled.total("matched"), filled.total("gold"), filled.total("unheard_of")) == (3, 4, 0)
 
 
-@pytest.mark.parametrize(
-    ("metric", "records", "bounds"),
-    [
-        pytest.param(
-            F1, (record(0.5), record(1.0), record(0.0)), (1.5 / 4, 2.5 / 4), id="higher is better"
-        ),
-        pytest.param(ERROR, (record(0.5, confidence_error=0.2),), (0.6, 0.1), id="lower is better"),
-        pytest.param(MICRO, (record(0.5, 1, 1, 1),), None, id="a ratio of sums has none"),
-    ],
-)
+BOUNDS = {
+    "higher is better": (F1, (record(0.5), record(1.0), record(0.0)), (1.5 / 4, 2.5 / 4)),
+    "lower is better": (ERROR, (record(0.5, confidence_error=0.2),), (0.6, 0.1)),
+    "a ratio of sums has none": (MICRO, (record(0.5, 1, 1, 1),), None),
+}
+
+
+@pytest.mark.parametrize(("metric", "records", "bounds"), BOUNDS.values(), ids=BOUNDS)
 def test_bounds_are_what_the_worst_and_the_best_of_the_unscored_would_make_of_it(
     metric, records, bounds
 ):

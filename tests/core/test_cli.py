@@ -73,24 +73,6 @@ def test_predictions_that_were_mended_are_taken_by_the_same_command(alps, tmp_pa
     assert alps(*words).returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "bad", "said"),
-    [
-        pytest.param("model_input", "{", "not JSON", id="not JSON"),
-        pytest.param("reference_output", '{"benchmark_id": "other"}', "other", id="orphan gold"),
-    ],
-)
-def test_a_bad_row_names_its_file_line_and_field(alps, tmp_path, name, bad, said):
-    write_visitors(tmp_path / "data", 3)
-    path = tmp_path / "data" / "dev" / "task1" / f"{name}.jsonl"
-    first, _, last = path.read_text(encoding="utf-8").splitlines()
-    path.write_text(f"{first}\n{bad}\n{last}\n", encoding="utf-8")
-    error = one_line(alps(*RUN[:3], "data=data", "out=out"))
-    assert f"{name}.jsonl, line 2" in error
-    assert said in error
-    assert not (tmp_path / "out").exists()
-
-
 def test_an_empty_key_is_a_missing_one(tmp_path):
     words = ("run", "task=extraction", "model=openai/gpt-4.1-mini", "limit=1", "out=out")
     assert "OPENAI_API_KEY" in one_line(run(tmp_path, *words, OPENAI_API_KEY=""))

@@ -4,8 +4,9 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,8 @@ def runs(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "here"
 
 
-def record(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    session = f"s{number % SESSIONS}"
+def record(number: int, sessions: int = SESSIONS) -> tuple[dict[str, Any], dict[str, Any]]:
+    session = f"s{number % sessions}"
     ids = {"benchmark_id": f"r{number:02}", "session_id": session, "task": "task1"}
     said = [
         {"role": "user", "text": f"I keep {number + 2} bees."},
@@ -383,10 +384,6 @@ def test_conditions_that_differ_are_said() -> None:
         assert "Different conditions: A default settings, B memory=oracle" in said
 
 
-def remove_summary(run: str) -> None:
-    Path(run, "summary.json").unlink()
-
-
 def other_data(run: str) -> None:
     edit_json(
         Path(run, "manifest.json"),
@@ -398,21 +395,21 @@ def no_track(run: str) -> None:
     edit_json(Path(run, "summary.json"), lambda summary: summary["tracks"].update(task1=None))
 
 
-def other_scoring(run: str) -> None:
-    other_setting(run, scoring="authors-v1")
-
-
 def unscored(run: str) -> None:
     journal = Path(run, "scores.jsonl")
     write_rows(journal, [{**row, "scores": {}} for row in rows(journal)])
 
 
-def lose_scores(run: str) -> None:
-    Path(run, "scores.jsonl").unlink()
-
-
 def nothing(run: str) -> None:
     """Leave it as it is."""
+
+
+def without(name: str) -> Callable[[str], None]:
+    return lambda run: Path(run, name).unlink()
+
+
+V1, LOST = "authors-v1", "24 of 24 rows are lost"
+THRESHOLDS = "judge.threshold is 0.63 and 0.7"
 
 
 @pytest.mark.parametrize(
@@ -421,19 +418,15 @@ def nothing(run: str) -> None:
         (("rules",), nothing, ("at least two runs",)),
         (("rules", "./rules"), nothing, ("named twice",)),
         (("rules", "orcale"), nothing, ("orcale", "no such run")),
-        (("rules", "oracle"), remove_summary, ("oracle", "not finished")),
+        (("rules", "oracle"), without("summary.json"), ("oracle", "not finished")),
         (("rules", "oracle"), no_track, ("oracle", "not a run of this alps")),
-        (
-            ("rules", "oracle"),
-            other_judge,
-            ("different judges", "0123456789ab", "judge.threshold is 0.63 and 0.7"),
-        ),
+        (("rules", "oracle"), other_judge, ("different judges", "0123456789ab", THRESHOLDS)),
         (("rules", "oracle"), other_data, ("different data", "extraction", "ffffffffffff")),
         (("rules", "samples"), nothing, ("different data", "settings.data is data and samples")),
-        (("rules", "oracle"), other_scoring, ("scored differently", "authors-v1")),
+        (("rules", "oracle"), partial(other_setting, scoring=V1), ("scored differently", V1)),
         (("rules", "update"), nothing, ("no task", "extraction", "update")),
         (("rules", "oracle"), unscored, ("no record",)),
-        (("rules", "oracle"), lose_scores, ("oracle/scores.jsonl: 24 of 24 rows are lost",)),
+        (("rules", "oracle"), without("scores.jsonl"), (f"oracle/scores.jsonl: {LOST}",)),
         (("rules", "oracle", "sed=1"), nothing, ("did you mean 'seed'",)),
         (("rules", "oracle", "seed=-1"), nothing, ("seed=-1",)),
     ],

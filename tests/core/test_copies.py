@@ -27,13 +27,8 @@ SENTENCES = (
 QUERY = "What shall I do on Sunday?"
 TURNS = tuple(Turn(role="user", text=f"{sentence}.") for sentence in SENTENCES)
 LOOK_ALIKE = str.maketrans("aceopxyis", "асеорхуіѕ")
-PREFIXES = (
-    "You said: ",
-    "Earlier you told me that ",
-    "Also, ",
-    "Then you wrote: ",
-    "And I remember: ",
-)
+PREFIXES = ("You said: ", "Earlier you told me that ", "Also, ", "Then you wrote: ")
+PREFIXES += ("And I remember: ",)
 JOINED = ". ".join(SENTENCES)
 
 
@@ -85,19 +80,17 @@ CHINESE = "我下个月要搬到成都去住，因为我妻子在那边的医院
 RUSSIAN = "Весной мы с женой переехали в Казань. Она работает в роддоме, а я пока ищу место."
 
 
-@pytest.mark.parametrize(
-    ("dialogue", "response"),
-    [
-        (CHINESE, f"您说：{CHINESE.translate(str.maketrans('，。', '！；'))}"),
-        (
-            CHINESE,
-            "您说：我下个月要搬到成都去住！因为——我妻子在那边的医院找到了新的工作；所以我们打算先租房",
-        ),
-        (CHINESE, "\u3164".join(CHINESE)),
-        (RUSSIAN, RUSSIAN.upper()),
-        (RUSSIAN, RUSSIAN.translate(str.maketrans("асеорху", "aceopxy"))),
-    ],
-)
+CUT = "您说：我下个月要搬到成都去住！因为——我妻子在那边的医院找到了新的工作；所以我们打算先租房"
+IN_SCRIPTS = [
+    (CHINESE, f"您说：{CHINESE.translate(str.maketrans('，。', '！；'))}"),
+    (CHINESE, CUT),
+    (CHINESE, "\u3164".join(CHINESE)),
+    (RUSSIAN, RUSSIAN.upper()),
+    (RUSSIAN, RUSSIAN.translate(str.maketrans("асеорху", "aceopxy"))),
+]
+
+
+@pytest.mark.parametrize(("dialogue", "response"), IN_SCRIPTS)
 def test_so_it_is_in_other_scripts(dialogue, response):
     assert copied_share(response, (Turn(role="user", text=dialogue),)) >= COPIED
 

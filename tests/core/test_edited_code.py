@@ -119,6 +119,7 @@ PROJECT = {
     "elsewhere/answer.txt": "A",
 }
 PYTHON = f"program:{sys.executable}"
+IN_TOOLS = f"cd tools; exec {sys.executable} program.py"
 CHANGES = [
     ((*TASK, "model=python:own:S"), "own.py"),
     ((*TASK, "model=python:uses:S"), "helper.py"),
@@ -127,10 +128,7 @@ CHANGES = [
     ((*TASK, "model=python:prompted:S"), "texts/ask.md"),
     ((*TASK, "model=python:pack:S"), "pack/deep.py"),
     ((*TASK, "model=python:spaced:S"), "plain/deep/module.py"),
-    (
-        (*TASK, f"model=program:sh -c 'cd tools; exec {sys.executable} program.py'"),
-        "tools/beside.py",
-    ),
+    ((*TASK, f"model=program:sh -c '{IN_TOOLS}'"), "tools/beside.py"),
     ((*TASK, f"model={PYTHON} tools/program.py"), "tools/program.py"),
     ((*TASK, f"model={PYTHON} tools/program.py"), "tools/beside.py"),
     ((*TASK, f"model={PYTHON} tools/program.py --settings=settings.json"), "settings.json"),

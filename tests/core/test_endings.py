@@ -67,15 +67,8 @@ def words_of(folder: Path, kind: str, after: str = "pass") -> tuple[str, ...]:
     write_visitors(folder / "data", 3)
     (folder / "family.py").write_text(FAMILY)
     command = f"model=program:{sys.executable} -S family.py {kind} '{after}'"
-    return (
-        "run",
-        "task=extraction",
-        "data=data",
-        command,
-        "out=out",
-        "concurrency=1",
-        "env=FAMILY",
-    )
+    rest = ("out=out", "concurrency=1", "env=FAMILY")
+    return ("run", "task=extraction", "data=data", command, *rest)
 
 
 @contextmanager
@@ -127,16 +120,11 @@ def all_gone(folder: Path) -> bool:
     return not any(is_alive(process) for process in members(folder))
 
 
-@pytest.mark.parametrize(
-    ("number", "kind"),
-    few(
-        [
-            *((signal.SIGTERM, kind) for kind in KINDS),
-            *((number, "daemon") for number in list(ENDINGS)[:3]),
-        ],
-        plain={2, 5, 6},
-    ),
-)
+ENDED = [(signal.SIGTERM, kind) for kind in KINDS]
+ENDED += [(number, "daemon") for number in list(ENDINGS)[:3]]
+
+
+@pytest.mark.parametrize(("number", "kind"), few(ENDED, plain={2, 5, 6}))
 @pytest.mark.release
 def test_a_signal_ends_the_run_and_the_whole_family_of_its_program(tmp_path, number, kind):
     with started(tmp_path, kind, begin=start_cold if kind == "child" else start) as process:

@@ -2,15 +2,13 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.core.test_layout import BUILT, LINKS
+from tests.core.test_layout import BUILT, LINKS, outside
 from tests.endtoend import environment, finish, run
 from tests.few import few
 from tests.warm import Home, WarmProcess
@@ -47,14 +45,7 @@ RUN = ("run", "task=extraction", "model=rules", "data=samples", "limit=2", "out=
 
 
 def python(folder, package, *words, **variables):
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        env=environment(folder, PYTHONPATH=str(package), **variables),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return outside(package, folder, *words, **variables)
 
 
 def copied(folder):
@@ -335,40 +326,27 @@ def test_what_is_shown_of_a_plain_run_loads_no_more_of_an_extension_than_its_key
     assert (shown.returncode, shown.stdout.splitlines()[-1]) == (0, ""), shown.stderr
 
 
+OWN = "broken:EXTENSION"
 BROKEN = {
     "no module of it": ("", "elsewhere:EXTENSION", "No module named 'elsewhere'"),
-    "it raises": ("raise RuntimeError('two\\nlines')", "broken:EXTENSION", "RuntimeError: two"),
-    "no such name": ("", "broken:EXTENSION", "AttributeError"),
-    "another kind of thing": (
-        "EXTENSION = 3",
-        "broken:EXTENSION",
-        "not an alps.extension.Extension",
-    ),
-    "it exits": ("raise SystemExit(3)", "broken:EXTENSION", "SystemExit: 3"),
+    "it raises": ("raise RuntimeError('two\\nlines')", OWN, "RuntimeError: two"),
+    "no such name": ("", OWN, "AttributeError"),
+    "another kind of thing": ("EXTENSION = 3", OWN, "not an alps.extension.Extension"),
+    "it exits": ("raise SystemExit(3)", OWN, "SystemExit: 3"),
 }
 ODD = {
-    "commands=['a']": "commands=['a'] has the wrong type",
-    "part_if='limit'": "part_if='limit' has the wrong type",
-    "commands={'show': 'broken:show'}": "there is a command alps show already",
-    "moved={'run': 'show'}": "there is a command alps run already",
-    "commands={'none mine': 'broken:mine'}": "there is no group alps none",
-    "systems={'ru': 'broken:system'}": "the beginning ru is another's, or has no colon",
-    "judges={'fitted:': 'broken:judge'}": "the beginning fitted: is another's",
-    "needs=('nothing',)": "needs nothing",
+    "'own', commands=['a']": "commands=['a'] has the wrong type",
+    "'own', part_if='limit'": "part_if='limit' has the wrong type",
+    "'own', commands={'show': 'broken:show'}": "there is a command alps show already",
+    "'own', moved={'run': 'show'}": "there is a command alps run already",
+    "'own', commands={'none mine': 'broken:mine'}": "there is no group alps none",
+    "'own', systems={'ru': 'broken:system'}": "the beginning ru is another's, or has no colon",
+    "'own', judges={'fitted:': 'broken:judge'}": "the beginning fitted: is another's",
+    "'own', needs=('nothing',)": "needs nothing",
+    "'memory'": "another extension is called memory",
 }
-BROKEN |= {
-    odd: (
-        f"from alps.extension import Extension\nEXTENSION = Extension('own', {odd})",
-        "broken:EXTENSION",
-        why,
-    )
-    for odd, why in ODD.items()
-}
-BROKEN["name of ours"] = (
-    "from alps.extension import Extension\nEXTENSION = Extension('memory')",
-    "broken:EXTENSION",
-    "another extension is called memory",
-)
+for odd, why in ODD.items():
+    BROKEN[odd] = f"from alps.extension import Extension\nEXTENSION = Extension({odd})", OWN, why
 
 
 @pytest.mark.few(2)
@@ -386,37 +364,28 @@ def test_a_broken_one_is_named_in_a_line_and_left_out(tmp_path, text, entry, why
 
 
 DECLARED = "from alps.extension import Extension\nEXTENSION = Extension('odd', {})"
+PARTLY = {"part_if": ("limit",), "part": "odd_late:Part"}
+RAISES = """from alps.run.parts import RunPart
+class Part(RunPart):
+    def check(self, data, **_):
+        raise KeyError('lost')"""
+KEYS_AND_PART = {"settings": "odd_late:Keys", "part_if": ("own",), "part": "odd_late:Part"}
+NO_KEYS = "odd: its keys (odd_late:Keys) could not be loaded: ModuleNotFoundError"
+NOT_LOADED = "the extension's odd_late:{} could not be loaded: {}"
 LATE = {
     "a module of a command that is not there": (
-        {"commands": {"odd": "odd_late:odd"}},
-        "",
-        ("--help",),
-        (0, "the extension's odd_late:odd could not be loaded: AttributeError"),
+        *({"commands": {"odd": "odd_late:odd"}}, "", ("--help",)),
+        (0, NOT_LOADED.format("odd", "AttributeError")),
     ),
     "a part that is none": (
-        {"part_if": ("limit",), "part": "odd_late:Part"},
-        "class Part: pass",
-        RUN,
+        *(PARTLY, "class Part: pass", RUN),
         (2, "the extension's odd_late:Part is no alps.run.parts.RunPart"),
     ),
-    "a part that raises": (
-        {"part_if": ("limit",), "part": "odd_late:Part"},
-        "from alps.run.parts import RunPart\nclass Part(RunPart):\n"
-        "    def check(self, data, **_):\n        raise KeyError('lost')",
-        RUN,
-        (2, "odd_late.py, line 4: KeyError: 'lost'"),
-    ),
-    "keys that can't be loaded, and a part": (
-        {"settings": "odd_late:Keys", "part_if": ("own",), "part": "odd_late:Part"},
-        "import nothing",
-        RUN,
-        (0, "odd: its keys (odd_late:Keys) could not be loaded: ModuleNotFoundError"),
-    ),
+    "a part that raises": (PARTLY, RAISES, RUN, (2, "odd_late.py, line 4: KeyError: 'lost'")),
+    "keys that can't be loaded, and a part": (KEYS_AND_PART, "import nothing", RUN, (0, NO_KEYS)),
     "a task that can't be made": (
-        {"tasks": {"odd": "odd_late:tracks"}},
-        "raise SystemExit(3)",
-        ("run", "odd", *RUN[2:]),
-        (2, "the extension's odd_late:tracks could not be loaded: SystemExit: 3"),
+        *({"tasks": {"odd": "odd_late:tracks"}}, "raise SystemExit(3)", ("run", "odd", *RUN[2:])),
+        (2, NOT_LOADED.format("tracks", "SystemExit: 3")),
     ),
     "a task that says itself what is to be mended": (
         {"tasks": {"odd": "odd_late:tracks"}},

@@ -5,11 +5,13 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from alps.data import release
+from tests.core.test_slips import annotations, label_folder, write
 from tests.endtoend import rows, write_rows
 from tests.tracks import Ran, alps_here
 
@@ -65,15 +67,30 @@ def imported(folder: Path) -> Given:
     return path, ("import", "mem0", "mine.json", "out=imported")
 
 
+def people(folder: Path) -> Given:
+    for name in ("ada", "bea"):
+        write(folder / f"annotator_{name}.jsonl", annotations())
+    return folder / "annotator_ada.jsonl", ("annotate", "agreement", ".")
+
+
+def labels(folder: Path, name: str = "labels.jsonl") -> Given:
+    path = label_folder(folder / "labels", lambda items, labels: None) / name
+    calibrating = ("calibrate", "labels=labels", "judge=lexical", "out=out")
+    return path, ("annotate", "agreement", "labels") if name == "labels.jsonl" else calibrating
+
+
 OF_ROWS: dict[str, Callable[[Path], Given]] = {
     "predictions": predictions,
     "the input of a data folder": lambda folder: data(folder, INPUT),
     "the gold of a data folder": lambda folder: data(folder, GOLD),
     "a recorded judge": recorded_judge,
+    "annotations of people": people,
+    "labels": labels,
 }
 TABLES = {"a config": config, "a plan": plan}
-READERS = {**OF_ROWS, **TABLES, "an import": imported}
-ENCODINGS = {"utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-32": "UTF-32"}
+OF_LABELS = {name: partial(labels, name=name) for name in ("items.jsonl", "scale.json")}
+READERS = {**OF_ROWS, **TABLES, **OF_LABELS, "an import": imported}
+ENCODINGS = {"utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "utf-32": "UTF-32"}
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +105,7 @@ def test_another_encoding_is_named(tmp_path, reader, encoding):
     path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
     line = alps_here(*words).one_line
     assert f"{path.name}: is {ENCODINGS[encoding]}: save it as UTF-8" in line
+    assert "rows wrong" not in line
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -120,7 +138,7 @@ def done(words: tuple[str, ...]) -> Ran:
     return replace(ran, out=re.sub(r"[\d.]+ m?s\b|· \d+ answers? reused", "", ran.out))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 def test_a_mark_of_utf_8_and_other_line_ends_change_nothing(tmp_path, reader):
     path, words = reader(tmp_path)

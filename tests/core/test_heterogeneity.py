@@ -82,17 +82,11 @@ def test_a_liking_of_long_answers_is_told_net_of_people_s_own(tmp_path):
 
 def test_of_pairs_the_shares_that_prefer_the_longer_output_are_set_side_by_side(tmp_path):
     long, short = "w" * 100, "w" * 10
-    texts = [
-        (long, short, 1, 1),
-        (short, long, 1, 2),
-        (long, short, 2, 1),
-        (short, long, 1, 1),
-        (long, long + "w", 1, 2),
-    ]
-    rows = [
-        ("q", {"anna": truth}, verdict, {"payload": {"output_1": one, "output_2": two}})
-        for one, two, truth, verdict in texts
-    ]
+    texts = [(long, short, 1, 1), (short, long, 1, 2), (long, short, 2, 1), (short, long, 1, 1)]
+    rows = []
+    for one, two, truth, verdict in (*texts, (long, long + "w", 1, 2)):
+        payload = {"output_1": one, "output_2": two}
+        rows.append(("q", {"anna": truth}, verdict, {"payload": payload}))
     found = report(tmp_path, rows, rubric="q", scale=PAIR).row()["length_preference"]
     assert (found["by"], found["n"]) == ("pairs", 4)
     assert [found["judge"]["value"], found["people"]["value"], found["value"]] == [0.75, 0.25, 0.5]

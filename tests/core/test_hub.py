@@ -1,7 +1,5 @@
 import json
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +20,8 @@ from alps.run.start import run, score_again
 from alps.settings import RunSettings
 from alps.tasks.extraction import read_sample
 from tests.conftest import ROOT
-from tests.endtoend import edit_json, environment, finish, start
+from tests.core.test_layout import outside
+from tests.endtoend import edit_json, finish, start
 from tests.few import few
 from tests.loopback import Answer, serve
 from tests.loopback_hub import Refusal, files_of, serve_hub
@@ -396,16 +395,8 @@ import huggingface_hub.constants as hub, os
 print(os.environ.get("HF_HUB_OFFLINE"), hub.HF_HUB_OFFLINE)
 """
     with serve_hub() as hub:
-        given = environment(
-            tmp_path, HF_ENDPOINT=hub.url, HF_HOME=str(tmp_path), PYTHONPATH=str(ROOT)
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            check=True,
-            cwd=tmp_path,
-            env=given,
-            capture_output=True,
-            text=True,
-        )
+        place = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path)}
+        done = outside(ROOT, tmp_path, "-c", program, **place)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["[3, 3, 3, 3]", "None False"]
     assert hub.requests == []

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alps.data.release import write_track
 from alps.judges.llm import INTRODUCTION, LlmJudge
 from alps.judges.matching import Item, MatchQuestion, SupportQuestion
 from alps.judges.relate import question_about, screen
 from alps.judges.rubric import BINARY, RubricQuestion, rubric
 from alps.llm.types import Request
-from alps.schema import CANONICAL_LABELS, Turn, UpdatedMemory
+from alps.schema import Turn
 from alps.tasks import TaskOptions, load_task
 from tests.builders import memory
 from tests.loopback import Answer, Script, serve
@@ -231,65 +230,3 @@ def test_over_the_wire_hostile_utilization_reaches_the_judge_as_data_and_its_ver
     for n, (name, text) in enumerate(texts.items()):
         is_copied = len(text) > 1_000
         assert scored[name]["scores"]["vra"] == float(n % 2 == 0 and not is_copied)
-
-
-def update_row(name: str, text: str) -> tuple[dict, dict]:
-    ids = {"benchmark_id": name, "task": "task2", "session_id": f"session of {name}"}
-    old = [memory(f"{name} old {text}", memory_id="m1", label=CANONICAL_LABELS[0]).model_dump()]
-    added = memory(f"{name} added {text}", memory_id="m_new_1").model_dump()
-    talk = {
-        side: [{"role": "user", "text": f"{name} {side} {text}"}]
-        for side in ("old_dialogue", "new_dialogue")
-    }
-    return {**ids, "input": {**talk, "memory": old}}, {**ids, "gold": {"answer": [*old, added]}}
-
-
-@pytest.mark.release
-def test_over_the_wire_hostile_updates_reach_the_judge_as_data_and_its_pairs_stand(tmp_path):
-    texts = [text for name, text in WIRED.items() if name != "huge"]
-    names = {f"r{n}": text for n, text in enumerate(texts)}
-    pairs = [update_row(name, text) for name, text in names.items()]
-    write_track(tmp_path / "data" / "dev" / "task2", pairs)
-    judged = []
-
-    def system(body):
-        shown = body["messages"][1]["content"]
-        (name,) = (name for name in names if f'"{name} new_dialogue' in shown)
-        kept = memory(f"{name} old {names[name]}", memory_id="m1")
-        listed = [
-            UpdatedMemory(**item.model_dump(), action=None, replaces=None).model_dump()
-            for item in (kept, memory(f"{name} said so {names[name]}"))
-        ]
-        return Answer(json.dumps({"memory_items": listed}))
-
-    def script(body):
-        if body["messages"][0]["content"] != rubric("matching").text:
-            return system(body)
-        payload = payload_of(body)
-        judged.append(body)
-        named = {"reason": "as it reads", "relation": "conflicting"}
-        pairs = [
-            {**named, "gold": gold["id"], "predicted": found["id"]}
-            for gold in payload["gold"]
-            for found in payload["predicted"]
-        ]
-        return Answer(json.dumps({"pairs": pairs}))
-
-    with serve(script) as server:
-        words = ("run", "task=update", f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}")
-        ran = alps_here(*words, *llm(server.url))
-    assert ran.code == 0, ran
-    asked = set()
-    for body in judged:
-        payload = wired_payload(body, "matching")
-        assert list(payload) == ["kind", "gold", "predicted"]
-        for item in payload["gold"] + payload["predicted"]:
-            assert item["value"].endswith(tuple(text.strip() for text in texts))
-        last = max(payload["predicted"], key=lambda item: item["id"])
-        asked.add(last["value"].split()[0])
-    track = track_of(tmp_path / "out", "task2")
-    assert asked < set(names)
-    # Long texts differ by a word alone.
-    assert len(asked) + track["counts"]["repeated_items"] == len(names)
-    assert (track["scored"], track["unscored"]) == (len(names), 0)
-    assert track["scores"]["recall_add"]["value"] == 0.0

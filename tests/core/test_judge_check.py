@@ -120,20 +120,6 @@ def test_every_rubric_has_known_items_that_only_a_judge_can_tell(name):
     assert not any(map(broken_rule, questions))
 
 
-@pytest.mark.parametrize("name", [name for name in _OURS if name != "options"])
-def test_no_length_of_an_answer_tells_the_good_ones_from_the_bad(name):
-    lengths = []
-    for item in pool(rubric(name)):
-        payload = item.question.payload()
-        items = payload.get("predicted") or payload.get("items")
-        answer = items[0]["value"] if items else payload["response"]
-        lengths.append((len(answer), item.good))
-    for limit, _ in lengths:
-        right = sum((length >= limit) == good for length, good in lengths)
-        # Of one above, or one below, some length.
-        assert len(lengths) / 4 <= right <= len(lengths) * 3 / 4, limit
-
-
 @pytest.mark.parametrize("name", _OURS)
 def test_a_dozen_is_drawn_by_the_fingerprint_half_of_it_good_and_every_kind_among_it(name):
     items = pool(rubric(name))
@@ -168,14 +154,8 @@ def test_the_documentation_says_how_often_a_judge_is_admitted(accuracy, admitted
     assert f"{admitted} at {figure}" in " ".join(page.split())
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    "knows",
-    [always_met, lambda item: "I would rather not say."],
-    ids=["always met", "no verdict"],
-)
-def test_a_judge_that_cannot_tell_known_items_apart_is_paid_for_no_verdict(run, tmp_path, knows):
-    judge = Judge(knows)
+def test_a_judge_that_says_nothing_of_known_items_is_paid_for_no_verdict(run, tmp_path):
+    judge = Judge(lambda item: "I would rather not say.")
     ran = run(judge)
     found = summary(tmp_path / "out")
     assert ran.code == 1
@@ -193,7 +173,8 @@ def test_one_line_says_which_rubric_and_the_way_on_which_asks_a_refused_judge_af
 ):
     judge = Judge(always_met)
     ran = run(judge)
-    assert ran.code == 1
+    assert (ran.code, judge.verdicts, len(set(judge.known))) == (1, 0, DRAWN)
+    assert "alps score RUN" not in ran.out
     way = "(to show them with a mark, set judge_check=no)"
     assert f"no score, {ONE_LINE}, so alps withholds its scores {way}" in " ".join(ran.out.split())
     assert "judged by openai/x (known items 6/12)" in ran.out
@@ -265,10 +246,8 @@ def test_one_rubric_of_two_leaves_the_other_its_scores(run, tmp_path):
     assert scores["pf_interaction"]["value"] is not None
     assert scores["pf_general"]["value"] is scores["pf"]["value"] is None
     assert "of the rubric pf_general right" in scores["pf"]["unscored"]
-    assert {name: one["right"] for name, one in found["judge_check"].items()} == {
-        "pf_general": 6,
-        "pf_interaction": 12,
-    }
+    rights = {name: one["right"] for name, one in found["judge_check"].items()}
+    assert rights == {"pf_general": 6, "pf_interaction": 12}
 
 
 @pytest.mark.few(1)
@@ -457,7 +436,8 @@ def of_matching(**check):
     return changed("runs.0.judge_check.matching", lambda there: there | check)
 
 
-ALL_OF_PA = {"pa": {"right": 12, "n": 12}}
+ALL_OF_PA, FEW = {"pa": {"right": 12, "n": 12}}, "too few known items"
+THIRTEEN = {"matching": {"right": 13, "n": 12}}
 UNKNOWN = "uses rubrics without known-item checks: matching, support"
 TOO_FEW = "got too few known items right, so this metric must have no score"
 TOO_MANY = "13 of 12 right, but alps gives a judge 12 known items"
@@ -467,18 +447,8 @@ CHECKS = {
     "another rubric": ("packed", of_run(ALL_OF_PA), "serious", UNKNOWN),
     "too few": ("packed", of_matching(right=6), "serious", TOO_FEW),
     "too many": ("packed", of_matching(right=13), "serious", TOO_MANY),
-    "an audit by another rubric": (
-        "audited",
-        of_audit(ALL_OF_PA),
-        "serious",
-        "too few known items",
-    ),
-    "an audit with too many": (
-        "audited",
-        of_audit({"matching": {"right": 13, "n": 12}}),
-        "serious",
-        "13 of 12 right",
-    ),
+    "an audit by another rubric": ("audited", of_audit(ALL_OF_PA), "serious", FEW),
+    "an audit with too many": ("audited", of_audit(THIRTEEN), "serious", "13 of 12 right"),
     "no audit": ("audited", of_audit(None), "warning", UNAUDITED),
 }
 

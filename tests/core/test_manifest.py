@@ -37,51 +37,28 @@ def test_a_new_folder_is_claimed_by_writing_the_manifest_and_found_again_by_the_
 
 
 SETTINGS = {"model": "rules", "limit": None, "temperature": 0.5}
-TRACK = {"task1": {"n": 14, "sha256": "xy"}}
+LESS = {"model": "rules", "limit": None}
+DATA = {"split": "dev", "tracks": {"task1": {"n": 14, "sha256": "xy"}}}
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        pytest.param(
-            {"settings": {**SETTINGS, "model": "oracle"}},
-            'settings.model is "rules" there, "oracle" here',
-            id="a setting",
-        ),
-        pytest.param(
-            {"settings": {**SETTINGS, "limit": 3}},
-            "settings.limit is null there, 3 here",
-            id="a setting that was not given",
-        ),
-        pytest.param(
-            {"settings": {**SETTINGS, "top_p": 1}},
-            "settings.top_p is null there, 1 here",
-            id="a setting more",
-        ),
-        pytest.param(
-            {"settings": {"model": "rules", "limit": None}},
-            "settings.temperature is 0.5 there, null here",
-            id="a setting less",
-        ),
-        pytest.param(
-            {"data": {"split": "dev", "tracks": TRACK}},
-            "data.tracks.task1.n is 13 there, 14 here",
-            id="the data",
-        ),
-        pytest.param(
-            {"prompts": {"extraction/1": "zz"}}, 'prompts.extraction/1 is "cd" there', id="a prompt"
-        ),
-        pytest.param({"judge": {"id": "ef", "judge": "minilm"}}, "judge.judge is", id="the judge"),
-        pytest.param(
-            {"system": {"name": "rules", "sha256": "q"}},
-            "system.sha256 is null there",
-            id="the system",
-        ),
-        pytest.param(
-            {"alps": "0.0.1"}, f'alps is "{__version__}" there, "0.0.1" here', id="the code"
-        ),
-    ],
-)
+def given(**settings):
+    return {"settings": SETTINGS | settings}
+
+
+OTHERS = {
+    "a setting": (given(model="oracle"), 'settings.model is "rules" there, "oracle" here'),
+    "a setting that was not given": (given(limit=3), "settings.limit is null there, 3 here"),
+    "a setting more": (given(top_p=1), "settings.top_p is null there, 1 here"),
+    "a setting less": ({"settings": LESS}, "settings.temperature is 0.5 there, null here"),
+    "the data": ({"data": DATA}, "data.tracks.task1.n is 13 there, 14 here"),
+    "a prompt": ({"prompts": {"extraction/1": "zz"}}, 'prompts.extraction/1 is "cd" there'),
+    "the judge": ({"judge": {"id": "ef", "judge": "minilm"}}, "judge.judge is"),
+    "the system": ({"system": {"name": "rules", "sha256": "q"}}, "system.sha256 is null there"),
+    "the code": ({"alps": "0.0.1"}, f'alps is "{__version__}" there, "0.0.1" here'),
+}
+
+
+@pytest.mark.parametrize(("changes", "said"), OTHERS.values(), ids=OTHERS)
 def test_another_run_is_refused_and_the_first_difference_named(tmp_path, changes, said):
     claim(tmp_path, manifest())
     before = (tmp_path / "manifest.json").read_bytes()

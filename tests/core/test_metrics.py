@@ -22,33 +22,14 @@ from alps.tasks import (
 from alps.tasks.base import PARTS_OF_TASK
 from alps.tasks.metrics import PARTS_OF_METRIC, HarmonicMean, metric_row, read_metric
 
-PLAIN = {
-    "name": "m",
-    "title": "M",
-    "numerator": None,
-    "denominator": None,
-    "headline": False,
-    "relations": [],
-    "support": False,
-    "rates": False,
-    "ranking": False,
-    "optional": False,
-    "lower_is_better": False,
-    "lowest": 0.0,
-    "highest": 1.0,
-    "rubrics": [],
-    "with_floors": False,
-    "judged": True,
-    "beside": [],
-    "own_board": False,
-    "checked": "",
-    "ratios": [],
-    "resampled": False,
-    "paired_floors": False,
-    "sign_test": False,
-    "people": "",
-}
+PLAIN = {"name": "m", "title": "M", "numerator": None, "denominator": None, "headline": False}
+PLAIN |= {"relations": [], "support": False, "rates": False, "ranking": False, "optional": False}
+PLAIN |= {"lower_is_better": False, "lowest": 0.0, "highest": 1.0, "rubrics": []}
+PLAIN |= {"with_floors": False, "judged": True, "beside": [], "own_board": False, "checked": ""}
+PLAIN |= {"ratios": [], "resampled": False, "paired_floors": False, "sign_test": False}
+PLAIN |= {"people": ""}
 """The row of a metric in the summaries of versions in which it was flat."""
+NEEDED = {"support": True, "rates": True, "ranking": True, "checked": "whether"}
 PARTS = {
     "nothing": ({}, {}),
     "micro": (
@@ -63,13 +44,7 @@ PARTS = {
     "harmonic": ({"value": HarmonicMean((("a", "n"),))}, {"harmonic": [["a", "n"]]}),
     "needs": (
         {"needs": Needs(frozenset({"same", "broader"}), True, True, True, "whether")},
-        {
-            "relations": ["broader", "same"],
-            "support": True,
-            "rates": True,
-            "ranking": True,
-            "checked": "whether",
-        },
+        {"relations": ["broader", "same"], **NEEDED},
     ),
     "inference": (
         {"inference": Inference(resampled=True, baseline_differences=True, sign_test=True)},

@@ -5,14 +5,13 @@ figure goes.
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from alps.data.release import write_track
+from tests.core.test_compare import record
 from tests.endtoend import task1
 from tests.tracks import alps_here
-from tests.visitors import memory_items
 
 RECORDS = 16
 REASON = "2 sessions are too few for 16 records"
@@ -25,9 +24,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name, sessions in (("few", 2), ("many", RECORDS)):
-            write_track(
-                Path(name, "dev", "task1"), (record(number, sessions) for number in range(RECORDS))
-            )
+            pairs = (record(number, sessions) for number in range(RECORDS))
+            write_track(Path(name, "dev", "task1"), pairs)
             for model, out in (("oracle", f"{name}-oracle"), ("floor/empty", f"{name}-empty")):
                 words = ("task=extraction", f"model={model}", f"data={name}", f"out={out}")
                 Path(f"{out}.txt").write_text(done("run", *words), encoding="utf-8")
@@ -45,16 +43,6 @@ def done(*words: str) -> str:
     return ran.out
 
 
-def record(number: int, sessions: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    ids = {"benchmark_id": f"r{number:02}", "session_id": f"s{number % sessions}", "task": "task1"}
-    said = [
-        {"role": "user", "text": f"I keep {number + 2} bees."},
-        {"role": "assistant", "text": "How nice."},
-    ]
-    gold = {"memory_items": memory_items(f"Keeps {number} bees")}
-    return {**ids, "input": {"dialogue": said}}, {**ids, "gold": gold}
-
-
 def test_scores_that_are_all_alike_have_an_interval_with_a_width():
     best, worst = (task1(Path(run))["scores"] for run in ("many-oracle", "many-empty"))
     for name in ("f1", "precision", "recall", "f1_micro"):
@@ -69,13 +57,8 @@ def test_scores_that_are_all_alike_have_an_interval_with_a_width():
 
 def test_the_reason_stands_in_the_summary_and_under_the_tables():
     found = task1(Path("few-oracle"))
-    assert found["scores"]["f1"] == {
-        "value": 1.0,
-        "low": None,
-        "high": None,
-        "n": RECORDS,
-        "reason": REASON,
-    }
+    without = {"low": None, "high": None, "n": RECORDS, "reason": REASON}
+    assert found["scores"]["f1"] == {"value": 1.0, **without}
     assert found["floors"]["floor/empty"]["above"]["reason"] == REASON
     assert f"No interval: {REASON}." in Path("few-oracle.txt").read_text(encoding="utf-8")
     assert "No interval" not in Path("many-oracle.txt").read_text(encoding="utf-8")

@@ -86,6 +86,7 @@ Does the `response` fit the mood of the `query`? Reply {"reason": …, "verdict"
 """
 RATED = 'Metric("fitting", "fitting", headline=True, needs=Needs(rating=True)),'
 NEEDING = 'Metric("exact", "exact", headline=True, needs=Needs({})),'
+MICRO = '"m", "m", MicroRatio({"a": 1.0}, {"b": 1.0})'
 EXACT = 'Metric("exact", "exact", headline=True),'
 CALM = '"floor/calm": lambda sample: {"mood": "calm"}'
 BROKEN = '"floor/calm": lambda sample: {"mood": 1 / 0}'
@@ -97,13 +98,8 @@ METRICS = {
     "ranking": NEEDING.format("ranking=True"),
     "optional": 'Metric("exact", "exact", headline=True, optional=True),',
     "optional that nobody has": 'Metric("nothing", "nothing", headline=True, optional=True),',
-    "no headline": (
-        'Metric("fitting", "fitting", needs=Needs(rating=True)), Metric("exact", "exact"),'
-    ),
-    "micro": (
-        'Metric("m", "m", MicroRatio({"a": 1.0}, {"b": 1.0}), headline=True, '
-        "needs=Needs(rating=True)),"
-    ),
+    "no headline": f'{RATED.replace("headline=True, ", "")} Metric("exact", "exact"),',
+    "micro": RATED.replace('"fitting", "fitting"', MICRO),
 }
 
 
@@ -214,6 +210,10 @@ def tracks(options):
 """
 RAISES = '__import__("dataclasses").replace(task, judge=lambda *words: 1 / 0)'
 NO_TASKS = "tracks(options) must return one or more alps.tasks.Task"
+PART_OF_METRIC = 'Metric("fitting", "fitting", rates=True),'
+NO_RATES = "an unexpected keyword argument 'rates'; write needs=Needs(rating=…)"
+NO_TITLE = "an unexpected keyword argument 'title'; write shown=Shown(title=…)"
+TWICE = "two of its tasks have the same track"
 REFUSED = {
     "no metrics": ({"metrics": ""}, "track mood has no metrics"),
     "a score function that raises": (
@@ -225,28 +225,14 @@ REFUSED = {
         "its judge raised ZeroDivisionError: division by zero (moods.py, line ",
     ),
     "tracks that raises": ({"systems": "**name"}, "tracks(options) raised TypeError"),
-    "a keyword of Metric that is in a part now": (
-        {"metrics": 'Metric("fitting", "fitting", rates=True),'},
-        "an unexpected keyword argument 'rates'; write needs=Needs(rating=…)",
-    ),
-    "a keyword of Task that is in a part now": (
-        {"systems": '}, title="Moods", **{'},
-        "an unexpected keyword argument 'title'; write shown=Shown(title=…)",
-    ),
+    "a keyword of Metric that is in a part now": ({"metrics": PART_OF_METRIC}, NO_RATES),
+    "a keyword of Task that is in a part now": ({"systems": '}, title="Moods", **{'}, NO_TITLE),
     "no task": ({"returned": "()"}, NO_TASKS),
     "something else than tasks": ({"returned": "('mood',)"}, NO_TASKS),
-    "two tasks of one name": (
-        {"returned": "one(options) + one(options)"},
-        "two of its tasks have the same track",
-    ),
+    "two tasks of one name": ({"returned": "one(options) + one(options)"}, TWICE),
 }
-PLAIN = {
-    "no metrics",
-    "a judge function that raises",
-    "a keyword of Task that is in a part now",
-    "no task",
-    "two tasks of one name",
-}
+PLAIN = {"no metrics", "a keyword of Metric that is in a part now"}
+PLAIN |= {"no task", "two tasks of one name", "a judge function that raises"}
 
 
 @pytest.mark.parametrize(("changes", "told"), few(REFUSED, plain=PLAIN))

@@ -42,21 +42,13 @@ def names_in(folder):
     return {path.name for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize(
-    ("model", "needed"),
-    [
-        (RunSettings, RULES),
-        (JudgeSettings, ()),
-        (JudgesSettings, ("judge=x", "prompts=x")),
-        (CalibrateSettings, ("labels=stress",)),
-        (PoolSettings, ()),
-        (DrawSettings, ()),
-        (SubmitSettings, ()),
-        (RescoreSettings, ()),
-        (SiteSettings, ()),
-        (ServeSettings, ()),
-    ],
-)
+WRITING = {RunSettings: RULES, JudgesSettings: ("judge=x", "prompts=x")}
+WRITING |= {CalibrateSettings: ("labels=stress",)}
+WRITING |= dict.fromkeys((JudgeSettings, PoolSettings, DrawSettings, SubmitSettings), ())
+WRITING |= dict.fromkeys((RescoreSettings, SiteSettings, ServeSettings), ())
+
+
+@pytest.mark.parametrize(("model", "needed"), WRITING.items())
 def test_a_folder_to_write_may_begin_with_the_home_folder(home, model, needed):
     assert parse_words([*needed, "out=~/x"], model).out == str(home / "x")
     assert parse_words([*needed, "out=x~/y"], model).out == "x~/y"

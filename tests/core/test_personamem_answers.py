@@ -472,39 +472,23 @@ def test_kinds_of_invalid_responses_are_told_apart(alps, tmp_path, cases, words)
 
 # What cannot be asked
 
+UNKNOWN = "memory=some: unknown — did you mean 'none'? (known: full, none, last:N, oracle"
+ONE_ORDER = "the authors' parser reads a choice in one order; leave out orders=4"
+LEAVE_OUT_FREE, ONLY_HERE = "leave out answer=free", "only task personamem uses"
+OF_UTILIZATION = "memory=none: only task utilization uses memory="
+VARIANTS = "several variants of each record (orders=4, size=32k)"
 REFUSED = {
-    "an unknown memory": (
-        "memory=some",
-        "memory=some: unknown — did you mean 'none'? (known: full, none, last:N, oracle",
-    ),
+    "an unknown memory": ("memory=some", UNKNOWN),
     "no last message": ("memory=last:0", "memory=last:0: unknown"),
     "no questions": ("data=.", "no questions_32k.csv in it"),
-    "a size of another task": (
-        "task=extraction size=32k",
-        "size=32k: only task personamem uses size=",
-    ),
-    "a memory of another task": (
-        "task=extraction memory=none",
-        "memory=none: only task utilization uses memory=",
-    ),
+    "a size of another task": ("task=extraction size=32k", f"size=32k: {ONLY_HERE} size="),
+    "a memory of another task": ("task=extraction memory=none", OF_UTILIZATION),
     "three orders": ("orders=3", "orders=3: must be 1, 4 or 24"),
-    "orders of known answers": (
-        "model=predictions:known orders=4",
-        "several variants of each record (orders=4, size=32k)",
-    ),
-    "orders of another task": (
-        "task=extraction model=rules orders=4",
-        "only task personamem uses orders=",
-    ),
+    "orders of known answers": ("model=predictions:known orders=4", VARIANTS),
+    "orders of another task": ("task=extraction model=rules orders=4", f"{ONLY_HERE} orders="),
     "orders of free answers": ("answer=free orders=4", "would change nothing: answer=free"),
-    "orders under the authors' parser": (
-        "parser=authors orders=4",
-        "the authors' parser reads a choice in one order; leave out orders=4",
-    ),
-    "free answers under the authors' parser": (
-        "parser=authors answer=free",
-        "leave out answer=free",
-    ),
+    "orders under the authors' parser": ("parser=authors orders=4", ONE_ORDER),
+    "free answers under the authors' parser": ("parser=authors answer=free", LEAVE_OUT_FREE),
 }
 PLAIN_CASES = {"an unknown memory", "orders of known answers", "orders under the authors' parser"}
 PLAIN_CASES |= {"orders of free answers", "free answers under the authors' parser"}

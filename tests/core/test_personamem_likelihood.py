@@ -9,7 +9,7 @@ import pytest
 from alps.tasks.personamem.release import open_personamem
 from tests import endtoend
 from tests.echoing import by_escapes, by_number, completed, echo, expected, of_vocabulary, silent
-from tests.endtoend import finish, one_line, start, wait_until
+from tests.endtoend import one_line
 from tests.few import few
 from tests.loopback import Answer, serve
 from tests.persona_runs import PUBLISHED, published, rows, run, served
@@ -126,17 +126,13 @@ def another_text(body):
 
 
 NO_MATCH = "neither its tokens nor its offsets match the prompt"
+NO_MORE = "it returns no log-probabilities of the prompt's tokens"
+BROKEN = {"tokens": [7], "token_logprobs": "x"}
 SILENT = {
-    "no log-probabilities": (
-        lambda body: completed(body, None),
-        "it returns no log-probabilities of the prompt's tokens",
-    ),
+    "no log-probabilities": (lambda body: completed(body, None), NO_MORE),
     "only what it wrote": (only_what_it_wrote, NO_MATCH),
     "nothing but null": (nothing_but_null, "it returns no log-probability of some tokens"),
-    "no tokens": (
-        lambda body: completed(body, {"tokens": [7], "token_logprobs": "x"}),
-        "it returns no log-p",
-    ),
+    "no tokens": (lambda body: completed(body, BROKEN), "it returns no log-p"),
     "another text": (another_text, NO_MATCH),
     "no echo": (lambda body: Answer(status=400, error="Only no echo is supported"), "Only no echo"),
     "no model": (lambda body: Answer(status=404), "the endpoint has no such model"),
@@ -237,27 +233,6 @@ def test_a_tie_is_shared(alps, tmp_path):
         assert row["prediction"]["tied"] == ["a", "b", "c", "d"]
         assert row["prediction"]["margin"] == 0
     assert {row["scores"]["accuracy"] for row in rows(tmp_path / "run", "scores")} == {0.25}
-
-
-@pytest.mark.release
-def test_a_run_that_was_killed_goes_on_to_the_same_bytes(tmp_path, made):
-    off = {"ALPS_CACHE": "off", "OPENAI_API_KEY": "none"}
-    words = (f"data={made / 'en'}", "memory=last:4", "limit=12", "concurrency=2")
-    with serve(lambda body: replace(echo(body, width=3), delay=0.01)) as server:
-        model = ("model=openai/scripted", f"api_base={server.url}")
-        asked = ("run", "task=personamem", "answer=logprob", *words, *model)
-        calm = finish(start(tmp_path, *asked, "out=calm", **off))
-        before = len(server.requests)
-        process = start(tmp_path, *asked, "out=killed", **off)
-        wait_until(lambda: len(server.requests) >= before + 20 or process.poll() is not None)
-        process.kill()
-        process.communicate()
-        done_then = (tmp_path / "killed" / "predictions.jsonl").read_bytes().count(b"\n")
-        last = finish(start(tmp_path, *asked, "out=killed", **off))
-    assert (calm.returncode, last.returncode) == (0, 0), calm.stderr + last.stderr
-    assert 0 < done_then < len(rows(tmp_path / "calm"))
-    for name in ("predictions.jsonl", "scores.jsonl"):
-        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "calm" / name).read_bytes()
 
 
 @pytest.mark.release

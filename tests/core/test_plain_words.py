@@ -71,17 +71,13 @@ def test_a_setting_that_nobody_heeds_is_refused(told, words):
 
 def test_a_setting_that_nobody_heeds_is_refused_by_every_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("a.toml").write_text(
-        'task = "extraction"\nmodel = "rules"\ntop_p = 0.5\n', encoding="utf-8"
-    )
+    Path("a.toml").write_text('task = "extraction"\nmodel = "rules"\ntop_p = 0.5\n')
     told("run", *RULES.split(), "limit=1", "out=finished")
+    calibrating = "calibrate judge=lexical labels=stress judge_temperature=1"
     for words, said in (
         ("run config=a.toml", "top_p=0.5 would change nothing"),
         ("score finished judge_repeats=3", "judge_repeats=3 would change nothing"),
-        (
-            "calibrate judge=lexical labels=stress judge_temperature=1",
-            "judge_temperature=1.0 would change",
-        ),
+        (calibrating, "judge_temperature=1.0 would change"),
     ):
         assert said in str(CliRunner().invoke(cli, words.split()).exception)
 
@@ -138,15 +134,14 @@ def test_answers_that_were_cut_off_are_told_in_the_table_for_the_record_and_on_t
     assert "1 answer was cut off at max_tokens." in page
 
 
+ELSEWHERE = "not a system for utilization, only for extraction, update, retrieval"
+
+
 @pytest.mark.parametrize(
     ("model", "task", "said"),
     [
         ("predictions:", "extraction", "names no file; write predictions:FILE"),
-        (
-            "oracle",
-            "utilization",
-            "not a system for utilization, only for extraction, update, retrieval",
-        ),
+        ("oracle", "utilization", ELSEWHERE),
         ("python:os:getcwd", "extraction", "getcwd has no method 'predict' (calling"),
     ],
 )
@@ -164,13 +159,9 @@ def calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_calibration_is_no_run_for_any_command(calibrated):
-    for words in (
-        ("show", "cal", "1"),
-        ("report", "runs/cal"),
-        ("compare", "cal", "cal"),
-        ("score", "cal"),
-    ):
-        assert "a calibration, not a run; see" in str(CliRunner().invoke(cli, words).exception)
+    for words in ("show cal 1", "report runs/cal", "compare cal cal", "score cal"):
+        said = str(CliRunner().invoke(cli, words.split()).exception)
+        assert "a calibration, not a run; see" in said
     assert "Not runs: cal (a calibration)" in told("ls")
 
 
@@ -208,21 +199,17 @@ def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, mon
     assert "Unreadable: runs/b" in listed
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("show", "", "1"), "name a run, not ''"),
-        (
-            ("show", "runs", "1"),
-            "no run here (manifest.json is missing); name a run in it, such as runs/a",
-        ),
-        (("calibrate", "judge=lexical", "labels=runs"), "labels=runs: not a label folder"),
-        (
-            ("leaderboard", "submit", "runs/a", "name=x", "date=tomorrow"),
-            "date=tomorrow: must be a date, such as",
-        ),
-    ],
-)
+NO_RUN = "no run here (manifest.json is missing); name a run in it, such as runs/a"
+SUBMITTING = ("leaderboard", "submit", "runs/a", "name=x", "date=tomorrow")
+NO_FOLDERS = {
+    ("show", "", "1"): "name a run, not ''",
+    ("show", "runs", "1"): NO_RUN,
+    ("calibrate", "judge=lexical", "labels=runs"): "labels=runs: not a label folder",
+    SUBMITTING: "date=tomorrow: must be a date, such as",
+}
+
+
+@pytest.mark.parametrize(("words", "said"), NO_FOLDERS.items(), ids=map(" ".join, NO_FOLDERS))
 def test_a_folder_of_another_kind_is_told_as_one(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bare_manifest(tmp_path / "runs" / "a", task="update")

@@ -125,28 +125,17 @@ def test_a_rate_is_a_second_or_a_minute(took, done, rate):
     assert progress.rate() == rate
 
 
+SCORING, CALIBRATING = "score run judge=lexical out=again", "calibrating lexical"
+SITE, BUILDING = "leaderboard build submissions=none out=site", "building the site"
 LOGS = {
     "a run": (
         "run task=retrieval model=bm25 data=samples out=other",
-        "retrieval: bm25, loading",
-        "retrieval bm25: 72 records",
+        *("retrieval: bm25, loading", "retrieval bm25: 72 records"),
     ),
-    "a second judgement": (
-        "score run judge=lexical out=again",
-        "run: judging its answers",
-        "26/26  100 %",
-    ),
+    "a second judgement": (SCORING, "run: judging its answers", "26/26  100 %"),
     "a sweep": ("sweep plan.toml", "sweep: 2 runs, 98 records", "98/98  100 %"),
-    "a calibration": (
-        "calibrate judge=lexical labels=stress out=cal",
-        "calibrating lexical",
-        "100 %",
-    ),
-    "a site": (
-        "leaderboard build submissions=none out=site",
-        "building the site",
-        "building the site",
-    ),
+    "a calibration": ("calibrate judge=lexical labels=stress out=cal", CALIBRATING, "100 %"),
+    "a site": (SITE, BUILDING, BUILDING),
 }
 
 

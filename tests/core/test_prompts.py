@@ -97,19 +97,15 @@ def test_a_dry_run_counts_the_prompt_that_would_be_sent(monkeypatch, tmp_path):
     assert len(counted) == 2
 
 
+OF_LLM, BOTH = ("task=extraction", f"model={MODEL}"), "'precision' or 'recall'"
+NOT_ASKED = "prompt=recall would change nothing: model=rules is not a litellm model"
+OF_EXTRACTION = "prompt=recall: only task extraction uses prompt="
 REFUSED = {
-    "another task": (
-        ("task=update", f"model={MODEL}", "prompt=recall"),
-        "prompt=recall: only task extraction uses prompt=",
-    ),
+    "another task": (("task=update", f"model={MODEL}", "prompt=recall"), OF_EXTRACTION),
     "a system that is asked in no words": (
-        ("task=extraction", "model=rules", "prompt=recall"),
-        "prompt=recall would change nothing: model=rules is not a litellm model",
+        *(("task=extraction", "model=rules", "prompt=recall"), NOT_ASKED),
     ),
-    "no such prompt": (
-        ("task=extraction", f"model={MODEL}", "prompt=both"),
-        "prompt=both: must be 'precision' or 'recall'",
-    ),
+    "no such prompt": ((*OF_LLM, "prompt=both"), f"prompt=both: must be {BOTH}"),
 }
 
 

@@ -138,10 +138,12 @@ def gold_of(**given: Any) -> Row:
 
 
 NO_ID = "benchmark_id: must be a non-empty string"
+DEEP = "[" * 3_000 + "]" * 3_000
 HALF = [memory("v").model_dump(), {"label": "Preferences/Food"}]
 BAD_ROWS: dict[str, tuple[str, Row | str | bytes, str]] = {
     "no JSON": (INPUT, "{not json", "not JSON"),
     "half a line": (INPUT, '{"benchmark_id": "b"', "not JSON"),
+    "nested too deeply": (INPUT, f'{{"benchmark_id": "b", "input": {DEEP}}}', "not JSON"),
     "no UTF-8": (INPUT, b'{"benchmark_id": "\xff"}', "not JSON"),
     "a list": (INPUT, '["b"]', "expected a JSON object, got list"),
     "no id": (INPUT, {"input": {"dialogue": []}}, NO_ID),

@@ -19,22 +19,15 @@ def values(*turns):
 
 
 PLACE, NAME = "Personal_Background/Location", "Personal_Background/Identity"
+BODY, JOB = "States_Experiences/Physical_State", "Personal_Background/Occupation"
 SAID = {
     "en, a place": ("I live in Porto with my brother.", "Lives in Porto", PLACE),
-    "en, allergy": (
-        "I'm allergic to walnuts",
-        "llergic to walnuts",
-        "States_Experiences/Physical_State",
-    ),
-    "en, a job": (
-        "Thanks! I work as a nurse.",
-        "Works as a nurse",
-        "Personal_Background/Occupation",
-    ),
+    "en, allergy": ("I'm allergic to walnuts", "llergic to walnuts", BODY),
+    "en, a job": ("Thanks! I work as a nurse.", "Works as a nurse", JOB),
     "en, a name": ("my name is Ines", "Name is Ines", NAME),
     "en, a dislike": ("I can't stand cilantro.", "Dislikes cilantro", "Preferences/"),
     "zh, a place": ("我住在苏州。", "住在苏州", PLACE),
-    "zh, an allergy": ("我对核桃过敏。", "对核桃过敏", "States_Experiences/Physical_State"),
+    "zh, an allergy": ("我对核桃过敏。", "对核桃过敏", BODY),
     "zh, a like": ("我喜欢爬山", "喜欢爬山", "Preferences/"),
     "es, a place": ("Vivo en Rosario.", "Vivo en Rosario", PLACE),
     "es, a name": ("Me llamo Inés", "Me llamo Inés", NAME),
@@ -48,6 +41,7 @@ def test_what_a_user_plainly_says_is_found_with_its_label(text, value, label):
     assert any(value in one.value and one.label.startswith(label) for one in found), found
 
 
+BEES = "Keeps bees behind the church"
 STATEMENTS = {
     "a habit": ("I repair old radios in my garage", "Repairs old radios in their garage"),
     "a row of its own": ("I teach pottery to children", "Teach pottery to children"),
@@ -58,10 +52,7 @@ STATEMENTS = {
     "passive": ("I was raised by two aunts", "Raised by two aunts"),
     "what is mine": ("My main worry is the roof", "Main worry is the roof"),
     "a wish": ("I would love to sail to Iceland", "Wants to sail to Iceland"),
-    "inside a request": (
-        "Note down that I keep bees behind the church",
-        "Keeps bees behind the church",
-    ),
+    "inside a request": ("Note down that I keep bees behind the church", BEES),
 }
 
 

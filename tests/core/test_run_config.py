@@ -12,15 +12,8 @@ from tests.tracks import alps_here
 
 RUN = ("run", "task=extraction,update", "model=rules", "limit=3", "max_failures=5%")
 RUN += ("seed=7", "scoring=alps")
-SAID = {
-    "task": "extraction,update",
-    "model": "rules",
-    "limit": 3,
-    "max_failures": 0.05,
-    "seed": 7,
-    "scoring": "alps",
-    "out": "runs/../first",
-}
+SAID = {"task": "extraction,update", "model": "rules", "limit": 3, "max_failures": 0.05}
+SAID |= {"seed": 7, "scoring": "alps", "out": "runs/../first"}
 
 
 @pytest.fixture(scope="module")

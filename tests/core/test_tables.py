@@ -37,20 +37,18 @@ def test_an_estimate_shows_a_model_as_it_was_given(capsys):
     assert "openai/tiny[/b]:dog:, answers" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("value", "plain", "with_sign"),
-    [
-        (0.1234, ".123", "+.123"),
-        (-0.1234, "-.123", "-.123"),
-        (0.0002, ".000", ".000"),
-        (-0.0002, ".000", ".000"),
-        (-0.0, ".000", ".000"),
-        (0.0006, ".001", "+.001"),
-        (-0.0006, "-.001", "-.001"),
-        (-0.9996, "-1.000", "-1.000"),
-        (4.25, "4.250", "+4.250"),
-        (None, "–", "–"),
-    ],
-)
-def test_what_rounds_to_nothing_has_no_sign(value, plain, with_sign):
-    assert (number(value), signed(value)) == (plain, with_sign)
+ROUNDED = {
+    0.1234: (".123", "+.123"),
+    -0.1234: ("-.123", "-.123"),
+    **dict.fromkeys((0.0002, -0.0002, -0.0), (".000", ".000")),
+    0.0006: (".001", "+.001"),
+    -0.0006: ("-.001", "-.001"),
+    -0.9996: ("-1.000", "-1.000"),
+    4.25: ("4.250", "+4.250"),
+    None: ("–", "–"),
+}
+
+
+@pytest.mark.parametrize(("value", "shown"), ROUNDED.items())
+def test_what_rounds_to_nothing_has_no_sign(value, shown):
+    assert (number(value), signed(value)) == shown

@@ -72,23 +72,20 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
     assert kept == again
 
 
+NO_JUDGE = "scoring=authors-v1 uses no judge"
+OF_RETRIEVAL = "distractors=300: only task retrieval uses distractors="
+OF_EXTRACTION = "extras=judge: only task extraction uses extras="
 IGNORED = {
-    "distractors": (
-        "task=extraction distractors=300",
-        "distractors=300: only task retrieval uses distractors=",
-    ),
-    "extras": ("task=update extras=judge", "extras=judge: only task extraction uses extras="),
+    "distractors": ("task=extraction distractors=300", OF_RETRIEVAL),
+    "extras": ("task=update extras=judge", OF_EXTRACTION),
     "extras of the authors": (
-        "task=extraction extras=judge scoring=authors-v1",
-        "extras=judge: scoring=authors-v1 uses no judge",
+        *("task=extraction extras=judge scoring=authors-v1", f"extras=judge: {NO_JUDGE}"),
     ),
     "a judge of the authors": (
-        "task=update judge=openai/j scoring=authors-v1",
-        "judge=openai/j: scoring=authors-v1 uses no judge",
+        *("task=update judge=openai/j scoring=authors-v1", f"judge=openai/j: {NO_JUDGE}"),
     ),
     "all and another": (
-        "task=all,update",
-        "task=all,update: 'all' means every task; name no other",
+        *("task=all,update", "task=all,update: 'all' means every task; name no other"),
     ),
 }
 

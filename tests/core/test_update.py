@@ -93,56 +93,27 @@ def m(value: str, name: str) -> Memory:
     return memory(value, memory_id=name)
 
 
-A, B = m("A", "m1"), m("B", "m2")
-LISTS: dict[str, tuple[Any, Any, list[tuple[str, int | None]], tuple[int, ...], set[int]]] = {
-    "as the release has it": (
-        OLD,
-        GOLD,
-        [("retain", 0), ("modify", 1), ("retain", 2), ("retain", 3), ("add", None)],
-        (1,),
-        {1},
-    ),
-    "withdrawn": (OLD[:2], OLD[:1], [("retain", 0)], (1,), set()),
-    "everything withdrawn": (OLD[:2], (), [], (0, 1), set()),
-    "the first memory": ((), (VIOLIN,), [("add", None)], (), set()),
-    "rewritten under its id": (OLD[:1], (m("Owns a dog", "m1"),), [("modify", 0)], (0,), {0}),
-    "the value under another id": (OLD[:1], (m(" owns A cat", "x9"),), [("retain", 0)], (), set()),
-    "ids exchanged": (
-        (A, B),
-        (m("B", "m1"), m("A", "m2")),
-        [("retain", 1), ("retain", 0)],
-        (),
-        set(),
-    ),
-    "one of two duplicates rewritten": (
-        (A, m("A", "m2")),
-        (m("A", "m2"), m("B", "m1_updated")),
-        [("retain", 1), ("modify", 0)],
-        (0,),
-        {0},
-    ),
-    "a copy": ((A,), (A, m("A", "m2")), [("retain", 0), ("add", None)], (), set()),
-    "an update of what is still there": (
-        (A,),
-        (A, m("B", "m1_updated")),
-        [("retain", 0), ("add", None)],
-        (),
-        set(),
-    ),
-    "updated before": (
-        (m("A", "m1_updated"),),
-        (m("B", "m1_updated"),),
-        [("modify", 0)],
-        (0,),
-        {0},
-    ),
+A1, A2, B2, NEW = m("A", "m1"), m("A", "m2"), m("B", "m2"), m("B", "m1_updated")
+LISTS: dict[str, tuple[Any, Any, str, tuple[int, ...], set[int]]] = {
+    "as the release has it": (OLD, GOLD, "retain 0, modify 1, retain 2, retain 3, add", (1,), {1}),
+    "withdrawn": (OLD[:2], OLD[:1], "retain 0", (1,), set()),
+    "everything withdrawn": (OLD[:2], (), "", (0, 1), set()),
+    "the first memory": ((), (VIOLIN,), "add", (), set()),
+    "rewritten under its id": (OLD[:1], (m("Owns a dog", "m1"),), "modify 0", (0,), {0}),
+    "the value under another id": (OLD[:1], (m(" owns A cat", "x9"),), "retain 0", (), set()),
+    "ids exchanged": ((A1, B2), (m("B", "m1"), A2), "retain 1, retain 0", (), set()),
+    "one of two duplicates rewritten": ((A1, A2), (A2, NEW), "retain 1, modify 0", (0,), {0}),
+    "a copy": ((A1,), (A1, A2), "retain 0, add", (), set()),
+    "an update of what is still there": ((A1,), (A1, NEW), "retain 0, add", (), set()),
+    "updated before": ((m("A", "m1_updated"),), (NEW,), "modify 0", (0,), {0}),
 }
 
 
 @pytest.mark.parametrize(("old", "gold", "changes", "gone", "replaced"), LISTS.values(), ids=LISTS)
 def test_gold_actions_follow_from_the_two_lists(old, gold, changes, gone, replaced):
     lists = compare(old, gold)
-    assert [(change.action, change.old) for change in lists.changes] == changes
+    found = [f"{one.action} {'' if one.old is None else one.old}".strip() for one in lists.changes]
+    assert ", ".join(found) == changes
     assert (lists.gone, lists.replaced) == (gone, replaced)
 
 
@@ -181,19 +152,17 @@ def test_a_replaced_memory_that_is_no_id_is_left_out_with_a_note():
     assert "`replaces` is list, not an id: left out" in found.notes
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "values"),
-    [
-        pytest.param([("A", "m1"), ("B", "m2")], [("C", "m1")], "BC", id="the later word counts"),
-        pytest.param([("A", "m1")], [("B", "m_new_1")], "AB", id="two parts"),
-        pytest.param([("A", None), ("B", None)], [("C", None)], "ABC", id="null ids"),
-        pytest.param([("A", ""), ("B", "")], [("C", "")], "ABC", id="empty ids"),
-        pytest.param([("A", 1)], [("B", "1")], "B", id="an id that is a number"),
-        pytest.param(
-            [("A", "m1"), ("B", "m1")], [("C", "m2")], "ABC", id="one id twice in one list"
-        ),
-    ],
-)
+JOINED = {
+    "the later word counts": ([("A", "m1"), ("B", "m2")], [("C", "m1")], "BC"),
+    "two parts": ([("A", "m1")], [("B", "m_new_1")], "AB"),
+    "null ids": ([("A", None), ("B", None)], [("C", None)], "ABC"),
+    "empty ids": ([("A", ""), ("B", "")], [("C", "")], "ABC"),
+    "an id that is a number": ([("A", 1)], [("B", "1")], "B"),
+    "one id twice in one list": ([("A", "m1"), ("B", "m1")], [("C", "m2")], "ABC"),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "values"), JOINED.values(), ids=JOINED)
 @pytest.mark.parametrize("key", ["memory_id", "id"])
 def test_two_lists_are_joined(first, second, values, key):
     given = ([{"value": value, key: name} for value, name in part] for part in (first, second))
@@ -214,28 +183,21 @@ def test_what_was_deleted_stands_last_and_is_not_in_the_list():
 
 
 REWORDED = m("Is the owner of a cat", "m9")
-A_TEACHER, A_PET = m("Is a school teacher", "m9"), m("Has a pet", "m9")
+A_TEACHER, A_PET = m("Is a school teacher", "m9"), m("Has a pet", "m8")
 SAME = (OLD[0].value, REWORDED.value, "same")
 CONTRADICTED = (NURSE.value, A_TEACHER.value, "conflicting")
 BROADER = (OLD[0].value, A_PET.value, "broader")
 RELATED = (OLD[0].value, "Has fur", "related")
+RETAINED_ADDED = ["retain", "add"]
 UNNAMED: dict[str, tuple[Any, list[tuple[str, str, str]], list[str]]] = {
     "as the release has it": (GOLD, [], ["retain", "modify", "retain", "retain", "add"]),
     "the old id kept": ((m("Teaches physics", "m2"),), [], ["modify"]),
     "another id, and no judge that relates it": ((m("Teaches physics", "m9"),), [], ["add"]),
     "another id, but it contradicts the old one": ((A_TEACHER,), [CONTRADICTED], ["modify"]),
-    "it contradicts what is kept beside it": (
-        (NURSE, A_TEACHER),
-        [CONTRADICTED],
-        ["retain", "add"],
-    ),
+    "it contradicts what is kept beside it": ((NURSE, A_TEACHER), [CONTRADICTED], RETAINED_ADDED),
     "reworded": ((REWORDED,), [SAME], ["retain"]),
     "generalised": ((A_PET,), [BROADER], ["modify"]),
-    "generalised beside what is kept": (
-        (REWORDED, m("Has a pet", "m8")),
-        [SAME, BROADER],
-        ["retain", "add"],
-    ),
+    "generalised beside what is kept": ((REWORDED, A_PET), [SAME, BROADER], RETAINED_ADDED),
     "only related": ((m("Has fur", "m9"),), [RELATED], ["add"]),
     "another memory's id": ((m("Owns a cat", "m3"),), [], ["retain"]),
     "it names what it replaces": ((did(m("Teaches", "m_new_1"), replaces="m2"),), [], ["modify"]),
@@ -521,15 +483,6 @@ def test_a_change_whose_old_memory_is_kept_is_not_made(teacher, f1, kept):
     scored = score(update_sample(), answer(*rest, *teacher), Lenient())
     assert scored.scores["f1_changed"] == pytest.approx(f1 if teacher != [NURSE] else 2 / 3)
     assert scored.counts["kept_gone"] == kept
-
-
-def test_keeping_every_contradiction_earns_nothing():
-    both = m("Teaches physics, formerly works as a nurse", "m2_updated")
-    sample = update_sample(gold=(OLD[0], TEACHER, OLD[2], OLD[3]))
-    for listed in ([*OLD, TEACHER], [OLD[0], both, OLD[2], OLD[3]]):
-        scored = score(sample, answer(*listed), Lenient())
-        assert scored.scores["f1_changed"] == 0
-    assert score(sample, answer(*sample.gold), Lenient()).scores["f1_changed"] == 1
 
 
 @pytest.mark.parametrize(

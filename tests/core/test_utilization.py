@@ -2,7 +2,6 @@
 
 import json
 import math
-import textwrap
 
 import pytest
 
@@ -114,18 +113,19 @@ def test_a_row_without_a_dialogue_is_named_on_one_line(tmp_path):
     assert "no dialogue" in error
 
 
+LOOKING = """
+import pathlib
+class Looking:
+    def predict(self, sample):
+        told = repr(sample) + str(sample.model_dump())
+        pathlib.Path("seen.txt").write_text(told, encoding="utf-8")
+        return {"answer": "A risotto, " + sample.query}
+"""
+
+
 def test_a_python_class_is_shown_the_dialogue_and_the_query_and_no_target(tmp_path, monkeypatch):
     write(tmp_path, 1, target_row("u1"))
-    (tmp_path / "looking_class.py").write_text(
-        textwrap.dedent("""
-        import pathlib
-        class Looking:
-            def predict(self, sample):
-                pathlib.Path("seen.txt").write_text(repr(sample) + \
-str(sample.model_dump()), encoding="utf-8")
-                return {"answer": "A risotto, " + sample.query}
-        """)
-    )
+    (tmp_path / "looking_class.py").write_text(LOOKING)
     monkeypatch.chdir(tmp_path)
     assert run(tmp_path, "pa", "model=python:looking_class:Looking").code == 0
     seen = (tmp_path / "seen.txt").read_text(encoding="utf-8")
@@ -204,25 +204,24 @@ def test_the_language_is_that_of_the_row_or_else_of_most_letters(stratum, query,
     assert language_of(stratum, query) == language
 
 
+MANNER, FOOD = "Preferences/Interaction_Preferences", "Preferences/Food"
+SHORT, SOUP, BULLETS = "Wants short answers", "Loves soup", "Wants answers as bullet lists"
+
+
 @pytest.mark.parametrize(
     ("name", "label", "value", "kind"),
     [
-        (
-            "ability2_980",
-            "Preferences/Interaction_Preferences",
-            "Wants short answers",
-            "pf_general",
-        ),
-        ("ability2_981", "Preferences/Food", "Loves soup", "pf_interaction"),
-        ("ability2_1046", "", "Loves soup", "pf_interaction"),
-        ("ability2_7", "", "Wants short answers", "pf_general"),
-        ("alps_pf_001", "Preferences/Interaction_Preferences", "Likes «usted»", "pf_interaction"),
-        ("alps_pf_002", "Preferences/Food", "Likes short ribs", "pf_general"),
-        ("alps_pf_003", "", "Wants answers as bullet lists", "pf_interaction"),
-        ("alps_pf_004", "", "Loves soup", "pf_general"),
-        ("alps_pf_005", "UNMAPPED", "Wants answers as bullet lists", "pf_interaction"),
-        ("alps_pf_006", "UNMAPPED", "Loves soup", "pf_general"),
-        ("ability2_1046_b", "", "Loves soup", "pf_general"),
+        ("ability2_980", MANNER, SHORT, "pf_general"),
+        ("ability2_981", FOOD, SOUP, "pf_interaction"),
+        ("ability2_1046", "", SOUP, "pf_interaction"),
+        ("ability2_7", "", SHORT, "pf_general"),
+        ("alps_pf_001", MANNER, "Likes «usted»", "pf_interaction"),
+        ("alps_pf_002", FOOD, "Likes short ribs", "pf_general"),
+        ("alps_pf_003", "", BULLETS, "pf_interaction"),
+        ("alps_pf_004", "", SOUP, "pf_general"),
+        ("alps_pf_005", "UNMAPPED", BULLETS, "pf_interaction"),
+        ("alps_pf_006", "UNMAPPED", SOUP, "pf_general"),
+        ("ability2_1046_b", "", SOUP, "pf_general"),
     ],
 )
 def test_the_kind_of_a_preference_is_read_from_the_numbering_or_else_from_the_target(
@@ -382,8 +381,11 @@ def test_what_holds_no_text_is_no_answer(node):
 
 @pytest.mark.parametrize("outcome", ["empty", "refused", "truncated", "unparsable", "invalid"])
 def test_a_failed_answer_gets_the_scales_minimum(outcome):
-    (pa,), (ei,) = samples(PA), samples(EI, *target_row("u1", stratum="ch"))
-    assert score(PA, pa, failed(outcome), None).scores == {"pa": 0.0}
+    for task in (PA, VRA, CF):
+        (one,) = samples(task)
+        assert score(task, one, failed(outcome), None).scores == {task.headline.name: 0.0}
+    (pf,), (ei,) = samples(PF), samples(EI, *target_row("u1", stratum="ch"))
+    assert score(PF, pf, failed(outcome), None).scores == {"pf": 0.0, "pf_general": 0.0}
     found = score(EI, ei, failed(outcome), None).scores
     assert found == {"ei": 1.0, "ei_zh": 1.0, **dict.fromkeys(DIMENSIONS, 1.0)}
 
@@ -400,14 +402,8 @@ def test_emotional_intelligence_is_the_plain_mean_and_its_language_is_reported_a
 
     judged(tmp_path, "ei", judge)
     scores = track_of(tmp_path / "out", "task4_ability5")["scores"]
-    expected = {
-        "ei": ((8 + 9 + 10 + 11) / 12, 4),
-        "ei_en": (3.0, 2),
-        "ei_zh": (10 / 3, 2),
-        "resonation": (2.5, 4),
-        "expression": (2.0, 4),
-        "reception": (5.0, 4),
-    }
+    expected = {"ei": ((8 + 9 + 10 + 11) / 12, 4), "ei_en": (3.0, 2), "ei_zh": (10 / 3, 2)}
+    expected |= {"resonation": (2.5, 4), "expression": (2.0, 4), "reception": (5.0, 4)}
     for name, (value, n) in expected.items():
         assert (scores[name]["value"], scores[name]["n"]) == (pytest.approx(value), n), name
 
