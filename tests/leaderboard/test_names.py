@@ -130,9 +130,7 @@ def test_joining_one_that_is_not_there_is_a_mistake(both: Path) -> None:
 
 
 @pytest.mark.release
-def test_a_change_of_a_submission_that_is_in_the_other_copy_is_refused(
-    both: Path, tmp_path: Path
-) -> None:
+def test_a_change_of_a_submission_that_is_in_the_other_copy_is_refused(both, tmp_path):
     shutil.rmtree(both / LATER)
     before, ours = shutil.copytree(both, tmp_path / "before"), both / SLUG
     forge(ours, changed("notes", "Changed."))

@@ -12,15 +12,7 @@ from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import read_entry
 from tests.endtoend import write_rows
 from tests.loopback import Answer, serve
-from tests.submissions import (
-    SLUG,
-    VISITORS,
-    WHO,
-    card_of,
-    make_run,
-    said,
-    write_card_of,
-)
+from tests.submissions import SLUG, VISITORS, WHO, card_of, make_run, said, write_card_of
 from tests.tracks import alps_here
 from tests.visitors import memory_items, values_of, visitor_id, write_visitors
 

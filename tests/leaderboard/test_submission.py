@@ -19,17 +19,7 @@ from alps.leaderboard.commands import submit_command
 from alps.leaderboard.packing import pack, slug_of
 from alps.leaderboard.submission import CARD, kinds_of, public_name, read_entry
 from tests.endtoend import edit_json, files_of, rows, summary, write_rows
-from tests.submissions import (
-    DAY,
-    DROPPED,
-    HOME,
-    SLUG,
-    TRACKS,
-    WHO,
-    card_of,
-    changed,
-    make_run,
-)
+from tests.submissions import DAY, DROPPED, HOME, SLUG, TRACKS, WHO, card_of, changed, make_run
 from tests.tracks import Ran, alps_here
 
 

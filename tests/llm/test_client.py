@@ -428,9 +428,7 @@ BESIDE = ("id", "object", "created", "system_fingerprint", "service_tier", "usag
 
 
 @pytest.mark.usefixtures("_unbroken")
-def test_an_odd_field_costs_the_answer_only_where_it_can_not_be_read_and_is_no_traceback(
-    desk: Desk,
-):
+def test_an_odd_field_costs_the_answer_only_where_it_can_not_be_read_and_is_no_traceback(desk):
     missing = [without(ENDS[name]) for name in BESIDE]
     nulls = [replaced(ENDS[name], "null") for name in BESIDE]
     completions, requests = asked_about(desk, [*missing, *nulls, json.dumps(WHOLE)])

@@ -16,7 +16,7 @@ from alps.errors import QuotaError, UsageError
 from alps.llm.client import Client, Endpoint
 from alps.llm.retries import as_time, seconds_of
 from alps.llm.types import Reply, Request, TransportError
-from tests.desk import EXTRACTED, GOOD, QUESTION, Desk
+from tests.desk import EXTRACTED, GOOD, QUESTION
 from tests.endtoend import one_line, run
 from tests.few import few
 from tests.loopback import serve
@@ -255,9 +255,7 @@ def test_a_server_at_which_too_many_wait_is_asked_less():
 
 
 @pytest.mark.release
-def test_one_request_that_hangs_holds_up_none_of_the_others(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-):
+def test_one_request_that_hangs_holds_up_none_of_the_others(desk, monkeypatch):
     monkeypatch.setattr("alps.llm.retries._backoff", lambda _: 0.0)
     answered: list[int] = []
 
@@ -454,8 +452,7 @@ def test_a_sliding_minute_that_answers_tell_is_used_and_hardly_passed(retry_afte
 
 
 @pytest.mark.parametrize(
-    "engine",
-    few({"one": ((),), "several": (("engine=processes", "workers=2"),)}, plain={"one"}),
+    "engine", few({"one": ((),), "several": (("engine=processes", "workers=2"),)}, plain={"one"})
 )
 @pytest.mark.release
 def test_a_judge_is_asked_no_faster_than_the_user_says_and_the_model_as_before(tmp_path, engine):

@@ -91,9 +91,7 @@ SERVED = {
 }
 
 
-def test_each_call_and_the_summary_say_what_answered_and_later_sessions_what_had_answered(
-    tmp_path: Path,
-):
+def test_each_call_and_the_summary_say_what_answered_and_later_sessions_what_had_answered(tmp_path):
     with serve(Provider()) as server:
         said = carried_out(tmp_path, server, "out=out")
         carried_out(tmp_path, server, "out=second")

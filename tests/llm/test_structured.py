@@ -73,9 +73,7 @@ def taking(lowest: str, text: str = GOOD) -> Script:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("lowest", MODES)
-def test_the_ladder_goes_down_to_what_the_endpoint_takes(
-    desk: Desk, capsys: pytest.CaptureFixture[str], lowest: str
-):
+def test_the_ladder_goes_down_to_what_the_endpoint_takes(desk, capsys, lowest):
     tried = list(MODES[: MODES.index(lowest) + 1])
     with serve(taking(lowest)) as server:
         got = desk.ask(question(server))
@@ -88,9 +86,7 @@ def test_the_ladder_goes_down_to_what_the_endpoint_takes(
     assert all(f"structured={mode}" in line for mode, line in zip(MODES[1:], told, strict=False))
 
 
-def test_many_requests_that_are_refused_at_once_step_down_once(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-):
+def test_many_requests_that_are_refused_at_once_step_down_once(desk, capsys):
     with serve(taking("tools")) as server:
         asked = [question(server, repeat=number) for number in range(8)]
         assert {completion.outcome for completion in desk.ask_all(*asked)} == {"ok"}
@@ -433,9 +429,7 @@ REFUSED_PARTS = {
 @pytest.mark.few(2)
 @pytest.mark.parametrize("part", REFUSED_PARTS)
 @pytest.mark.parametrize("mode", ["schema", "tools"])
-def test_a_server_that_refuses_lengths_or_ids_is_asked_in_the_same_mode_without(
-    desk: Desk, mode: str, part: str
-):
+def test_a_server_that_refuses_lengths_or_ids_is_asked_in_the_same_mode_without(desk, mode, part):
     found = json.dumps({"memory_items": []})
     bounded = replace(BOUNDED, choices={"memory_items": POOL})
 

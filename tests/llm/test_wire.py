@@ -280,9 +280,7 @@ def test_the_shared_beginning_is_marked_where_anthropic_keeps_it_and_nowhere_els
             assert "cachePoint" not in text, row.provider.model
 
 
-def test_an_unlisted_anthropic_model_may_answer_at_length_and_azure_is_told_its_version(
-    rows: list[Row],
-):
+def test_an_unlisted_anthropic_model_may_answer_at_length_and_azure_is_told_its_version(rows):
     longest = {"unlisted": 32_000, "old": 4_096, "new": 64_000}
     for name, tokens in longest.items():
         assert of(rows, f"anthropic, {name}").body["max_tokens"] == tokens, name

@@ -237,10 +237,7 @@ UNTOLD = {
         [("pa", {"anna": 1}, 1), ("pa", {"ben": 0}, 1)],
         f"{PEOPLE} no two people labelled the same item",
     ),
-    "alike": (
-        [binary(1, 1)] * 5,
-        f"{PEOPLE} people gave one label to all items that they share",
-    ),
+    "alike": ([binary(1, 1)] * 5, f"{PEOPLE} people gave one label to all items that they share"),
 }
 
 

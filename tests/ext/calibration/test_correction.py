@@ -357,10 +357,7 @@ REFUSED = {
     "a mean off the scale": (changed(LABELLED, [["x", None, 1, 1, 7]]), FILE + "rubrics.pa"),
     "a truth off the scale": (changed(LABELLED, [["x", None, 3, 1, 1]]), FILE + "rubrics.pa"),
     "a word for a sample": (changed("rubrics.pa.sample", "yes"), FILE + "rubrics.pa.sample"),
-    "null": (
-        lambda row: row["rubrics"]["pa"].update(scale=None, labelled=None),
-        FILE + LABELLED,
-    ),
+    "null": (lambda row: row["rubrics"]["pa"].update(scale=None, labelled=None), FILE + LABELLED),
     "no rubrics": (changed("rubrics", []), FILE + "rubrics"),
 }
 DAILY = {"parser", "another rubric", "known answers", "no day", "a number for a day"}

@@ -215,10 +215,7 @@ def without_texts(find, k):
 ANOTHERS, INVENTED = "another user's turns", "a hit has text that was not ingested"
 BROKEN = {
     "it swallows k": (searching(lambda find, k: find(10)), "k=1 returns"),
-    "it finds as many always": (
-        searching(lambda find, k: find(1)),
-        "k=1 and k=6 both return",
-    ),
+    "it finds as many always": (searching(lambda find, k: find(1)), "k=1 and k=6 both return"),
     "a larger k ranks otherwise": (
         searching(lambda find, k: find(k) if k <= 6 else find(k)[::-1]),
         "a larger k changes the first hits",

@@ -90,11 +90,7 @@ def test_rows_that_are_no_json_are_named(files, tmp_path):
     [
         ("recorded:", {}, "memory=recorded: names no file; write recorded:FILE"),
         ("recorded:none", {}, "memory=recorded:none: no such file"),
-        (
-            "rules",
-            {"size": "7"},
-            "memory.size=7: not an option of memory=rules; known: memory.ret",
-        ),
+        ("rules", {"size": "7"}, "memory.size=7: not an option of memory=rules; known: memory.ret"),
         ("bm25", {"size": "7"}, "memory.size=7: not an option of memory=bm25; known: none"),
         ("rules", {"retriever": "bm"}, "memory.retriever=bm: unknown"),
     ],

@@ -159,12 +159,7 @@ ROWS = {
         "hits",
         "1 answer does not agree with the hits in the memory diary: ",
     ),
-    "a hit is gone": (
-        DIARY,
-        lambda found: first_hits(found).pop(),
-        "hits",
-        "shown something else",
-    ),
+    "a hit is gone": (DIARY, lambda found: first_hits(found).pop(), "hits", "shown something else"),
     "a search is gone": (
         DIARY,
         lambda found: found.remove(of_phase(found, "search")),

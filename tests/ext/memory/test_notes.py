@@ -17,15 +17,7 @@ from tests.few import few
 from tests.loopback import Answer, serve
 from tests.scripted_models import NoteKeeper, calling
 
-TASKS = (
-    "update",
-    "locomo",
-    "extraction",
-    "retrieval",
-    "forgetting",
-    "utilization",
-    "personamem",
-)
+TASKS = ("update", "locomo", "extraction", "retrieval", "forgetting", "utilization", "personamem")
 AT = "2026-01-05T09:00:00+00:00"
 
 
