@@ -319,19 +319,17 @@ def test_a_rubric_of_ones_own_lies_in_the_label_folder(tmp_path, server):
     assert "Met if it is short." in server.requests[0]["messages"][0]["content"]
 
 
-@pytest.mark.parametrize(
-    ("rubrics", "said"),
-    [
-        ({"tone": b"\xff\xfe"}, ["tone.md: not UTF-8"]),
-        (
-            {"tone": f"<!-- id: {rubric('pa').id} -->\nMet.".encode()},
-            ["tone.md", "the built-in rubric pa.md"],
-        ),
-        ({"tone": None}, ["tone.md", "can't be read"]),
-        (dict.fromkeys(("curt", "tone"), b"<!-- id: mine/1 -->\nMet."), ["curt.md", "mine/1"]),
-    ],
-    ids=["no text", "built-in", "a folder", "one id twice"],
-)
+OURS = f"<!-- id: {rubric('pa').id} -->\nMet.".encode()
+TWICE = dict.fromkeys(("curt", "tone"), b"<!-- id: mine/1 -->\nMet.")
+UNUSABLE = {
+    "no text": ({"tone": b"\xff\xfe"}, ["tone.md: not UTF-8"]),
+    "built-in": ({"tone": OURS}, ["tone.md", "the built-in rubric pa.md"]),
+    "a folder": ({"tone": None}, ["tone.md", "can't be read"]),
+    "one id twice": (TWICE, ["curt.md", "mine/1"]),
+}
+
+
+@pytest.mark.parametrize(("rubrics", "said"), UNUSABLE.values(), ids=UNUSABLE)
 def test_a_rubric_of_ones_own_that_can_not_be_used_is_named(tmp_path, rubrics, said):
     folder = write_labels(tmp_path / "labels", {"tone": BINARY}, [("tone", answer("good"), 1)])
     for name, text in rubrics.items():
@@ -341,23 +339,14 @@ def test_a_rubric_of_ones_own_that_can_not_be_used_is_named(tmp_path, rubrics, s
 
 
 PUT_LAST, OWN_FILE = "put it last", "not a valid file name"
-GOOD = answer("good")
+GOOD, TEXTLESS = answer("good"), answer("x", dialogue=[{"role": "user"}])
+ODD = nominal("same", "other", "no")
 UNASKED = {
     "no response": ("pa", BINARY, {"query": "x"}, "item i0: payload.response must be a string"),
     "no turns": ("pa", BINARY, answer("x", dialogue="hello"), "payload.dialogue must be a list"),
-    "a turn without text": (
-        "pa",
-        BINARY,
-        answer("x", dialogue=[{"role": "user"}]),
-        "payload.dialogue: text",
-    ),
+    "a turn without text": ("pa", BINARY, TEXTLESS, "payload.dialogue: text"),
     "no pair": ("matching", BINARY, {"gold": {"value": "x"}}, "payload.predicted must be a memory"),
-    "odd relations": (
-        "matching",
-        nominal("same", "other", "no"),
-        {},
-        "a judge can return narrower",
-    ),
+    "odd relations": ("matching", ODD, {}, "a judge can return narrower"),
     "another scale": ("pa", {"kind": "ordinal", "values": [1, 2, 3]}, GOOD, "a judge can return 0"),
     "numbers turned round": ("pa", nominal(1, 0), GOOD, PUT_LAST),
     "words turned round": ("pa", nominal("met", "not_met"), GOOD, PUT_LAST),

@@ -70,16 +70,19 @@ def known(once, tmp_path):
     return copied
 
 
+def queries_of(**fields):
+    asked = [(f"u{n}", [f"dinner number {n}?"]) for n in range(RECORDS)]
+    return [target_row(name, queries=queries, **fields) for name, queries in asked]
+
+
 def make_run(folder, ability=1, silent=(), **fields):
     """Run recorded answers; of the records whose numbers are `silent` nothing was said."""
-    queries = []
     answers = []
     for n in range(RECORDS):
-        queries.append(target_row(f"u{n}", queries=[f"dinner number {n}?"], **fields))
         said = "" if n in silent else f"My answer has the number {n}"
         answers.append({"benchmark_id": f"u{n}", "answer": said})
     path = write_rows(folder / "answers.jsonl", answers)
-    data = write_ability(folder / "data", ability, *queries)
+    data = write_ability(folder / "data", ability, *queries_of(**fields))
     word = {1: "pa", 2: "pf", 5: "ei"}[ability]
     words = ("task=utilization", f"ability={word}", f"model=predictions:{path}", f"data={data}")
     ran = alps_here("run", *words, f"out={folder / 'run'}", "max_failures=100%")
@@ -274,30 +277,22 @@ def test_a_sample_of_several_tracks_is_none_of_another_run(scored):
 
 
 @pytest.mark.release
-@pytest.mark.parametrize(
-    ("n", "change", "why"),
-    [
-        (
-            RECORDS,
-            changed("rubrics.pa.labelled", lambda labelled: labelled[:15]),
-            "5 of 20 drawn answers have no label under pa",
-        ),
-        (9, lambda row: None, "only 9 labelled answers; label at least 10"),
-    ],
-    ids=["a part of the sample", "nine labels"],
-)
-def test_too_few_labels_on_a_sample_carry_nothing(scored, n, change, why):
-    assert why in scored(change, n)[1]["reason"]
+def test_too_few_labels_on_a_sample_carry_nothing(scored):
+    fifteen = changed("rubrics.pa.labelled", lambda labelled: labelled[:15])
+    _, found = scored(fifteen)
+    assert "5 of 20 drawn answers have no label under pa" in found["reason"]
+
+
+@pytest.mark.release
+def test_nine_labels_carry_nothing(scored):
+    assert "only 9 labelled answers; label at least 10" in scored(n=9)[1]["reason"]
 
 
 @pytest.mark.release
 def test_the_same_answers_held_against_other_gold_are_another_population(
     run, server, known, tmp_path
 ):
-    queries = []
-    for n in range(RECORDS):
-        queries.append(target_row(f"u{n}", queries=[f"dinner number {n}?"], value="Keeps eels"))
-    data = write_ability(tmp_path / "other", 1, *queries)
+    data = write_ability(tmp_path / "other", 1, *queries_of(value="Keeps eels"))
     words = (f"model=predictions:{run.parent / 'answers.jsonl'}", f"data={data}")
     asked = ("task=utilization", "ability=pa", "baseline_records=0", f"out={tmp_path / 'again'}")
     alps_here("run", *asked, *words, *under(server), f"calibration={known(RECORDS)}")
@@ -333,6 +328,10 @@ def test_what_lies_in_the_users_folder_is_found_and_can_be_turned_off(run, serve
     assert corrected(tmp_path / "raw") is None
 
 
+def to_vra(rubrics):
+    return {"vra": rubrics["pa"]}
+
+
 LABELLED, FILE = "rubrics.pa.labelled", "calibration.json, "
 REFUSED = {
     "parser": (changed("judge_fingerprint.parser", "0"), 'judge.parser was "0"'),
@@ -340,10 +339,7 @@ REFUSED = {
     "rubric": (changed("rubrics.pa.rubric_sha256", "0"), "the text of rubric pa has changed since"),
     "expired": (changed("expires", "2020-01-01"), "it expired on 2020-01-01"),
     "recorded": (changed("judge_fingerprint", DROPPED), "recorded verdicts"),
-    "another rubric": (
-        lambda row: row["rubrics"].update(vra=row["rubrics"].pop("pa")),
-        "the calibration has no rubric pa",
-    ),
+    "another rubric": (changed("rubrics", to_vra), "the calibration has no rubric pa"),
     # Error rates of items that were made wrong on purpose are others.
     "known answers": (
         changed("rubrics.pa.acceptance", {"good": {"n": 1}}),
@@ -404,14 +400,11 @@ def test_a_calibration_of_another_judge_or_for_scores_that_are_no_means_is_refus
     assert "a calibration cannot correct F1; use audit_labels=DIR" in refused
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "no calibration at this path; create one"),
-        ("{", "not valid JSON"),
-        ("[]", "not a calibration"),
-    ],
-)
+NONE = {None: "no calibration at this path; create one", "{": "not valid JSON"}
+NONE |= {"[]": "not a calibration"}
+
+
+@pytest.mark.parametrize(("text", "said"), NONE.items())
 def test_what_is_no_calibration_is_one_line(run, server, tmp_path, text, said):
     path = tmp_path / "calibration.json"
     if text is not None:
