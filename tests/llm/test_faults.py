@@ -64,14 +64,11 @@ FAULTS = {
 }
 COUNT = 2 * len(FAULTS)
 
+HALF = '{"memory_items": [{"memory_id": "m1", "val'
 OUTCOMES = {
     "declines in prose": ("I'm sorry, but I can't help with that.", "stop", "refused"),
     "prose": ("The visitor seems to be a nice person.", "stop", "unparsable"),
-    "cut off before anything": (
-        '{"memory_items": [{"memory_id": "m1", "val',
-        "length",
-        "truncated",
-    ),
+    "cut off before anything": (HALF, "length", "truncated"),
     "null": (None, "stop", "empty"),
     "other JSON": ('{"answer": 42}', "stop", "invalid"),
     "in a fence": ("```json\n%s\n```", "stop", "ok"),

@@ -33,22 +33,14 @@ from tests.loopback import Answer, LoopbackServer, serve
 
 KEY = "sk-canary-of-the-wire-table"
 SIGNED = "AKIAWIRETABLE0000000"
-ANSWER = {
-    "pairs": [{"reason": "The same city.", "gold": "g1", "predicted": "p1", "relation": "same"}]
-}
+PAIR = {"reason": "The same city.", "gold": "g1", "predicted": "p1", "relation": "same"}
+ANSWER = {"pairs": [PAIR]}
 QUESTION = MatchQuestion(
     gold=[Item("g1", "Lives in Lyon", "direct", "Personal_Background", None)],
     predicted=[Item("p1", "Is at home in Lyon", None, "", None)],
 )
 NOT_OURS = (
-    "OPENAI_",
-    "ANTHROPIC_",
-    "AZURE_",
-    "AWS_",
-    "GEMINI_",
-    "GOOGLE_",
-    "OLLAMA_",
-    "OPENROUTER_",
+    *("OPENAI_", "ANTHROPIC_", "AZURE_", "AWS_", "GEMINI_", "GOOGLE_", "OLLAMA_", "OPENROUTER_"),
     "LITELLM_",
 )
 
