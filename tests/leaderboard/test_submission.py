@@ -99,14 +99,13 @@ def test_raw_texts_and_calls_go_along_when_asked_for(run, tmp_path):
 
 
 def test_runs_of_one_system_make_one_submission(shelf, tmp_path):
-    runs = [
-        make_run(tmp_path / name, f"task={name}", "model=rules", f"data={shelf.data}", *more)
-        for name, more in (("extraction", ()), ("retrieval", ()), ("utilization", ("ability=pa",)))
-    ]
+    runs = []
+    for name, *more in (("extraction",), ("retrieval",), ("utilization", "ability=pa")):
+        words = (f"task={name}", "model=rules", f"data={shelf.data}", *more)
+        runs.append(make_run(tmp_path / name, *words))
     packed = pack(runs, WHO, out=tmp_path / SLUG)
-    assert [(name, track.run) for name, track in packed.card.tracks.items()] == [
-        *zip(TRACKS, range(3), strict=True)
-    ]
+    found = [(name, track.run) for name, track in packed.card.tracks.items()]
+    assert found == [*zip(TRACKS, range(3), strict=True)]
     assert packed.verification.consistent
     with pytest.raises(UsageError, match="both have task1"):
         pack([runs[0], shelf.run], WHO, out=tmp_path / "other" / SLUG)
@@ -123,16 +122,15 @@ def test_a_part_of_a_split_is_refused(part, shelf, tmp_path):
         pack([run], WHO, out=tmp_path / SLUG)
 
 
-@pytest.mark.parametrize(
-    ("comparable", "why"),
-    [
-        (False, "scores under this judge are not comparable, so they are on no board; judge the "),
-        (True, "boards cannot recompute scores under the judge of an extension; judge the run "),
-    ],
-)
-def test_a_judge_that_nobody_can_ask_again_is_refused(
-    shelf, tmp_path, monkeypatch, comparable, why
-):
+UNASKABLE = {
+    False: "scores under this judge are not comparable, so they are on no board; judge the ",
+    True: "boards cannot recompute scores under the judge of an extension; judge the run ",
+}
+
+
+@pytest.mark.parametrize("comparable", UNASKABLE)
+def test_a_judge_that_nobody_can_ask_again_is_refused(shelf, tmp_path, monkeypatch, comparable):
+    why = UNASKABLE[comparable]
     monkeypatch.setattr(packing, "brought_judges", lambda: {"always-": ""})
     words = ("task=extraction", "model=rules", f"data={shelf.data}", "judge=always-yes")
     run = make_run(tmp_path / "run", *words)
@@ -142,17 +140,16 @@ def test_a_judge_that_nobody_can_ask_again_is_refused(
     assert str(refused.value).endswith("alps score RUN judge=PROVIDER/MODEL")
 
 
-@pytest.mark.parametrize(
-    ("method", "given", "field"),
-    [
-        ("track_rows", {"hums": [{"benchmark_id": "a", "hum": 1}]}, "hums"),
-        ("track_card", {"hums": 7}, "hums"),
-        ("run_card", {"hums": 7}, "hum"),
-    ],
-)
-def test_a_field_that_no_submission_has_names_the_extension(
-    shelf, tmp_path, monkeypatch, method, given, field
-):
+FIELDS = {
+    "track_rows": ({"hums": [{"benchmark_id": "a", "hum": 1}]}, "hums"),
+    "track_card": ({"hums": 7}, "hums"),
+    "run_card": ({"hums": 7}, "hum"),
+}
+
+
+@pytest.mark.parametrize("method", FIELDS)
+def test_a_field_that_no_submission_has_names_the_extension(shelf, tmp_path, monkeypatch, method):
+    given, field = FIELDS[method]
     part = type("Part", (parts.BoardPart,), {method: lambda *about, **more: given})()
     monkeypatch.setattr(parts, "extensions", lambda: [Extension("brd", board="b:B", on_card="hum")])
     for module in (cards, packing):
@@ -226,10 +223,9 @@ HUBS = [
 ]
 
 
-@pytest.mark.parametrize(("data", "commit", "said"), HUBS)
-def test_a_run_on_the_hub_is_packed_by_its_name_without_a_network(
-    run, shelf, tmp_path, data, commit, said
-):
+@pytest.mark.parametrize("hub", HUBS, ids=["of all", "of one's own"])
+def test_a_run_on_the_hub_is_packed_by_its_name_without_a_network(run, shelf, tmp_path, hub):
+    data, commit, said = hub
     edit_json(run / "manifest.json", changed("settings.data", data))
     edit_json(run / "manifest.json", changed("data.commit", commit))
     packed = pack([run], WHO, out=tmp_path / SLUG)
@@ -259,9 +255,14 @@ def test_a_folder_whose_name_begins_as_the_hub_is_known_by_its_last_part_alone(
     assert "hub_private" not in (tmp_path / SLUG / CARD).read_text("utf-8")
 
 
+OFFICIAL = r"^name: Thumb \(official\) contains “official”, which is reserved for boards; "
+OFFICIAL += "choose another name$"
+
+
 def test_markup_in_what_the_submitter_says_is_refused(shelf, tmp_path):
     for who, told in (
         ({"org": "<script>alert(1)</script>"}, "org: contains markup or script"),
+        ({"name": "Thumb (official)"}, OFFICIAL),
         ({"url": "http://example.org"}, "url: must begin with https://"),
         ({"kind": "llm"}, "can only be submitted with kind=rules"),
     ):
@@ -323,17 +324,10 @@ def test_without_a_name_a_system_goes_by_its_model(shelf, tmp_path):
     assert read_entry(tmp_path / "rules").card.name == "rules"
 
 
-@pytest.mark.parametrize(
-    ("name", "slug"),
-    [
-        ("GPT-5.2 (high)", "gpt-5-2-high"),
-        ("Çelik/Bär", "celik-bar"),
-        ("../../etc", "etc"),
-        ("a" * 99, "a" * 60),
-    ],
-)
-def test_slugs_are_safe(name, slug):
-    assert slug_of(name, DAY) == f"{slug}-{DAY}"
+def test_slugs_are_safe():
+    slugs = {"GPT-5.2 (high)": "gpt-5-2-high", "Çelik/Bär": "celik-bar", "../../etc": "etc"}
+    for name, slug in {**slugs, "a" * 99: "a" * 60}.items():
+        assert slug_of(name, DAY) == f"{slug}-{DAY}"
     with pytest.raises(UsageError, match="give out=FOLDER"):
         slug_of("记忆", DAY)
 
