@@ -12,6 +12,7 @@ from alps.judges.rubric import rubric
 from tests.endtoend import complete_rows, rows, wait_until, write_rows
 from tests.label_folders import BINARY, FIVE, write
 from tests.loopback import Answer, serve
+from tests.report_runs import folded
 from tests.tracks import alps_here, felt, met, payload_of
 
 RELATIONS = ["same", "narrower", "bundle", "broader", "conflicting", "related", "unrelated"]
@@ -84,11 +85,6 @@ def found(folder, out="out"):
 def cells(folder, out="out"):
     report = found(folder, out)["rubrics"]["pa"]
     return [report[cell] for cell in ("tp", "fn", "fp", "tn")]
-
-
-def words_of(text):
-    """Return a text without the breaks of its lines."""
-    return " ".join(text.split())
 
 
 def test_a_judge_is_asked_what_a_run_asks_it_and_held_against_people(tmp_path, twelve, server):
@@ -224,7 +220,7 @@ def test_an_answer_that_is_no_verdict_is_counted_and_a_judge_that_is_gone_limits
     allowed = found(tmp_path)
     assert allowed["unheard"] == 2
     assert "no response for 2 items" not in allowed["rubrics"]["pa"]["reasons"]
-    page = words_of((tmp_path / "out" / "calibration.html").read_text())
+    page = folded((tmp_path / "out" / "calibration.html").read_text())
     assert 'items without a response from the judge: <data value="2">2</data>' in page
     server.script, place = by_the_word, len(server.requests)
     assert calibrate(tmp_path, server).code == 0
@@ -378,10 +374,10 @@ def test_pairs_that_were_not_drawn_at_random_are_a_limit_on_terminal_and_page(tm
     folder = write_labels(tmp_path / "labels", {"matching": BINARY}, [("matching", PAIR, 1)] * 4)
     (folder / "sample.json").write_text(json.dumps({"rubrics": {"matching": {"random": random}}}))
     for more in ((), ("details=yes",)):
-        assert (CHOSEN in words_of(lexical(tmp_path, *more).out)) == (not random)
+        assert (CHOSEN in folded(lexical(tmp_path, *more).out)) == (not random)
     report = found(tmp_path)["rubrics"]["matching"]
     page = unescape((tmp_path / "out" / "calibration.html").read_text())
-    assert (CHOSEN in words_of(page)) == (not random)
+    assert (CHOSEN in folded(page)) == (not random)
     assert report["sample"] == {"random": random}
     assert report["verdict"] == "limits"
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from alps.errors import AlpsError, DataError, UsageError
 from alps.ext.calibration.labels import Verdict, read_crowd, read_labels, read_verdicts
+from tests.ext.calibration.test_label_import import written
 
 SCALES = {
     "right": {"kind": "nominal", "values": [0, 1]},
@@ -53,19 +54,12 @@ LABELS = [
 ]
 
 
-def lines(path, rows):
-    """Write rows, or lines as they are."""
-    texts = (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows)
-    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    return path
-
-
 def write(folder, *, items=ITEMS, labels=LABELS, scale=SCALES, people=PEOPLE):
     folder.mkdir(exist_ok=True)
-    lines(folder / "items.jsonl", items)
-    lines(folder / "labels.jsonl", labels)
-    lines(folder / "scale.json", [scale])
-    lines(folder / "people.json", [people])
+    written(folder / "items.jsonl", items)
+    written(folder / "labels.jsonl", labels)
+    written(folder / "scale.json", [scale])
+    written(folder / "people.json", [people])
     return folder
 
 
@@ -111,7 +105,7 @@ def test_labels_are_values_of_the_scale_and_derived_ones_are_kept_apart(folder):
 
 def test_the_hash_is_of_what_the_labels_mean(folder, tmp_path):
     found = read_labels(folder).sha256
-    lines(folder / "verdicts.jsonl", [verdict("q1", "j", 1)])
+    written(folder / "verdicts.jsonl", [verdict("q1", "j", 1)])
     assert read_labels(folder).sha256 == found == read_labels(write(tmp_path / "copy")).sha256
     others = [
         write(tmp_path / "1", labels=[*LABELS[:-1], label("t1", "ben", "warm")]),
@@ -223,9 +217,9 @@ for part, (table, place, within) in PLACES_OF_BAD.items():
         BAD.append(pytest.param(within(bad), place, says, id=f"{part}: {name}"))
 
 
-@pytest.mark.parametrize(("written", "place", "says"), BAD)
-def test_what_is_bad_is_refused_with_its_file_line_and_field(tmp_path, written, place, says):
-    said = refusal(read_labels, write(tmp_path, **written))
+@pytest.mark.parametrize(("files", "place", "says"), BAD)
+def test_what_is_bad_is_refused_with_its_file_line_and_field(tmp_path, files, place, says):
+    said = refusal(read_labels, write(tmp_path, **files))
     field = f", {says[0]}" if says[0] else ""
     assert said.startswith(f"{tmp_path / place}{field}: ")
     assert [part for part in says if part not in said] == []
@@ -261,7 +255,7 @@ VERDICTS = [
 
 
 def test_verdicts_of_one_judge_come_by_item_on_the_scale(folder):
-    path, labels = lines(folder / "verdicts.jsonl", VERDICTS), read_labels(folder)
+    path, labels = written(folder / "verdicts.jsonl", VERDICTS), read_labels(folder)
     found = read_verdicts(path, "gpt", labels=labels)
     assert found.judge == "gpt"
     assert found.by_item == {"q1": Verdict(1, "Yes."), "q2": Verdict(None, "Hm."), "w1": Verdict(2)}
@@ -269,7 +263,7 @@ def test_verdicts_of_one_judge_come_by_item_on_the_scale(folder):
     assert found.unparsed == ("q2",)
     assert read_verdicts(path, "bem", labels=labels).by_item == {"q1": Verdict(0, None, 0.25)}
     # The only judge needs no name.
-    alone = lines(folder / "v.jsonl", [VERDICTS[1]])
+    alone = written(folder / "v.jsonl", [VERDICTS[1]])
     assert read_verdicts(alone, labels=labels).judge == "bem"
 
 
@@ -281,7 +275,7 @@ def test_verdicts_of_one_judge_come_by_item_on_the_scale(folder):
     ],
 )
 def test_several_judges_are_listed_on_one_line(folder, judge, said):
-    path, labels = lines(folder / "v.jsonl", VERDICTS), read_labels(folder)
+    path, labels = written(folder / "v.jsonl", VERDICTS), read_labels(folder)
     with pytest.raises(UsageError, match=said) as caught:
         read_verdicts(path, judge, labels=labels)
     assert "\n" not in str(caught.value)
@@ -291,7 +285,7 @@ def test_the_hash_of_verdicts_is_of_their_file(folder):
     labels = read_labels(folder)
     found = []
     for n, rows in enumerate((VERDICTS, VERDICTS, VERDICTS[:1])):
-        path = lines(folder / f"{n}.jsonl", rows)
+        path = written(folder / f"{n}.jsonl", rows)
         found.append(read_verdicts(path, "gpt", labels=labels).sha256)
     first, same, other = found
     assert first == same != other
@@ -321,7 +315,7 @@ BAD_VERDICTS = {
 
 @pytest.mark.parametrize(("row", "says"), BAD_VERDICTS.values(), ids=BAD_VERDICTS)
 def test_a_bad_verdict_of_any_judge_is_refused_with_its_line_and_field(folder, row, says):
-    path = lines(folder / "verdicts.jsonl", [*VERDICTS, row])
+    path = written(folder / "verdicts.jsonl", [*VERDICTS, row])
     said = refusal(read_verdicts, path, "bem", labels=read_labels(folder))
     assert said.startswith(f"{path}, line 5, {says[0]}: ")
     assert [part for part in says if part not in said] == []
@@ -329,7 +323,7 @@ def test_a_bad_verdict_of_any_judge_is_refused_with_its_line_and_field(folder, r
 
 def test_empty_and_missing_verdicts_say_so(folder):
     labels = read_labels(folder)
-    assert "is empty" in refusal(read_verdicts, lines(folder / "v.jsonl", []), labels=labels)
+    assert "is empty" in refusal(read_verdicts, written(folder / "v.jsonl", []), labels=labels)
     with pytest.raises(UsageError, match="no such file"):
         read_verdicts(folder / "w.jsonl", labels=labels)
 
@@ -349,9 +343,9 @@ BAD_MEANS = [
 
 @pytest.mark.parametrize(("row", "says"), BAD_MEANS)
 def test_means_of_a_crowd_lie_between_the_values_of_the_scale(folder, row, says):
-    path = lines(folder / "crowd.jsonl", [mean("w1", 2.6), mean("q1", 0)])
+    path = written(folder / "crowd.jsonl", [mean("w1", 2.6), mean("q1", 0)])
     assert read_crowd(path, read_labels(folder)) == {"crowd": {"w1": 2.6, "q1": 0.0}}
-    lines(path, [mean("w1", 2.6), row])
+    written(path, [mean("w1", 2.6), row])
     assert f"{path}, line 2, {says}" in refusal(read_labels, folder)
 
 
