@@ -126,9 +126,7 @@ def test_the_same_answers_with_new_verdicts_get_another_draw(ours, tmp_path):
 
 
 @pytest.mark.release
-def test_a_second_judgement_under_the_same_judge_refutes_what_it_contradicts(
-    inflated, shelf, capsys
-):
+def test_a_second_judgement_by_the_same_judge_refutes_what_it_contradicts(inflated, shelf, capsys):
     with serve(finding(1)) as server:
         words = (f"data={shelf.data}", "judge_max_tokens=900", ENOUGH)
         assert rescored(inflated, server, *words) == 1

@@ -244,9 +244,7 @@ def test_a_changed_journal_is_refused_even_where_the_data_are_gone(run, tmp_path
         pack([run], WHO, out=tmp_path / SLUG)
 
 
-def test_a_folder_whose_name_begins_as_the_hub_is_known_by_its_last_part_alone(
-    shelf, tmp_path, monkeypatch
-):
+def test_a_folder_named_as_the_hub_begins_is_known_by_its_last_part(shelf, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(shelf.data, "hub_private/secret")
     run = make_run(tmp_path / "run", "task=extraction", "model=rules", "data=hub_private/secret")
@@ -285,9 +283,7 @@ def test_only_a_submission_of_the_same_name_is_replaced(shelf, tmp_path):
         pack([shelf.run], WHO, out=tmp_path / "My Submission")
 
 
-def test_the_command_shows_what_will_be_published_and_writes_it(
-    shelf, tmp_path, monkeypatch, capsys
-):
+def test_the_command_shows_what_is_published_and_writes_it(shelf, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = [str(shelf.run), "name=Rules of thumb", "org=Graz", f"date={DAY}"]
     assert submit_command([*words, "dry_run=yes"]) == 0

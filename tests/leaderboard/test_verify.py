@@ -187,9 +187,7 @@ SUSPICIOUS = [
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "path", "value", "code", "words"), SUSPICIOUS)
-def test_suspicious_answers_are_flagged_and_nothing_more(
-    shelf, folder, name, path, value, code, words
-):
+def test_suspicious_answers_are_flagged_and_no_more(shelf, folder, name, path, value, code, words):
     forge_rows(folder, name, changed(path, value))
     found = shelf.verify(folder)
     finding = said(found, code)

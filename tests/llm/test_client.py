@@ -177,9 +177,7 @@ WORD = "an-ordinary-looking-word"
     ("status", "ends", "named"),
     [(401, CredentialError, "openai/tiny"), (404, UsageError, "openai/tiny"), (400, None, "bad: ")],
 )
-def test_what_ends_the_run_is_in_the_ledger_too_and_no_key_is_shown(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, status: int, ends: Any, named: str
-):
+def test_what_ends_a_run_is_in_the_ledger_and_shows_no_key(desk, monkeypatch, status, ends, named):
     monkeypatch.setenv("OPENAI_API_KEY", WORD)
     refusal = Answer(status=status, error=f"bad: {WORD} or sk-abcdefgh12345")
     with serve(always(refusal)) as server:

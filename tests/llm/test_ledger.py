@@ -210,9 +210,7 @@ def test_a_paid_reply_is_kept_before_the_disk_is_waited_for(tmp_path: Path, monk
     cache.close()
 
 
-def test_a_writer_that_is_interrupted_leaves_the_others_their_flush_and_a_disk_that_fails_none(
-    path: Path, monkeypatch
-):
+def test_an_interrupted_writer_leaves_others_their_flush_and_a_failing_disk_none(path, monkeypatch):
     def broken(_: int) -> None:
         raise OSError(5, "Input/output error")
 

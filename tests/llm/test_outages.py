@@ -169,9 +169,7 @@ def outcomes(answer: Answering, count: int, **options: Any) -> list[str]:
         (1_000, None, True, 1, 64),  # they would wait at the server
     ],
 )
-def test_as_many_run_at_once_as_are_answered_as_soon(
-    count: int, most: int | None, serial: bool, least_at_once: int, most_at_once: int
-):
+def test_as_many_run_at_once_as_are_answered_soon(count, most, serial, least_at_once, most_at_once):
     under_way: set[str] = set()
     at_once, turn = [0], asyncio.Lock()
 
@@ -470,9 +468,7 @@ def minutes_of(
     [(lambda: Fixed(MOST, 60), 0.02), (lambda: Sliding(MOST, 60), 0.06)],
     ids=["minutes by the clock", "any minute"],
 )
-def test_a_limit_that_only_rejections_tell_is_found_used_and_hardly_passed(
-    server, passed, retry_after, latency
-):
+def test_a_limit_that_only_rejections_tell_is_found_and_used(server, passed, retry_after, latency):
     minutes = minutes_of(server(), retry_after, tells=False, latency=latency)
     # The first minute finds the limit, and the fifth is left with what is over.
     assert sum(minute[True] for minute in minutes[1:4]) >= 0.9 * 3 * MOST

@@ -177,9 +177,7 @@ ENTRA = {"AZURE_AD_TOKEN": "of-entra"}
         ("litellm_proxy/mine", {}, PLACEHOLDER),
     ],
 )
-def test_a_placeholder_is_given_only_where_a_client_wants_a_key(
-    model, variables, given, monkeypatch
-):
+def test_a_placeholder_is_given_where_a_client_wants_a_key(model, variables, given, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert credentials(model, api_base=LOOPBACK) == given
@@ -203,9 +201,7 @@ def test_a_placeholder_is_given_only_where_a_client_wants_a_key(
         (SONNET, {"ANTHROPIC_AUTH_TOKEN": "of-anthropic"}, False),
     ],
 )
-def test_credentials_that_may_come_from_elsewhere_are_not_refused(
-    model, variables, warned, monkeypatch
-):
+def test_credentials_that_may_be_elsewhere_are_not_refused(model, variables, warned, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     lines: list[str] = []
@@ -226,7 +222,7 @@ def test_credentials_that_may_come_from_elsewhere_are_not_refused(
         (GEMINI, "GEMINI_API_KEY", "set GEMINI_API_KEY or GOOGLE_API_KEY in the environment"),
     ],
 )
-def test_a_missing_key_is_asked_for_by_its_name_and_one_that_is_set_is_enough(
+def test_a_missing_key_is_asked_for_by_name_and_a_set_one_enough(
     model: str, variable: str, named: str, monkeypatch
 ):
     with pytest.raises(CredentialError, match=named) as caught:

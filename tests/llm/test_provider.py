@@ -279,9 +279,7 @@ CONTEXT = (
         (400, "Bad.", "transport"),
     ],
 )
-def test_a_bad_request_is_sent_once_and_one_that_is_too_long_told_from_others(
-    desk: Desk, status: int, message: str, outcome: str
-):
+def test_a_bad_request_is_sent_once_and_one_too_long_told_apart(desk, status, message, outcome):
     with serve(always(said(status, message))) as server:
         completion = desk.ask(question(server))
     assert (completion.outcome, len(server.requests)) == (outcome, 1)

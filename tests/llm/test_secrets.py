@@ -338,9 +338,7 @@ def test_what_can_not_be_passed_is_refused_before_anything_is_written(here, give
     assert not (here / "out").exists()
 
 
-def test_ids_and_order_tell_a_program_nothing_of_the_ability_and_files_keep_the_ids_of_the_data(
-    tmp_path,
-):
+def test_ids_and_order_tell_a_program_no_ability_and_files_keep_the_ids_of_the_data(tmp_path):
     for ability in range(1, 6):
         given_away = {"session_id": f"stratum_{ability}", "ability": f"ability{ability}"}
         samples = (

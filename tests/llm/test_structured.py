@@ -494,9 +494,7 @@ SENT_LENGTHS = {
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("model", "api_base"), SENT_LENGTHS)
-def test_lengths_and_the_ids_of_the_pool_are_sent_where_they_are_taken_and_enums_everywhere(
-    model: str, api_base: str | None, mode: Any
-):
+def test_lengths_and_ids_are_sent_where_they_are_taken_and_enums_everywhere(model, api_base, mode):
     taken = mode in SENT_LENGTHS[model, api_base]
     request = Request[Any](model, QUESTION, BOUNDED, api_base=api_base, structured=mode)
     text = json.dumps(shaped(request, QUESTION))

@@ -362,9 +362,7 @@ def test_no_provider_and_no_learning_library_is_loaded_for_recorded_verdicts(tmp
     ("largest", "mend"),
     [(10**9, ""), (1e200, "choose another unit"), (10**400, "choose another unit")],
 )
-def test_a_scale_of_large_numbers_has_a_page_and_one_of_immense_ones_is_refused(
-    tmp_path, largest, mend
-):
+def test_a_scale_of_large_numbers_has_a_page_and_immense_ones_are_refused(tmp_path, largest, mend):
     values = [0, 1, largest]
     given = [("pa", {"anna": value, "ben": value}, said) for value in values for said in values]
     write(tmp_path / "labels", {"pa": {"kind": "interval", "values": values}}, given)

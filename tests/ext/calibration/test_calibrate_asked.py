@@ -99,9 +99,7 @@ def test_a_judge_is_asked_what_a_run_asks_it_and_held_against_people(tmp_path, t
     assert (tmp_path / "out" / "calibration.html").stat().st_size > 1_000
 
 
-def test_a_calibration_is_bound_to_the_judge_its_labels_and_the_text_of_the_rubric(
-    tmp_path, twelve, server
-):
+def test_a_calibration_is_bound_to_its_judge_labels_and_rubric(tmp_path, twelve, server):
     write_labels(tmp_path / "others", {"pa": BINARY}, [("pa", answer("good"), 1)])
     calibrate(tmp_path, server)
     assert calibrate(tmp_path, server, "judge_temperature=0.5", out="hot").code == 0
@@ -137,9 +135,7 @@ def at(monkeypatch):
     time.tzset()
 
 
-def test_a_verdict_given_where_it_is_tomorrow_already_is_kept(
-    tmp_path, twelve, server, uncached, at
-):
+def test_a_verdict_given_where_it_is_tomorrow_is_kept(tmp_path, twelve, server, uncached, at):
     at("Pacific/Kiritimati")
     calibrate(tmp_path, server)
     at("Pacific/Midway")
@@ -147,9 +143,7 @@ def test_a_verdict_given_where_it_is_tomorrow_already_is_kept(
     assert len(server.requests) == 12
 
 
-def test_a_calibration_that_is_resumed_is_as_old_as_its_oldest_verdict(
-    tmp_path, twelve, server, uncached
-):
+def test_a_resumed_calibration_is_as_old_as_its_oldest_verdict(tmp_path, twelve, server, uncached):
     journal = tmp_path / "out" / "verdicts.jsonl"
     today, old = (str(date.today() - timedelta(days=days)) for days in (0, 200))
     calibrate(tmp_path, server)
@@ -163,9 +157,7 @@ def test_a_calibration_that_is_resumed_is_as_old_as_its_oldest_verdict(
     assert "The calibration expired on" in ran.out
 
 
-def test_rows_of_the_journal_that_are_no_verdicts_are_asked_for_again(
-    tmp_path, twelve, server, uncached
-):
+def test_rows_of_a_journal_that_are_no_verdicts_are_asked_again(tmp_path, twelve, server, uncached):
     journal = tmp_path / "out" / "verdicts.jsonl"
     damage = [{"outcome": None}, {"outcome": "hm"}, {"item_id": ["i2"]}, {"draws": None}]
     damage += [{"draws": [7]}, {"verdict": 77}, {"verdict": [1]}, {"verdict": None}]
@@ -178,7 +170,7 @@ def test_rows_of_the_journal_that_are_no_verdicts_are_asked_for_again(
     assert rows(journal) == first
 
 
-def test_a_refused_key_ends_a_calibration_and_what_was_heard_by_then_is_kept(
+def test_a_refused_key_ends_a_calibration_and_keeps_what_was_heard(
     tmp_path, twelve, server, uncached
 ):
     journal = tmp_path / "out" / "verdicts.jsonl"
@@ -198,9 +190,7 @@ def test_a_refused_key_ends_a_calibration_and_what_was_heard_by_then_is_kept(
     assert len(server.requests) - place == 2
 
 
-def test_an_answer_that_is_no_verdict_is_counted_and_a_judge_that_is_gone_limits_it(
-    tmp_path, twelve, server
-):
+def test_what_is_no_verdict_is_counted_and_a_judge_that_is_gone_a_limit(tmp_path, twelve, server):
     def moody(body):
         response = payload_of(body)["response"]
         if response.endswith("number 1"):
@@ -227,9 +217,7 @@ def test_an_answer_that_is_no_verdict_is_counted_and_a_judge_that_is_gone_limits
     assert len(server.requests) - place == 2
 
 
-def test_a_budget_stops_it_with_its_own_exit_code_and_tells_where_it_allows_nothing(
-    tmp_path, twelve, server
-):
+def test_a_budget_has_an_exit_code_and_tells_where_it_allows_nothing(tmp_path, twelve, server):
     ran = calibrate(tmp_path, server, "max_total_tokens=1", "judge_max_tokens=50")
     assert server.requests == []
     assert ran.code == 3, ran.err
@@ -359,7 +347,7 @@ UNASKED = {
 
 
 @pytest.mark.parametrize(("name", "scale", "payload", "said"), UNASKED.values(), ids=UNASKED)
-def test_what_a_judge_can_not_be_asked_is_one_line_before_anything_is_asked(
+def test_what_no_judge_can_be_asked_is_one_line_and_not_asked(
     tmp_path, server, name, scale, payload, said
 ):
     write_labels(tmp_path / "labels", {name: scale}, [(name, payload, scale["values"][0])])

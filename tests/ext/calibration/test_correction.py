@@ -204,7 +204,7 @@ def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(scored, 
     assert f'value="{found["value"]}">.500' in page
 
 
-def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_same_is_not(
+def test_a_calibration_of_another_endpoint_is_doubtful_and_of_the_same_is_not(
     run, server, known, tmp_path
 ):
     calibration = known(RECORDS)
@@ -289,9 +289,7 @@ def test_nine_labels_carry_nothing(scored):
 
 
 @pytest.mark.release
-def test_the_same_answers_held_against_other_gold_are_another_population(
-    run, server, known, tmp_path
-):
+def test_the_same_answers_under_other_gold_are_another_population(run, server, known, tmp_path):
     data = write_ability(tmp_path / "other", 1, *queries_of(value="Keeps eels"))
     words = (f"model=predictions:{run.parent / 'answers.jsonl'}", f"data={data}")
     asked = ("task=utilization", "ability=pa", "baseline_records=0", f"out={tmp_path / 'again'}")
@@ -305,7 +303,7 @@ def test_the_same_answers_held_against_other_gold_are_another_population(
     [((0, 10), every_second, 18), (range(0, RECORDS, 2), lambda *item: 1, 10)],
     ids=["two", "half"],
 )
-def test_answers_that_failed_count_as_the_worst_in_the_corrected_score_too(
+def test_answers_that_failed_are_the_worst_of_a_corrected_score(
     tmp_path, server, silent, people, judged
 ):
     run = make_run(tmp_path, silent=silent)
@@ -378,9 +376,7 @@ def test_a_calibration_that_fits_not_or_was_edited_is_refused_where_given_and_el
     assert "Calibration not used" in ran.out
 
 
-def test_a_calibration_of_several_rubrics_is_refused_for_what_is_wrong_with_that_one(
-    tmp_path, server
-):
+def test_a_calibration_of_several_rubrics_is_refused_for_what_is_wrong_with_one(tmp_path, server):
     run = make_run(tmp_path, ability=2, label="Preferences/Interaction_Preferences")
     calibration = calibrated(run, server)
     row = json.loads((calibration / "calibration.json").read_text())
@@ -389,9 +385,7 @@ def test_a_calibration_of_several_rubrics_is_refused_for_what_is_wrong_with_that
     assert "it expired on 2020-01-01" in score(run, server, f"calibration={calibration}").one_line
 
 
-def test_a_calibration_of_another_judge_or_for_scores_that_are_no_means_is_refused(
-    run, server, known, tmp_path
-):
+def test_a_calibration_of_another_judge_or_for_no_means_is_refused(run, server, known, tmp_path):
     given = f"calibration={known()}"
     refused = score(run, server, given, name="openai/another", out=tmp_path / "x").one_line
     assert 'judge.judge was "openai/scripted-judge" and is now "openai/another"' in refused
@@ -435,9 +429,7 @@ def test_marks_on_a_scale_of_five_need_a_sample_of_the_run(tmp_path):
 
 
 @pytest.mark.release
-def test_labels_that_are_all_the_least_of_a_scale_of_five_are_no_share_and_leave_no_interval(
-    tmp_path,
-):
+def test_labels_that_are_all_the_least_of_five_are_no_share_and_leave_no_interval(tmp_path):
     run = make_run(tmp_path, ability=5)
     with serve(lambda body: felt(4, 4, 4)) as server:
         calibration = calibrated(run, server, judge=lambda *item: 1)
@@ -464,9 +456,7 @@ def test_an_answer_that_the_judge_could_not_rate_is_of_the_population_and_pulls_
 
 
 @pytest.mark.release
-def test_what_is_doubtful_is_said_and_the_sample_comes_before_the_others(
-    once, known, run, server, tmp_path
-):
+def test_what_is_doubtful_is_said_and_the_sample_comes_first(once, known, run, server, tmp_path):
     rates = known(change=transport(lambda report: report.update(verdict="fail")))
     (tmp_path / "known").mkdir()
     rates.rename(tmp_path / "known" / "a")

@@ -177,9 +177,7 @@ for name, cases in BAD.items():
 
 
 @pytest.mark.parametrize(("name", "rows", "place", "says"), CASES)
-def test_what_is_not_the_set_is_refused_with_its_line_and_nothing_is_written(
-    tmp_path, name, rows, place, says
-):
+def test_what_is_not_the_set_is_refused_by_line_and_not_written(tmp_path, name, rows, place, says):
     header = [HEADER] if name == "empathy" else []
     with pytest.raises(DataError) as caught:
         convert(tmp_path, name, [*header, *rows])

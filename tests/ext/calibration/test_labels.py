@@ -366,9 +366,7 @@ PLACES = (
 @pytest.mark.release
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(st.sampled_from(PLACES), ANYTHING)
-def test_whatever_stands_in_a_field_is_read_or_refused_in_one_printable_line(
-    tmp_path_factory, place, anything
-):
+def test_whatever_a_field_holds_is_read_or_refused_in_a_line(tmp_path_factory, place, anything):
     folder = tmp_path_factory.getbasetemp() / "anything"
     changed = {place: anything}
     scales = {**SCALES, "right": {"kind": "nominal", "values": [0, 1]} | changed}

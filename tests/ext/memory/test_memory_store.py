@@ -170,9 +170,7 @@ FAILING = {
 
 
 @pytest.mark.parametrize(("function", "said"), FAILING.values(), ids=FAILING)
-def test_a_failure_is_one_of_its_stage_and_never_an_empty_result(
-    personas, tmp_path, function, said
-):
+def test_a_failure_is_of_its_stage_and_never_an_empty_result(personas, tmp_path, function, said):
     with pytest.raises(MemoryFailed) as caught:
         recalled(Returns(said.partition(":")[0], function), tmp_path, personas, limit=1)
     assert str(caught.value) == f"memory, {said}"

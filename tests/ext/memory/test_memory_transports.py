@@ -232,9 +232,7 @@ for line in sys.stdin:
         ("fail", "memory, search: answered with an error: no index", 1),
     ],
 )
-def test_a_call_that_fails_names_its_stage_and_the_next_one_is_answered(
-    tmp_path, query, said, starts
-):
+def test_a_call_that_fails_names_its_stage_and_the_next_is_answered(tmp_path, query, said, starts):
     (tmp_path / "hangs.py").write_text(HANGS)
     command = f"{sys.executable} -S {tmp_path / 'hangs.py'}"
 

@@ -233,9 +233,7 @@ def no_rows(folder: Path) -> None:
 
 @pytest.mark.release
 @pytest.mark.parametrize("spoil", few([no_rows, other_slug, no_card]))
-def test_a_neighbour_that_cannot_be_read_is_named_and_the_others_are_held_against(
-    made, data, tmp_path, spoil
-):
+def test_a_neighbour_that_cannot_be_read_is_named_and_others_count(made, data, tmp_path, spoil):
     shelf, spoiled = shelf_of(made, tmp_path, changed=12, others=3)
     spoil(shelf / "honest-1")
     verification = verify(spoiled, Options(data=str(data), reviewed=True))
