@@ -19,9 +19,8 @@ Process = subprocess.Popen[str] | warm.WarmProcess
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
     """Return an environment without anybody's keys, whose cache lies in `folder`."""
-    kept = {
-        name: value for name, value in warm.variables().items() if not name.endswith("_API_KEY")
-    }
+    given = warm.variables()
+    kept = {name: value for name, value in given.items() if not name.endswith("_API_KEY")}
     own = {"ALPS_CACHE": str(folder / "cache"), **warm.LOCAL, "COLUMNS": "80"}
     return {**kept, **own, **more}
 
@@ -144,11 +143,8 @@ def contents(folder: Path, names: Sequence[str] = (*JOURNALS, "summary.json")) -
 
 def files_of(folder: Path) -> dict[str, bytes]:
     """Read every file below a folder, by its place in it."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    paths = filter(Path.is_file, folder.rglob("*"))
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def one_line(finished: Finished) -> str:
@@ -171,12 +167,8 @@ def extraction(url: str, *words: str) -> tuple[str, ...]:
 
     The judge is asked about neither baselines nor known items unless `words` say so.
     """
-    model = (
-        "model=openai/scripted",
-        f"api_base={url}",
-        "judge=openai/scripted-judge",
-        f"judge_api_base={url}",
-    )
+    model = ("model=openai/scripted", f"api_base={url}")
+    model += ("judge=openai/scripted-judge", f"judge_api_base={url}")
     given = {word.partition("=")[0] for word in words}
     aside = [word for word in NOT_ASKED if word.partition("=")[0] not in given]
     return ("run", "task=extraction", "data=data", *model, *aside, *words)

@@ -34,12 +34,6 @@ class Reads:
         return next(filter(None, matches), None)
 
 
-def form_of(text, name, role):
-    """Return a sentence with slots for its name, whose surname is given, and its role."""
-    named = re.sub(rf"\\w+ {name}", "{name}", text)
-    return re.sub(role, "{role}", named, flags=re.IGNORECASE)
-
-
 def classifier_of_changes(forms):
     """Return what is above 0 for a change, and below for a name that changes nothing."""
     return _weighed(map(of_change, forms.changed), map(of_change, forms.unchanged))

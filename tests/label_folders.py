@@ -18,18 +18,10 @@ def write(folder, scales, rows):
     for number, (rubric, given, verdict, *more) in enumerate(rows):
         name, about = f"i{number}", dict(more[0]) if more else {}
         said = {key: about.pop(key) for key in ("probability", "draws") if key in about}
-        item = {
-            "item_id": name,
-            "rubric": rubric,
-            "system": None,
-            "cluster": None,
-            "language": None,
-            "payload": {},
-        }
-        items.append(item | about)
-        labels += [
-            {"item_id": name, "annotator": who, "label": label} for who, label in given.items()
-        ]
+        item = {"item_id": name, "rubric": rubric, "payload": {}}
+        items.append(item | dict.fromkeys(("system", "cluster", "language")) | about)
+        for who, label in given.items():
+            labels.append({"item_id": name, "annotator": who, "label": label})
         verdicts.append({"item_id": name, "judge": "j", "verdict": verdict, **said})
     (folder / "scale.json").write_text(json.dumps(scales))
     for name, found in (("items", items), ("labels", labels), ("verdicts", verdicts)):
@@ -41,9 +33,8 @@ def reports(folder, judge=None, *, draws=200, **options):
     """Return the reports on a folder's judge by rubric."""
     labels = read_labels(folder)
     verdicts = read_verdicts(folder / "verdicts.jsonl", judge, labels=labels)
-    return {
-        report.rubric: report for report in rubric_reports(labels, verdicts, draws=draws, **options)
-    }
+    found = rubric_reports(labels, verdicts, draws=draws, **options)
+    return {report.rubric: report for report in found}
 
 
 def binary(truth, verdict, **more):

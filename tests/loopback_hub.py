@@ -6,18 +6,18 @@ objects, behind a redirect to another port.
 """
 
 import hashlib
+import itertools
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tests.loopback import QuietServer
+from tests.loopback import QuietServer, running
 
 RELEASE = "Cosineyx/Alpsbench"
 Files = dict[str, bytes]
@@ -111,14 +111,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 class _Cdn(_Handler):
     def do_GET(self) -> None:
-        assert "Authorization" not in self.headers, (
-            "the key of the hub is none of the CDN's business"
-        )
+        assert "Authorization" not in self.headers, "the CDN is told the key of the hub"
         digest = self.path.strip("/")
         self.server.hub.requests.append(("CDN", self.path))
-        files = [
-            content for files in self.server.hub.commits.values() for content in files.values()
-        ]
+        files = itertools.chain.from_iterable(map(dict.values, self.server.hub.commits.values()))
         self._send_file(next(content for content in files if _sha256(content) == digest))
 
 
@@ -163,9 +159,8 @@ class _HubHandler(_Handler):
         elif self.server.hub.lfs:
             digest = _sha256(content)
             linked = {"X_Linked_Etag": f'"{digest}"', "X_Linked_Size": str(len(content))}
-            self._send(
-                302, X_Repo_Commit=commit, Location=f"{self.server.hub.cdn}/{digest}", **linked
-            )
+            linked["Location"] = f"{self.server.hub.cdn}/{digest}"
+            self._send(302, X_Repo_Commit=commit, **linked)
         else:
             self._send_file(content, X_Repo_Commit=commit, ETag=f'"{_sha256(content)}"')
 
@@ -175,9 +170,8 @@ class _HubHandler(_Handler):
         commit = hub.commit(repository, revision)
         if commit is None:
             known = any(owner == repository for owner, _ in hub.commits)
-            self._refuse(
-                Refusal(404, "RevisionNotFound") if known else Refusal(401, "RepoNotFound")
-            )
+            told = (404, "RevisionNotFound") if known else (401, "RepoNotFound")
+            self._refuse(Refusal(*told))
         return commit
 
     def _send_json(self, value: Any) -> None:
@@ -195,32 +189,19 @@ def _listed(path: str, content: bytes) -> dict[str, Any]:
 
 def files_of(folder: Path, above: str = "dataset") -> Files:
     """Read a data set's folder as the files of a commit, which lie in a folder `above` of it."""
-    paths = [path for path in folder.rglob("*.jsonl") if path.is_file()]
-    return {
-        "/".join(filter(None, (above, path.relative_to(folder).as_posix()))): path.read_bytes()
-        for path in paths
-    }
+    found = {}
+    for path in filter(Path.is_file, folder.rglob("*.jsonl")):
+        found[str(PurePosixPath(above, path.relative_to(folder)))] = path.read_bytes()
+    return found
 
 
 @contextmanager
 def serve_hub() -> Iterator[Hub]:
     """Run an empty hub and its CDN on free ports of loopback for the time of a test."""
     hub = Hub()
-    servers = [_Server(hub, handler) for handler in (_HubHandler, _Cdn)]
-    # Two names, as the client takes a redirect to another port of the same host for one inside the
-    # hub.
-    hub.url = f"http://127.0.0.1:{servers[0].server_port}"
-    hub.cdn = f"http://localhost:{servers[1].server_port}"
-    threads = [
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        for server in servers
-    ]
-    for thread in threads:
-        thread.start()
-    try:
+    with running(_Server(hub, _HubHandler)) as server, running(_Server(hub, _Cdn)) as cdn:
+        # Two names, as the client takes a redirect to another port of the same host for one inside
+        # the hub.
+        hub.url = f"http://127.0.0.1:{server.server_port}"
+        hub.cdn = f"http://localhost:{cdn.server_port}"
         yield hub
-    finally:
-        for server, thread in zip(servers, threads, strict=True):
-            server.shutdown()
-            server.server_close()
-            thread.join()

@@ -20,16 +20,10 @@ WHOLE: dict[str, Any] = {
             "message": {
                 "role": "assistant",
                 "content": TEXT,
-                "refusal": None,
-                "tool_calls": None,
-                "function_call": None,
-                "reasoning_content": None,
+                **dict.fromkeys(("refusal", "tool_calls", "function_call", "reasoning_content")),
                 "reasoning": None,
                 "annotations": [],
-                "audio": None,
-                "images": None,
-                "thinking_blocks": None,
-                "provider_specific_fields": None,
+                **dict.fromkeys(("audio", "images", "thinking_blocks", "provider_specific_fields")),
             },
         }
     ],
@@ -54,34 +48,30 @@ ODD = (
 def paths(node: Any = WHOLE, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the way to every value of a body, the body itself among them."""
     yield path
-    children = (
-        node.items()
-        if isinstance(node, dict)
-        else enumerate(node)
-        if isinstance(node, list)
-        else ()
-    )
-    for key, child in children:
-        yield from paths(child, (*path, key))
+    if isinstance(node, dict | list):
+        for key, child in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from paths(child, (*path, key))
 
 
 def replaced(path: tuple[Any, ...], value: str, whole: dict[str, Any] = WHOLE) -> str:
     """Return a body with another value at `path`."""
     if not path:
         return value
-    body = json.loads(json.dumps(whole))
-    node = body
-    for key in path[:-1]:
-        node = node[key]
+    body, node = _opened(path, whole)
     node[path[-1]] = MARK
     return json.dumps(body).replace(json.dumps(MARK), value)
 
 
 def without(path: tuple[Any, ...], whole: dict[str, Any] = WHOLE) -> str:
     """Return a body without the value at `path`."""
-    body = json.loads(json.dumps(whole))
-    node = body
-    for key in path[:-1]:
-        node = node[key]
+    body, node = _opened(path, whole)
     del node[path[-1]]
     return json.dumps(body)
+
+
+def _opened(path: tuple[Any, ...], whole: dict[str, Any]) -> tuple[Any, Any]:
+    """Return a copy of a body, and what holds the value at `path` there."""
+    body = node = json.loads(json.dumps(whole))
+    for key in path[:-1]:
+        node = node[key]
+    return body, node

@@ -9,14 +9,10 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 QUIET = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     "--disable-background-networking",
 )
 
@@ -136,9 +132,7 @@ def look(browser: Any, path: Path, *, width: int, scheme: str) -> None:
         assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.title().endswith("alps report")
-        dark = (
-            page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
-        )
-        assert dark == (scheme == "dark")
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (ground != "rgb(255, 255, 255)") == (scheme == "dark")
         assert complaints == []
         assert requests == [path.as_uri()]

@@ -3,6 +3,7 @@ one of every task; and what is shown of them.
 """
 
 import io
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,79 +28,46 @@ STEERING = "\x1b[2J\x1b[31mred\x07 \u202egnol\u202c"
 ARABIC = "أعيش في بيروت مع قطتي"
 LONG = "word " * 400
 
+
+def _record(said: str, *gold: str, **more: Any) -> dict[str, Any]:
+    """Return a record in which the user says one thing; its answer is the gold unless told."""
+    return {"said": [said], "gold": list(gold), "predicted": list(gold), **more}
+
+
+def _failed(said: str, gold: str, outcome: str, **more: Any) -> dict[str, Any]:
+    return _record(said, gold, predicted=(), outcome=outcome, **more)
+
+
+PORTO = "I run 10 km every Sunday. I move to Porto in May."
 RECORDS: dict[str, dict[str, Any]] = {
-    "perfect": {
-        "said": ["I live in Graz. I keep bees."],
-        "gold": ["Lives in Graz", "Keeps bees"],
-        "same": True,
-    },
+    "perfect": _record("I live in Graz. I keep bees.", "Lives in Graz", "Keeps bees"),
     "script": {
         "said": [SCRIPT, f"I like {SCRIPT} a lot"],
         "gold": [f"Likes {SCRIPT}"],
         "predicted": [IMAGE],
     },
-    "steering": {
-        "said": [f"My name is {STEERING}"],
-        "gold": [f"Is called {STEERING}"],
-        "predicted": [STEERING],
-    },
-    "arabic": {"said": [ARABIC], "gold": ["يعيش في بيروت"], "predicted": ["يعيش في بيروت"]},
+    "steering": _record(f"My name is {STEERING}", f"Is called {STEERING}", predicted=[STEERING]),
+    "arabic": _record(ARABIC, "يعيش في بيروت"),
     "relations": {
-        "said": ["I run 10 km every Sunday. I move to Porto in May.", "I play the cello"],
+        "said": [PORTO, "I play the cello"],
         "gold": ["Runs 10 km every Sunday", "Moves to Porto in May", "Plays the cello"],
         "predicted": ["Likes sport", "Moves to Porto in March", "Plays the cello in a quartet"],
         "reviews": [(1, 1, "OVERGENERAL"), (2, 2, "VALUE_DRIFT"), (3, 3, "UNDERGENERAL")],
     },
-    "long": {
-        "said": [f"{LONG}I am allergic to cashews. {LONG}"],
-        "gold": ["Is allergic to cashews"],
-        "predicted": [],
-    },
-    "extras": {
-        "said": ["Hello"],
-        "gold": ["Says hello"],
-        "predicted": [f"Invention {n}" for n in range(50)],
-    },
-    "nothing-to-find": {"said": ["What is 2 + 2?"], "gold": [], "predicted": ["Is bad at sums"]},
-    "mended": {
-        "said": ["I am a nurse"],
-        "gold": ["Is a nurse"],
-        "predicted": ["Is a nurse"],
-        "repaired": True,
-    },
-    "unjudged": {
-        "said": ["I am a baker"],
-        "gold": ["Is a baker"],
-        "predicted": ["Bakes bread"],
-        "reviews": None,
-    },
-    "withheld": {"said": ["I am a judge"], "gold": None, "predicted": ["Is a judge"]},
-    "refused": {
-        "said": ["I am a spy"],
-        "gold": ["Is a spy"],
-        "outcome": "refused",
-        "raw": "I can't help with that.",
-    },
-    "truncated": {
-        "said": ["I am tall"],
-        "gold": ["Is tall"],
-        "outcome": "truncated",
-        "raw": '{"memory_items": [{"va',
-    },
-    "unparsable": {
-        "said": ["I am shy"],
-        "gold": ["Is shy"],
-        "outcome": "unparsable",
-        "raw": f"Sure! {IMAGE} {SCRIPT}",
-    },
-    "invalid": {
-        "said": ["I am old"],
-        "gold": ["Is old"],
-        "outcome": "invalid",
-        "raw": '{"mood": "fine"}',
-    },
-    "empty": {"said": ["I am young"], "gold": ["Is young"], "outcome": "empty", "raw": ""},
-    "unheard": {"said": ["I am a diver"], "gold": ["Is a diver"], "outcome": "transport"},
+    "long": _record(
+        f"{LONG}I am allergic to cashews. {LONG}", "Is allergic to cashews", predicted=[]
+    ),
+    "extras": _record("Hello", "Says hello", predicted=[f"Invention {n}" for n in range(50)]),
+    "nothing-to-find": _record("What is 2 + 2?", predicted=["Is bad at sums"]),
+    "mended": _record("I am a nurse", "Is a nurse", repaired=True),
+    "unjudged": _record("I am a baker", "Is a baker", predicted=["Bakes bread"], reviews=None),
+    "withheld": _record("I am a judge", gold=None, predicted=["Is a judge"]),
+    "refused": _failed("I am a spy", "Is a spy", "refused", raw="I can't help with that."),
+    "truncated": _failed("I am tall", "Is tall", "truncated", raw='{"memory_items": [{"va'),
+    "unparsable": _failed("I am shy", "Is shy", "unparsable", raw=f"Sure! {IMAGE} {SCRIPT}"),
+    "invalid": _failed("I am old", "Is old", "invalid", raw='{"mood": "fine"}'),
+    "empty": _failed("I am young", "Is young", "empty", raw=""),
+    "unheard": _failed("I am a diver", "Is a diver", "transport"),
 }
 """By id: what the user said, what the annotators wrote (None: withheld), and what system and judge
 made of it.
@@ -108,27 +76,21 @@ made of it.
 
 def make_samples_run(folder: Path) -> Path:
     """Run the embedded extractor on the samples."""
-    finished = run(
-        folder, "run", "task=extraction", "model=rules", "data=samples", "out=samples-run"
-    )
+    words = ("task=extraction", "model=rules", "data=samples", "out=samples-run")
+    finished = run(folder, "run", *words)
     assert finished.returncode == 0, finished.stderr
     return folder / "samples-run"
 
 
 def make_hard_run(folder: Path) -> Path:
     """Run recorded predictions and verdicts over `RECORDS`."""
-    write_track(
-        folder / "data" / "dev" / "task1", (_rows(name, record) for name, record in RECORDS.items())
-    )
+    records = [_rows(name, record) for name, record in RECORDS.items()]
+    write_track(folder / "data" / "dev" / "task1", records)
     for name, row in (("predictions", _prediction), ("verdicts", _verdict)):
         write_rows(folder / f"{name}.jsonl", [row(*record) for record in RECORDS.items()])
-    words = (
-        "model=predictions:predictions.jsonl",
-        "judge=recorded:verdicts.jsonl",
-        "data=data",
-        "out=hard-run",
-    )
-    finished = run(folder, "run", "task=extraction", *words, "max_failures=1")
+    by = ("model=predictions:predictions.jsonl", "judge=recorded:verdicts.jsonl")
+    words = ("task=extraction", *by, "data=data", "out=hard-run", "max_failures=1")
+    finished = run(folder, "run", *words)
     assert finished.returncode == 0, finished.stderr
     return folder / "hard-run"
 
@@ -136,16 +98,10 @@ def make_hard_run(folder: Path) -> Path:
 def make_tracks_run(folder: Path) -> Path:
     """Run a scripted model and judge over all four tasks; `anna` is on several tracks."""
     write_tracks(folder / "all-tasks")
-    words = (
-        "task=update,retrieval,utilization",
-        "distractors=all",
-        "data=all-tasks",
-        "out=tracks-run",
-    )
+    words = ("task=update,retrieval,utilization", "distractors=all", "data=all-tasks")
+    words += ("out=tracks-run", "max_failures=1")
     with serve(_everything) as server:
-        finished = run(
-            folder, "run", *words, *llm(server.url), "max_failures=1", OPENAI_API_KEY="none"
-        )
+        finished = run(folder, "run", *words, *llm(server.url), OPENAI_API_KEY="none")
     assert finished.returncode == 0, finished.stderr
     return folder / "tracks-run"
 
@@ -154,23 +110,16 @@ def write_tracks(folder: Path) -> None:
     """Write a data set of update, retrieval and utilization whose texts try to be markup."""
     split = folder / "dev"
     write_track(split / "task2", [_update_rows("anna"), _update_rows("bert")])
-    values = [
-        f"Collects {SCRIPT}",
-        "Plants crocuses",
-        "Rides a tram",
-        *(f"Owns {n} kites" for n in range(9)),
-    ]
-    pools = [
-        pool_row("anna", values, 1, query=f"What shall I plant? {IMAGE}"),
-        pool_row("cleo", values, 2),
-    ]
+    values = [f"Collects {SCRIPT}", "Plants crocuses", "Rides a tram"]
+    values += [f"Owns {n} kites" for n in range(9)]
+    anna = pool_row("anna", values, 1, query=f"What shall I plant? {IMAGE}")
+    pools = [anna, pool_row("cleo", values, 2)]
     for size in (100, 300, 500, 700, 1000):
         write_track(split / "task3" / f"d{size}", pools)
     asked = (f"What shall I cook? {SCRIPT}", "And how do I stay calm?")
     for ability in range(1, 6):
-        rows = target_row(
-            f"ability{ability}", value=f"Grows saffron {IMAGE}", queries=asked[: 1 + (ability == 5)]
-        )
+        queries = asked if ability == 5 else asked[:1]
+        rows = target_row(f"ability{ability}", value=f"Grows saffron {IMAGE}", queries=queries)
         write_track(split / f"task4_ability{ability}", [rows])
 
 
@@ -178,23 +127,14 @@ def _update_rows(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     ids = {"benchmark_id": name, "session_id": f"session-{name}", "task": "task2"}
     home, bees = memory_items("Lives in Graz", f"Keeps bees {SCRIPT}")
     home["evidence"] = {"session_id": None, "utterance_index": 0, "text": "I live in Graz"}
-    old = [
-        _turn("user", "I live in Graz. I keep bees."),
-        _turn("assistant", "How nice."),
-        _turn("user", "Bye."),
-    ]
-    new = [
-        _turn("user", f"I moved to Porto {STEERING} and bought a tram pass"),
-        _turn("assistant", "Enjoy!"),
-    ]
+    old = _turns("I live in Graz. I keep bees.", "How nice.", "Bye.")
+    new = _turns(f"I moved to Porto {STEERING} and bought a tram pass", "Enjoy!")
     (moved,) = memory_items("Lives in Porto")
     (added,) = memory_items("Has a tram pass")
     added["evidence"] = {"session_id": None, "utterance_index": 7, "text": "bought a tram pass"}
     answer = [bees, {**moved, "memory_id": "m1_updated"}, {**added, "memory_id": "m_new_1"}]
-    return {**ids, "input": {"old_dialogue": old, "new_dialogue": new, "memory": [home, bees]}}, {
-        **ids,
-        "gold": {"answer": answer},
-    }
+    given = {"old_dialogue": old, "new_dialogue": new, "memory": [home, bees]}
+    return {**ids, "input": given}, {**ids, "gold": {"answer": answer}}
 
 
 def _everything(body: dict[str, Any]) -> Answer:
@@ -212,18 +152,13 @@ def _everything(body: dict[str, Any]) -> Answer:
         return _rating(payload_of(body))
     asked = json.loads(text)
     if "candidates" in asked:
-        chosen = {
-            "selected_memory_id": "c002",
-            "reason": "it fits",
-            "answer": f"Crocuses, of course {IMAGE}",
-        }
-        return Answer(json.dumps(chosen))
+        chosen = {"selected_memory_id": "c002", "reason": "it fits"}
+        return Answer(json.dumps({**chosen, "answer": f"Crocuses, of course {IMAGE}"}))
     if "message" in asked:
         return Answer(f"Try something with the saffron that you grow. {SCRIPT}")
-    kept = [
-        {**item, "action": "retain"}
-        for item in memory_items("Lives in Graz", f"Keeps bees {SCRIPT}")
-    ]
+    kept = memory_items("Lives in Graz", f"Keeps bees {SCRIPT}")
+    for item in kept:
+        item["action"] = "retain"
     pass_ = {**memory_items(f"Owns a tram pass {IMAGE}")[0], "memory_id": "n1", "action": "add"}
     return Answer(json.dumps({"memory_items": [*kept, pass_]}))
 
@@ -234,40 +169,35 @@ def _relations(payload: dict[str, Any]) -> list[dict[str, str]]:
     def ids(name: str) -> Sequence[str]:
         return [item["id"] for item in payload[name] if "tram pass" in item["value"]]
 
+    same = {"reason": f"one pass {SCRIPT}", "relation": "same"}
     pairs = zip(ids("gold"), ids("predicted"), strict=True)
-    return [
-        {"reason": f"one pass {SCRIPT}", "gold": g, "predicted": p, "relation": "same"}
-        for g, p in pairs
-    ]
+    return [{**same, "gold": g, "predicted": p} for g, p in pairs]
 
 
 def _rating(payload: dict[str, Any]) -> Answer:
-    return (
-        felt(2, 3, 5)
-        if payload["rubric"] == "ei"
-        else met("not_met" if payload["rubric"] == "cf" else "met")
-    )
+    if payload["rubric"] == "ei":
+        return felt(2, 3, 5)
+    return met("not_met" if payload["rubric"] == "cf" else "met")
 
 
 def _rows(name: str, record: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
     ids = {"benchmark_id": name, "session_id": f"session-{name}", "task": "task1"}
-    turns = [
-        turn
-        for said in record["said"]
-        for turn in (_turn("user", said), _turn("assistant", "Tell me more."))
-    ]
+    texts: list[str] = []
+    for said in record["said"]:
+        texts += [said, "Tell me more."]
     gold = None
     if record["gold"] is not None:
-        items = [
-            {**item, "evidence": _evidence(item, record["said"])}
-            for item in memory_items(*record["gold"])
-        ]
+        items = memory_items(*record["gold"])
+        for item in items:
+            item["evidence"] = _evidence(item, record["said"])
         gold = {**ids, "gold": {"memory_items": items}}
-    return {**ids, "input": {"dialogue": turns}}, gold
+    return {**ids, "input": {"dialogue": _turns(*texts)}}, gold
 
 
-def _turn(role: str, text: str) -> dict[str, str]:
-    return {"role": role, "text": text}
+def _turns(*texts: str) -> list[dict[str, str]]:
+    """Return the turns of a dialogue, the user's first."""
+    roles = itertools.cycle(("user", "assistant"))
+    return [{"role": role, "text": text} for role, text in zip(roles, texts, strict=False)]
 
 
 def _evidence(item: dict[str, Any], said: list[str]) -> dict[str, Any]:
@@ -278,58 +208,33 @@ def _evidence(item: dict[str, Any], said: list[str]) -> dict[str, Any]:
     return {"session_id": None, "utterance_index": 2 * place, "text": quote[-60:].strip()}
 
 
-def _values(record: dict[str, Any]) -> list[str]:
-    return list(record["gold"] if record.get("same") else record.get("predicted", ()))
-
-
 def _prediction(name: str, record: dict[str, Any]) -> dict[str, Any]:
     outcome = record.get("outcome", "ok")
-    items = [_whole(item) for item in memory_items(*_values(record))]
-    mended = {"repaired": True, "notes": ["a code fence"]} if record.get("repaired") else {}
-    failed = (
-        {"error": f"it was {outcome}"}
-        if outcome != "ok"
-        else {"prediction": {"memory_items": items}}
-    )
-    return {
-        "benchmark_id": name,
-        "track": "task1",
-        "outcome": outcome,
-        "raw": record.get("raw"),
-        **mended,
-        **failed,
-    }
+    row = {"benchmark_id": name, "track": "task1", "outcome": outcome, "raw": record.get("raw")}
+    if record.get("repaired"):
+        row |= {"repaired": True, "notes": ["a code fence"]}
+    if outcome != "ok":
+        return {**row, "error": f"it was {outcome}"}
+    items = [item | MISSING for item in memory_items(*record["predicted"])]
+    return {**row, "prediction": {"memory_items": items}}
 
 
-def _whole(item: dict[str, Any]) -> dict[str, Any]:
-    missing = (
-        "label_suggestion",
-        "reasoning",
-        "evidence",
-        "time_scope",
-        "emotion",
-        "preference_attitude",
-        "updated_at",
+MISSING = dict.fromkeys(
+    (
+        *("label_suggestion", "reasoning", "evidence", "time_scope"),
+        *("emotion", "preference_attitude", "updated_at"),
     )
-    return {**item, **dict.fromkeys(missing)}
+)
 
 
 def _verdict(name: str, record: dict[str, Any]) -> dict[str, Any]:
-    reviews = record.get("reviews", ())
-    pairs = (
-        None
-        if reviews is None
-        else [
-            {
-                "gold_id": f"m{g}",
-                "pred_id": f"m{p}",
-                "error_type": kind,
-                "rationale": f"because of {kind}",
-            }
-            for g, p, kind in reviews
-        ]
-    )
-    output = {"memory_items": memory_items(*_values(record))}
+    pairs: list[dict[str, Any]] | None = None
+    if (reviews := record.get("reviews", ())) is not None:
+        pairs = []
+        for g, p, kind in reviews:
+            said = {"error_type": kind, "rationale": f"because of {kind}"}
+            pairs.append({"gold_id": f"m{g}", "pred_id": f"m{p}", **said})
+    output = {"memory_items": memory_items(*record["predicted"])}
     return {"benchmark_id": name, "model_output": output, "judge_output": {"pair_reviews": pairs}}
 
 

@@ -62,11 +62,5 @@ def is_right_to_left(text: str) -> bool:
     return sum(unicodedata.bidirectional(c) in ("R", "AL") for c in text) > len(text) / 2
 
 
-def script_of(text: str) -> str:
-    """Return the script that most letters of a text have, as `LATIN`."""
-    scripts = [unicodedata.name(letter).split()[0] for letter in letters_of(text)]
-    return max(sorted(set(scripts)), key=scripts.count)
-
-
 def user_text(turns: Iterable[dict[str, Any]]) -> str:
     return "\n".join(turn["text"] for turn in turns if turn["role"] == "user")

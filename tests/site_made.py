@@ -4,11 +4,11 @@ them.
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 from tests.made_submissions import synthesise
+from tests.pages import Page
 from tests.submissions import changed, forge, forge_rows, write_review
 
 TRACKS = ("task1", "task2", "task3_d100", "task3_d300", "task4_ability1", "task4_ability5")
@@ -70,8 +70,8 @@ def _make_no_sense(folder: Path) -> None:
     forge(folder, changed("tracks.task1.counts", lambda known: known | counts))
 
 
-class Tree(HTMLParser):
-    """The numbers of a page, its links and ids, and what text stands where no number should."""
+class Tree(Page):
+    """The numbers of a page, and what text stands where no number should, too."""
 
     VOID = frozenset({"meta", "link", "br", "input", "img", "hr"})
     FREE = frozenset(
@@ -79,26 +79,26 @@ class Tree(HTMLParser):
     )
 
     def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
         self.numbers: list[tuple[dict[str, str], str]] = []
-        self.elements: list[tuple[str, dict[str, str]]] = []
         self.bare = ""
         self._open: list[tuple[str, dict[str, str]]] = []
-        self.feed(text)
+        super().__init__(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         held = {name: value or "" for name, value in attrs}
-        self.elements.append((tag, held))
+        super().handle_starttag(tag, [*held.items()])
         if tag not in self.VOID:
             self._open.append((tag, held))
         if tag == "data":
             self.numbers.append((held, ""))
 
     def handle_endtag(self, tag: str) -> None:
+        super().handle_endtag(tag)
         while self._open and self._open.pop()[0] != tag:
             pass
 
     def handle_data(self, data: str) -> None:
+        super().handle_data(data)
         if self._open and self._open[-1][0] == "data":
             held, said = self.numbers[-1]
             self.numbers[-1] = held, said + data
@@ -111,9 +111,6 @@ class Tree(HTMLParser):
         figure's legend.
         """
         return "dir" in held or "data-from" in held or held.get("class", "").startswith("key")
-
-    def all(self, tag: str) -> list[dict[str, str]]:
-        return [held for name, held in self.elements if name == tag]
 
 
 def pages_of(site: Path) -> Iterator[tuple[Path, Tree]]:

@@ -23,10 +23,9 @@ class Origins:
 
     def __init__(self, submissions: Path) -> None:
         self.folder = submissions
-        self.cards = {
-            path.parent.name: json.loads(path.read_text("utf-8"))
-            for path in submissions.glob("*/submission.json")
-        }
+        self.cards = {}
+        for path in submissions.glob("*/submission.json"):
+            self.cards[path.parent.name] = json.loads(path.read_text("utf-8"))
 
     @cache  # noqa: B019 - lives as long as the module's fixture
     def file(self, name: str):
@@ -75,11 +74,9 @@ class Origins:
         found, pairs = [], list(combinations(members, 2))
         for one, other in pairs:
             shared = sorted(scores[one].keys() & scores[other].keys())
-            first, second = (
-                np.array([scores[slug][name] for name in shared]) for slug in (one, other)
-            )
+            first, second = ([scores[slug][name] for name in shared] for slug in (one, other))
             clusters = [sessions[name] for name in shared]
-            found.append(paired_difference(first, second, clusters))
+            found.append(paired_difference(np.array(first), np.array(second), clusters))
         better, worse = Counter(), Counter()
         corrected = holm([difference.p for difference in found])
         for (one, other), difference, p in zip(pairs, found, corrected, strict=True):
@@ -92,9 +89,8 @@ class Origins:
 
     def _rank(self, boards, board, slug):
         about = boards[board]
-        best, worst = self._ranks(
-            about["track"], about["metric"], tuple(self._members(boards, board))
-        )[slug]
+        members = tuple(self._members(boards, board))
+        best, worst = self._ranks(about["track"], about["metric"], members)[slug]
         return best, str(best) if best == worst else f"{best}–{worst}"
 
     def _above(self, boards, board, slug):
@@ -126,12 +122,9 @@ class Origins:
 
     def members_of(self, slug, track, trait, group):
         found = groups_of(own_track(track))[trait.replace("_", " ")][group.replace("_", " ")]
-        metric = next(
-            metric.name
-            for metric in all_tracks()[track].metrics
-            if metric.headline and self.cards[slug]["tracks"][track]["scores"].get(metric.name)
-        )
-        records = self.records_of(slug, track, metric)
+        scores = self.cards[slug]["tracks"][track]["scores"]
+        leads = (metric.name for metric in all_tracks()[track].metrics if metric.headline)
+        records = self.records_of(slug, track, next(filter(scores.get, leads)))
         return [records[name] for name in found if name in records]
 
     def _slice(self, boards, *args):
@@ -178,10 +171,8 @@ def sessions_of(track):
     folder = open_split("samples", None).track("task3" if track.startswith("task3") else track)
     found = {}
     for pair in read_track(folder):
-        queries = pair.input["input"].get("queries") or ()
-        names = [pair.input["benchmark_id"]]
-        if len(queries) > 1:
-            names = [query["query_id"] for query in queries]
+        names = [query["query_id"] for query in pair.input["input"].get("queries") or ()]
+        names = names if len(names) > 1 else [pair.input["benchmark_id"]]
         found |= dict.fromkeys(names, pair.input["session_id"])
     return found
 

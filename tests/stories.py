@@ -22,6 +22,7 @@ from tests.endtoend import rows, run
 from tests.loopback import Answer, Script, serve
 from tests.once import shared
 from tests.report_runs import make_hard_run, make_tracks_run
+from tests.tracks import payload_of
 from tests.visitors import write_visitors
 
 FAULT = "fault"
@@ -147,12 +148,6 @@ def scripted(body: dict[str, Any]) -> Answer:
     if schema is None or draw.random() < 1 / 9:
         return Answer("I would say " + " ".join(draw.sample(words, min(12, len(words)))))
     return Answer(json.dumps(filled(schema, schema, draw, words)))
-
-
-def payload_of(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON object in the question to a judge."""
-    text = body["messages"][1]["content"]
-    return json.JSONDecoder().raw_decode(text, text.index("{"))[0]
 
 
 def generous(body: dict[str, Any]) -> Answer:

@@ -28,13 +28,8 @@ from tests.visitors import write_visitors
 
 SLUG = "thumb-rules"
 DAY = "2026-01-31"
-WHO = SubmitterDetails(
-    name="Rules of thumb",
-    submitted=DAY,
-    org="Graz",
-    url="https://example.org/rules",
-    notes="One line.\nTwo.",
-)
+ABOUT = {"org": "Graz", "url": "https://example.org/rules", "notes": "One line.\nTwo."}
+WHO = SubmitterDetails(name="Rules of thumb", submitted=DAY, **ABOUT)
 TRACKS = ("task1", "task3_d100", "task4_ability1")
 VISITORS = 12
 HOME = "/".join(("", "home", "anna"))
@@ -45,15 +40,12 @@ def write_data(folder: Path) -> Path:
     """Write a data set of three small tracks."""
     write_visitors(folder, VISITORS)
     values = [f"Owns {n} kites of colour {n}" for n in range(12)]
-    pools = [
-        pool_row(f"pool_{n}", values, n, query=f"Which kites, {n} of colour {n}?")
-        for n in range(12)
-    ]
+    pools, asked = [], []
+    for n in range(12):
+        pools.append(pool_row(f"pool_{n}", values, n, query=f"Which kites, {n} of colour {n}?"))
+        asked.append(target_row(f"asked_{n}", value=f"Grows {n} herbs"))
     write_track(folder / "dev" / "task3" / "d100", pools)
-    write_track(
-        folder / "dev" / "task4_ability1",
-        [target_row(f"asked_{n}", value=f"Grows {n} herbs") for n in range(12)],
-    )
+    write_track(folder / "dev" / "task4_ability1", asked)
     return folder
 
 
@@ -70,9 +62,8 @@ def pack_rules(folder: Path, slug: str = SLUG) -> Path:
 
 def make_rules_run(folder: Path, data: Path) -> Path:
     """Run the rules over all tracks of the small data set."""
-    return make_run(
-        folder, "task=extraction,retrieval,utilization", "ability=pa", "model=rules", f"data={data}"
-    )
+    words = ("task=extraction,retrieval,utilization", "ability=pa", "model=rules")
+    return make_run(folder, *words, f"data={data}")
 
 
 class Shelf:
@@ -230,9 +221,7 @@ def refused(found: Verification, code: str, words: str) -> None:
     assert found.serious
     assert found.status == "self-reported"
     assert not found.consistent
-    named = [
-        f"{finding.where}: {finding.what}" for finding in found.findings if finding.code == code
-    ]
+    named = [f"{one.where}: {one.what}" for one in found.findings if one.code == code]
     assert any(words in text for text in named), found.findings
     for every in found.findings:
         text = f"{every.where}{every.what}{every.mend}"

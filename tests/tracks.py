@@ -16,11 +16,8 @@ from tests.loopback import Answer
 
 MODEL, JUDGE = "openai/scripted", "openai/scripted-judge"
 NEVER_SHOWN = (
-    "Grows saffron on the balcony",
-    "Saffron/Balcony",
-    "stratum-17",
-    "canonical-17",
-    "Allergic to walnuts",
+    *("Grows saffron on the balcony", "Saffron/Balcony", "stratum-17"),
+    *("canonical-17", "Allergic to walnuts"),
 )
 """What rows of utilization hold and a system must not see: target, label, stratum, original id,
 another memory.
@@ -53,11 +50,8 @@ def alps_here(*words: object) -> Ran:
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:
-            code = guarded(
-                lambda: cli.main(
-                    [str(word) for word in words], prog_name="alps", standalone_mode=False
-                )
-            )
+            given = [str(word) for word in words]
+            code = guarded(lambda: cli.main(given, prog_name="alps", standalone_mode=False))
         except SystemExit as end:
             code = int(end.code or 0)
     return Ran(code, out.getvalue(), err.getvalue())
@@ -116,23 +110,16 @@ def pool_row(
     `values`.
     """
     names = ids or [f"m{n % 7 + 1}" for n in range(len(values))]
-    pool = [
-        {"memory_id": i, "value": v, "label": "Possessions/Pet"}
-        for i, v in zip(names, values, strict=True)
-    ]
-    row = {
-        "benchmark_id": name,
-        "task": "task3",
-        "session_id": f"session of {name}",
-        "stratum": "Possessions/Pet",
-    }
-    chosen = (
-        None
-        if gold is None
-        else {"selected_memory_id": names[gold], "selected_memory": dict(pool[gold])}
-    )
+    about = f"session of {name}"
+    pool = []
+    for i, value in zip(names, values, strict=True):
+        pool.append({"memory_id": i, "value": value, "label": "Possessions/Pet"})
+    row = {"benchmark_id": name, "task": "task3", "session_id": about, "stratum": "Possessions/Pet"}
     shown = {**row, "input": {"query": query, "candidate_memories": pool}}
-    return shown, None if chosen is None else {**row, "gold": chosen}
+    if gold is None:
+        return shown, None
+    chosen = {"selected_memory_id": names[gold], "selected_memory": dict(pool[gold])}
+    return shown, {**row, "gold": chosen}
 
 
 def target_row(
@@ -148,17 +135,12 @@ def target_row(
     """Return the rows of one sample of utilization, with everything in them that gives the gold
     away.
     """
-    ids = {
-        "benchmark_id": name,
-        "task": "task4",
-        "session_id": f"session of {name}",
-        "canonical_id": NEVER_SHOWN[3],
-    }
-    ids |= {"stratum": NEVER_SHOWN[2], **fields}
+    ids = {"benchmark_id": name, "task": "task4", "session_id": f"session of {name}"}
+    ids |= {"canonical_id": NEVER_SHOWN[3], "stratum": NEVER_SHOWN[2], **fields}
     memory = {"memory_id": "m1", "value": value, "label": label}
-    others = [
-        {"memory_id": f"m{n}", "value": text, "label": ""} for n, text in enumerate(known, start=2)
-    ]
+    others = []
+    for n, text in enumerate(known, start=2):
+        others.append({"memory_id": f"m{n}", "value": text, "label": ""})
     asked = [{"query_id": f"{name}:{n}", "query": query} for n, query in enumerate(queries)]
     shown = {
         "query": queries[0],
@@ -182,10 +164,5 @@ def llm(url: str) -> tuple[str, ...]:
     """Return the words that make both model and judge a server at `url`; baselines are not judged
     there.
     """
-    return (
-        f"model={MODEL}",
-        f"api_base={url}",
-        f"judge={JUDGE}",
-        f"judge_api_base={url}",
-        "baseline_records=0",
-    )
+    judge = (f"judge={JUDGE}", f"judge_api_base={url}", "baseline_records=0")
+    return f"model={MODEL}", f"api_base={url}", *judge

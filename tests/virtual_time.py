@@ -2,17 +2,15 @@
 
 import asyncio
 import itertools
-import random
 import selectors
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from unittest import mock
 
-from alps.llm.client import Client
 from alps.llm.ledger import Call, Totals
-from alps.llm.types import Completion, Reply, Request, TransportError
+from alps.llm.types import TransportError
 
 T = TypeVar("T")
 
@@ -122,68 +120,3 @@ class Windows:
             return rejection(self.retry_after)
         self.taken += 1
         return None
-
-
-@dataclass
-class Outage:
-    """Answers everything by `status` for a while, and hands on the rest."""
-
-    status: int
-    begins: float
-    ends: float
-    other: Callable[[float], Verdict] = lambda now: None
-
-    def __call__(self, now: float) -> Verdict:
-        return failure(self.status) if self.begins <= now < self.ends else self.other(now)
-
-
-@dataclass(frozen=True)
-class Fared:
-    """How many requests were answered, lost and rejected, and the seconds that it took."""
-
-    answered: int
-    lost: int
-    rejected: int
-    seconds: float
-    completions: tuple[Completion[Any], ...]
-
-
-def asked(
-    server: Callable[[float], Verdict],
-    count: int,
-    *,
-    concurrency: int | None = None,
-    latency: tuple[float, float] = (0.4, 1.8),
-    workers: int = 400,
-    seed: int = 0,
-    **options: Any,
-) -> Fared:
-    """Ask a server `count` questions as the engine does."""
-    drawn = random.Random(seed)
-    ledger = NoLedger()
-
-    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
-        verdict = server(asyncio.get_running_loop().time())
-        if verdict is not None:
-            await asyncio.sleep(0.02)
-            raise verdict
-        await asyncio.sleep(drawn.uniform(*latency))
-        return Reply("Yes.")
-
-    async def all_of_them() -> Fared:
-        client = Client(concurrency=concurrency, ledger=ledger, cache=None, send=send, **options)  # type: ignore[arg-type]
-        waiting, completions = iter(range(count)), []
-
-        async def work() -> None:
-            for number in waiting:
-                question = {"role": "user", "content": str(number)}
-                completions.append(await client.complete(Request("openai/tiny", (question,), None)))
-
-        await asyncio.gather(*(work() for _ in range(workers)))
-        answered = sum(completion.outcome == "ok" for completion in completions)
-        rejected = sum(call.status != 200 for call in ledger.calls)
-        seconds = asyncio.get_running_loop().time()
-        return Fared(answered, count - answered, rejected, seconds, tuple(completions))
-
-    random.seed(seed)
-    return in_virtual_time(all_of_them())

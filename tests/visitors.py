@@ -27,20 +27,12 @@ def write_visitors(
     """Write `count` short dialogues with two gold memories, or none for those `withheld`."""
 
     def pair(number: int) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        ids = {
-            "benchmark_id": visitor_id(number),
-            "session_id": f"session_{number:02}",
-            "task": "task1",
-        }
-        said = f"I am visitor {number}. I live in {_town(number)} and I have a {_pet(number)}."
-        dialogue = [
-            {"role": "user", "text": said},
-            {"role": "assistant", "text": "Nice to meet you!"},
-        ]
-        values = (
-            f"Visitor {number} lives in {_town(number)}",
-            f"Visitor {number} keeps a {_pet(number)}",
-        )
+        name, town, pet = visitor_id(number), _town(number), _pet(number)
+        ids = {"benchmark_id": name, "session_id": f"session_{number:02}", "task": "task1"}
+        said = f"I am visitor {number}. I live in {town} and I have a {pet}."
+        dialogue = [{"role": "user", "text": said}]
+        dialogue += [{"role": "assistant", "text": "Nice to meet you!"}]
+        values = (f"Visitor {number} lives in {town}", f"Visitor {number} keeps a {pet}")
         gold = {**ids, "gold": {"memory_items": memory_items(*values)}}
         return {**ids, "input": {"dialogue": dialogue}}, None if number in withheld else gold
 
@@ -50,24 +42,17 @@ def write_visitors(
 
 def memory_items(*values: str) -> list[dict[str, Any]]:
     """Return memories as a model writes them."""
-    return [
-        {
-            "memory_id": f"m{n}",
-            "type": "direct",
-            "label": "UNMAPPED",
-            "value": value,
-            "confidence": 0.95,
-        }
-        for n, value in enumerate(values, start=1)
-    ]
+    items = []
+    for n, value in enumerate(values, start=1):
+        said = {"memory_id": f"m{n}", "type": "direct", "label": "UNMAPPED", "value": value}
+        items.append({**said, "confidence": 0.95})
+    return items
 
 
 def values_of(number: int) -> tuple[str, str]:
     """Return what the scripted model writes down about a visitor: the gold in other words."""
-    return (
-        f"The home of visitor {number} is {_town(number)}",
-        f"A {_pet(number)} belongs to visitor {number}",
-    )
+    home = f"The home of visitor {number} is {_town(number)}"
+    return home, f"A {_pet(number)} belongs to visitor {number}"
 
 
 def is_judging(body: dict[str, Any]) -> bool:
@@ -77,9 +62,8 @@ def is_judging(body: dict[str, Any]) -> bool:
 
 def visitor(body: dict[str, Any]) -> int:
     """Return whom a request is about."""
-    found = re.search(
-        r"[Vv]isitor (\d+)", " ".join(message["content"] for message in body["messages"])
-    )
+    said = " ".join(message["content"] for message in body["messages"])
+    found = re.search(r"[Vv]isitor (\d+)", said)
     assert found is not None
     return int(found.group(1))
 
@@ -96,12 +80,9 @@ def good_text(body: dict[str, Any]) -> str:
     number = visitor(body)
     if not is_judging(body):
         return json.dumps({"memory_items": memory_items(*values_of(number))})
+    same = {"reason": "the same", "relation": "same"}
     found = (1,) if number % 3 == 0 else (1, 2)
-    same = [
-        {"reason": "the same", "gold": f"g{n}", "predicted": f"p{n}", "relation": "same"}
-        for n in found
-    ]
-    return json.dumps({"pairs": same})
+    return json.dumps({"pairs": [{**same, "gold": f"g{n}", "predicted": f"p{n}"} for n in found]})
 
 
 def good(body: dict[str, Any]) -> Answer:

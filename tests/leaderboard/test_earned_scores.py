@@ -94,9 +94,8 @@ def test_verdicts_of_anything_called_lexical_are_made_anew(shelf, folder, case):
         card["runs"][0]["judge"] = {"id": fingerprint_id(parts), **parts}
         card["runs"][0]["settings"]["judge"] = parts["judge"]
         card["tracks"] = {"task1": card["tracks"]["task1"]}
-        card["tracks"]["task1"].update(
-            judge=parts["judge"], judge_fingerprint=fingerprint_id(parts)
-        )
+        judged = {"judge": parts["judge"], "judge_fingerprint": fingerprint_id(parts)}
+        card["tracks"]["task1"].update(judged)
 
     for name in ("task3_d100", "task4_ability1"):
         shutil.rmtree(folder / name)
@@ -216,9 +215,7 @@ def test_a_row_can_not_ask_for_hours(tmp_path):
     ):
         items = [memory.model_dump() for memory in read_memories(memory_items(*values)).memories]
         answer = {"outcome": "ok", "prediction": {"memory_items": items}}
-        forge_rows(
-            folder, "task1/predictions", lambda found, answer=answer: found[0].update(answer)
-        )
+        forge_rows(folder, "task1/predictions", lambda found, now=answer: found[0].update(now))
         started = time.process_time()
         found = verify(folder)
         assert time.process_time() - started < 30
@@ -439,9 +436,7 @@ def test_the_samples_under_another_name_are_still_the_samples(honest, tmp_path):
     assert f"{F1}.value" in {finding.where for finding in verify(folder).findings}
 
 
-def test_a_score_that_was_not_recomputed_is_marked_below_the_others_and_out_of_the_ranks(
-    honest, tmp_path
-):
+def test_a_score_that_was_not_recomputed_is_marked_and_below_all_ranks(honest, tmp_path):
     subs = tmp_path / "submissions"
     for name in ("one", "two"):
         copied(honest, subs / name)
@@ -459,11 +454,8 @@ def test_a_score_that_was_not_recomputed_is_marked_below_the_others_and_out_of_t
     assert "not recomputed" in (site / "systems" / "a-stranger.html").read_text("utf-8")
     assert "not recomputed" not in (site / "systems" / "one.html").read_text("utf-8")
     listed = json.loads((site / f"data/{board.id}.json").read_text())["rows"][:3]
-    assert {row["slug"]: row["recomputed"] for row in listed} == {
-        "one": True,
-        "two": True,
-        "a-stranger": False,
-    }
+    recomputed = {row["slug"]: row["recomputed"] for row in listed}
+    assert recomputed == {"one": True, "two": True, "a-stranger": False}
 
 
 def test_a_maintainer_who_saw_the_scores_come_out_lets_them_be_ranked(shelf, tmp_path):

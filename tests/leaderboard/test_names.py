@@ -14,26 +14,22 @@ from alps.leaderboard.commands import verify_command
 from alps.leaderboard.names import fault_of_name
 from alps.leaderboard.untrusted import fault_of, read_alike, skeleton
 from alps.leaderboard.verify import Options, verify
-from tests.endtoend import one_line, run
-from tests.submissions import SLUG, Shelf, card_of, changed, forge, page_in, write_review
+from tests.submissions import SLUG, card_of, changed, forge, page_in, write_review
 
 LATER, DAY = "thumb-rules-2", "2026-02-28"
+
+
+RULES = ("rules", "RuIes", "Ru1es", "RULE\u0405", "Ru\u3164les", "Ru\u034fles\ufe0f")
+RULES += ("R\u200bules\u2060",)
+PAYPAL = "\u0440\u0430\u0443\u0440\u0430\u04cf"
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("Rules", "rules"),
-        ("Rules", "RuIes"),
-        ("Rules", "Ru1es"),
-        ("Rules", "RULE\u0405"),
-        ("Rules", "Ru\u3164les"),
-        ("Rules", "Ru\u034fles\ufe0f"),
-        ("Rules", "R\u200bules\u2060"),
-        ("bm25", "brn25"),
-        ("bm25", "BM2\u2075"),
-        ("bm25", "\uff42\uff4d25"),
-        ("paypal", "\u0440\u0430\u0443\u0440\u0430\u04cf"),
+        *(("Rules", other) for other in RULES),
+        *(("bm25", other) for other in ("brn25", "BM2\u2075", "\uff42\uff4d25")),
+        ("paypal", PAYPAL),
         ("About me", "About\u00a0 me"),
         ("Caf\u00e9", "CAFE\u0301"),
         ("fine", "\ufb01ne"),
@@ -64,8 +60,7 @@ def test_names_that_read_otherwise_are_not(one: str, other: str) -> None:
 
 
 def test_a_skeleton_is_its_own() -> None:
-    paypal = "\u0440\u0430\u0443\u0440\u0430\u04cf"
-    for text in ("Rules of thumb", paypal, "㈝ ㏵ ⅿ", "GRÖSSE 007", "日本語"):
+    for text in ("Rules of thumb", PAYPAL, "㈝ ㏵ ⅿ", "GRÖSSE 007", "日本語"):
         assert skeleton(skeleton(text)) == skeleton(text)
 
 
@@ -130,9 +125,7 @@ def test_joining_one_that_is_not_there_is_a_mistake(both: Path) -> None:
 
 
 @pytest.mark.release
-def test_a_change_of_a_submission_that_is_in_the_other_copy_is_refused(
-    both: Path, tmp_path: Path
-) -> None:
+def test_a_change_of_a_submission_that_is_in_the_other_copy_is_refused(both, tmp_path):
     shutil.rmtree(both / LATER)
     before, ours = shutil.copytree(both, tmp_path / "before"), both / SLUG
     forge(ours, changed("notes", "Changed."))
@@ -199,13 +192,3 @@ def test_an_honest_name_of_any_language_may_stand():
 
 def test_a_name_that_claims_a_status_or_shows_nothing_has_a_fault():
     assert [name for name in CLAIMS if not fault_of_name(name)] == []
-
-
-@pytest.mark.release
-def test_submit_refuses_such_a_name_in_one_line(shelf: Shelf, tmp_path: Path) -> None:
-    words = ("name=Thumb (official)", f"out={tmp_path / 'thumb'}", "public=yes")
-    assert one_line(run(tmp_path, "leaderboard", "submit", str(shelf.run), *words)) == (
-        "alps: name: Thumb (official) contains “official”, which is reserved for boards; "
-        "choose another name\n"
-    )
-    assert not (tmp_path / "thumb").exists()

@@ -92,9 +92,7 @@ def test_who_verifies_needs_the_questions_and_no_history(packed, data, tmp_path)
     assert any("ids and scores" in line for line in found.unchecked)
 
 
-def test_other_questions_are_other_data_and_one_that_is_left_out_is_found(
-    packed, copy, data, tmp_path
-):
+def test_other_questions_are_other_data_and_one_left_out_is_found(packed, copy, data, tmp_path):
     write_set(tmp_path, personas=2, size="32k", seed=6)
     refused(verify(packed / "rules", Options(data=str(tmp_path))), "data", "so the records differ")
     for stage in ("predictions", "verdicts", "scores"):

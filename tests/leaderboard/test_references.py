@@ -171,9 +171,7 @@ def grams(text: str) -> set[int]:
         ((".", "file=mine.json"), "mine.json"),
     ],
 )
-def test_what_can_not_be_recomputed_is_said_in_a_line(
-    recomputing, words, said, tmp_path, monkeypatch
-):
+def test_what_can_not_be_recomputed_is_a_line(recomputing, words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AlpsError, match=re.escape(said)) as refused:
         recomputing.main(words)

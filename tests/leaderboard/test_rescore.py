@@ -12,15 +12,7 @@ from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import read_entry
 from tests.endtoend import write_rows
 from tests.loopback import Answer, serve
-from tests.submissions import (
-    SLUG,
-    VISITORS,
-    WHO,
-    card_of,
-    make_run,
-    said,
-    write_card_of,
-)
+from tests.submissions import SLUG, VISITORS, WHO, card_of, make_run, said, write_card_of
 from tests.tracks import alps_here
 from tests.visitors import memory_items, values_of, visitor_id, write_visitors
 
@@ -134,9 +126,7 @@ def test_the_same_answers_with_new_verdicts_get_another_draw(ours, tmp_path):
 
 
 @pytest.mark.release
-def test_a_second_judgement_under_the_same_judge_refutes_what_it_contradicts(
-    inflated, shelf, capsys
-):
+def test_a_second_judgement_by_the_same_judge_refutes_what_it_contradicts(inflated, shelf, capsys):
     with serve(finding(1)) as server:
         words = (f"data={shelf.data}", "judge_max_tokens=900", ENOUGH)
         assert rescored(inflated, server, *words) == 1

@@ -40,7 +40,7 @@ from alps.settings import RunSettings
 from alps.show.formatting import number, visible
 from alps.show.spreadsheets import csv_of, plain_cell
 from alps.stats.paired import holm, paired_difference
-from tests.endtoend import files_of, write_rows
+from tests.endtoend import write_rows
 from tests.loopback import running
 from tests.made_submissions import synthesise
 from tests.pages import Page
@@ -109,12 +109,8 @@ def test_scores_by_record_are_those_of_the_files_of_their_columns(site, submissi
 
 def test_no_number_is_typed_in_a_template():
     for path in sorted(TEMPLATES.rglob("*.html")):
-        written = re.sub(
-            r"\{%.*?%\}|\{\{.*?\}\}|<svg.*?</svg>|<[^>]*>",
-            "",
-            path.read_text("utf-8"),
-            flags=re.DOTALL,
-        )
+        code = r"\{%.*?%\}|\{\{.*?\}\}|<svg.*?</svg>|<[^>]*>"
+        written = re.sub(code, "", path.read_text("utf-8"), flags=re.DOTALL)
         assert not re.search(r"\d", written.replace("F1", "")), path
 
 
@@ -137,12 +133,6 @@ def test_another_number_in_a_submission_is_another_number_on_the_page(submission
     page = Tree(page_in(sent, tmp_path / "site"))
     origin = "system-001/submission.json#/tracks/task1/scores/f1/value"
     assert ({"value": "0.123456", "data-from": origin}, ".123") in page.numbers
-
-
-@pytest.mark.release
-def test_the_same_files_give_the_same_bytes(site, submissions, tmp_path):
-    again = build(submissions, tmp_path / "elsewhere").out
-    assert files_of(again) == files_of(site)
 
 
 def test_every_link_leads_somewhere_in_the_site_and_nothing_is_fetched_from_elsewhere(site):
@@ -214,24 +204,24 @@ def is_number(cell):
     return re.fullmatch(r"-?\d+(\.\d+)?(e[-+]?\d+)?", cell) is not None
 
 
-@pytest.mark.parametrize(
-    ("given", "written"),
-    [
-        ("=1+1", "'=1+1"),
-        (" @x", "' @x"),
-        ("\t-1", "'\t'-1"),
-        ("plain", "plain"),
-        (-0.5, "-0.5"),
-        (None, ""),
-        ("＝1", "'＝1"),
-        ("\u200b=1", "'\u200b=1"),
-        ("\u3000﹢1", "'\u3000﹢1"),
-        ("\u3164@x", "'\u3164@x"),
-        ("a;-1", "a;'-1"),
-        ("a; b", "a; b"),
-        ("a=1", "a=1"),
-    ],
-)
+CELLS = {
+    "=1+1": "'=1+1",
+    " @x": "' @x",
+    "\t-1": "'\t'-1",
+    "＝1": "'＝1",
+    "a;-1": "a;'-1",
+    "\u200b=1": "'\u200b=1",
+    "\u3000﹢1": "'\u3000﹢1",
+    "\u3164@x": "'\u3164@x",
+    "plain": "plain",
+    "a; b": "a; b",
+    "a=1": "a=1",
+    -0.5: "-0.5",
+    None: "",
+}
+
+
+@pytest.mark.parametrize(("given", "written"), CELLS.items())
 def test_cells_that_a_spreadsheet_would_run_are_quoted(given, written):
     assert plain_cell(given) == written
 
@@ -252,12 +242,12 @@ def test_no_cell_is_a_formula_whatever_a_spreadsheet_parts_cells_at(separator):
 
 
 def test_another_judge_and_other_data_are_other_boards(site):
-    boards = [board for board in boards_of(site).values() if board["track"] == "task1"]
-    assert {(board["data_sha256"] == "f" * 64, board["judge_fingerprint"]) for board in boards} == {
-        (False, "0a1b2c3d4e5f"),
-        (False, "f5e4d3c2b1a0"),
-        (True, "f5e4d3c2b1a0"),
-    }
+    found = set()
+    for board in boards_of(site).values():
+        if board["track"] == "task1":
+            found.add((board["data_sha256"] == "f" * 64, board["judge_fingerprint"]))
+    one, other = "0a1b2c3d4e5f", "f5e4d3c2b1a0"
+    assert found == {(False, one), (False, other), (True, other)}
     retrieval = [board for board in boards_of(site).values() if board["track"] == "task3_d100"]
     assert [board["judge_fingerprint"] for board in retrieval] == [None]
 

@@ -19,17 +19,7 @@ from alps.leaderboard.commands import submit_command
 from alps.leaderboard.packing import pack, slug_of
 from alps.leaderboard.submission import CARD, kinds_of, public_name, read_entry
 from tests.endtoend import edit_json, files_of, rows, summary, write_rows
-from tests.submissions import (
-    DAY,
-    DROPPED,
-    HOME,
-    SLUG,
-    TRACKS,
-    WHO,
-    card_of,
-    changed,
-    make_run,
-)
+from tests.submissions import DAY, DROPPED, HOME, SLUG, TRACKS, WHO, card_of, changed, make_run
 from tests.tracks import Ran, alps_here
 
 
@@ -109,14 +99,13 @@ def test_raw_texts_and_calls_go_along_when_asked_for(run, tmp_path):
 
 
 def test_runs_of_one_system_make_one_submission(shelf, tmp_path):
-    runs = [
-        make_run(tmp_path / name, f"task={name}", "model=rules", f"data={shelf.data}", *more)
-        for name, more in (("extraction", ()), ("retrieval", ()), ("utilization", ("ability=pa",)))
-    ]
+    runs = []
+    for name, *more in (("extraction",), ("retrieval",), ("utilization", "ability=pa")):
+        words = (f"task={name}", "model=rules", f"data={shelf.data}", *more)
+        runs.append(make_run(tmp_path / name, *words))
     packed = pack(runs, WHO, out=tmp_path / SLUG)
-    assert [(name, track.run) for name, track in packed.card.tracks.items()] == [
-        *zip(TRACKS, range(3), strict=True)
-    ]
+    found = [(name, track.run) for name, track in packed.card.tracks.items()]
+    assert found == [*zip(TRACKS, range(3), strict=True)]
     assert packed.verification.consistent
     with pytest.raises(UsageError, match="both have task1"):
         pack([runs[0], shelf.run], WHO, out=tmp_path / "other" / SLUG)
@@ -133,16 +122,15 @@ def test_a_part_of_a_split_is_refused(part, shelf, tmp_path):
         pack([run], WHO, out=tmp_path / SLUG)
 
 
-@pytest.mark.parametrize(
-    ("comparable", "why"),
-    [
-        (False, "scores under this judge are not comparable, so they are on no board; judge the "),
-        (True, "boards cannot recompute scores under the judge of an extension; judge the run "),
-    ],
-)
-def test_a_judge_that_nobody_can_ask_again_is_refused(
-    shelf, tmp_path, monkeypatch, comparable, why
-):
+UNASKABLE = {
+    False: "scores under this judge are not comparable, so they are on no board; judge the ",
+    True: "boards cannot recompute scores under the judge of an extension; judge the run ",
+}
+
+
+@pytest.mark.parametrize("comparable", UNASKABLE)
+def test_a_judge_that_nobody_can_ask_again_is_refused(shelf, tmp_path, monkeypatch, comparable):
+    why = UNASKABLE[comparable]
     monkeypatch.setattr(packing, "brought", lambda kind: {"always-": ""})
     words = ("task=extraction", "model=rules", f"data={shelf.data}", "judge=always-yes")
     run = make_run(tmp_path / "run", *words)
@@ -152,17 +140,16 @@ def test_a_judge_that_nobody_can_ask_again_is_refused(
     assert str(refused.value).endswith("alps score RUN judge=PROVIDER/MODEL")
 
 
-@pytest.mark.parametrize(
-    ("method", "given", "field"),
-    [
-        ("track_rows", {"hums": [{"benchmark_id": "a", "hum": 1}]}, "hums"),
-        ("track_card", {"hums": 7}, "hums"),
-        ("run_card", {"hums": 7}, "hum"),
-    ],
-)
-def test_a_field_that_no_submission_has_names_the_extension(
-    shelf, tmp_path, monkeypatch, method, given, field
-):
+FIELDS = {
+    "track_rows": ({"hums": [{"benchmark_id": "a", "hum": 1}]}, "hums"),
+    "track_card": ({"hums": 7}, "hums"),
+    "run_card": ({"hums": 7}, "hum"),
+}
+
+
+@pytest.mark.parametrize("method", FIELDS)
+def test_a_field_that_no_submission_has_names_the_extension(shelf, tmp_path, monkeypatch, method):
+    given, field = FIELDS[method]
     part = type("Part", (parts.BoardPart,), {method: lambda *about, **more: given})()
     monkeypatch.setattr(parts, "extensions", lambda: [Extension("brd", board="b:B", on_card="hum")])
     for module in (cards, packing):
@@ -173,10 +160,11 @@ def test_a_field_that_no_submission_has_names_the_extension(
 
 
 CHANGED = "changed since the run's summary; repeat the same alps run"
+LOST = r"predictions\.jsonl: 1 of 36 rows are lost; to write them again, repeat the same alps run"
 ITEMS, SCORE = "0.prediction.memory_items", "0.scores.f1"
 JOURNALS = [
     ("predictions", changed(ITEMS, []), CHANGED),
-    ("predictions", lambda found: found.pop(), CHANGED),
+    ("predictions", lambda found: found.pop(), LOST),
     ("verdicts", changed("0.outcome", "invalid"), CHANGED),
     ("scores", changed(SCORE, 0.123), CHANGED),
     ("scores", changed(SCORE, float("nan")), r"task1/scores\.jsonl: .*cannot publish this file"),
@@ -236,10 +224,9 @@ HUBS = [
 ]
 
 
-@pytest.mark.parametrize(("data", "commit", "said"), HUBS)
-def test_a_run_on_the_hub_is_packed_by_its_name_without_a_network(
-    run, shelf, tmp_path, data, commit, said
-):
+@pytest.mark.parametrize("hub", HUBS, ids=["of all", "of one's own"])
+def test_a_run_on_the_hub_is_packed_by_its_name_without_a_network(run, shelf, tmp_path, hub):
+    data, commit, said = hub
     edit_json(run / "manifest.json", changed("settings.data", data))
     edit_json(run / "manifest.json", changed("data.commit", commit))
     packed = pack([run], WHO, out=tmp_path / SLUG)
@@ -258,9 +245,7 @@ def test_a_changed_journal_is_refused_even_where_the_data_are_gone(run, tmp_path
         pack([run], WHO, out=tmp_path / SLUG)
 
 
-def test_a_folder_whose_name_begins_as_the_hub_is_known_by_its_last_part_alone(
-    shelf, tmp_path, monkeypatch
-):
+def test_a_folder_named_as_the_hub_begins_is_known_by_its_last_part(shelf, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(shelf.data, "hub_private/secret")
     run = make_run(tmp_path / "run", "task=extraction", "model=rules", "data=hub_private/secret")
@@ -269,9 +254,14 @@ def test_a_folder_whose_name_begins_as_the_hub_is_known_by_its_last_part_alone(
     assert "hub_private" not in (tmp_path / SLUG / CARD).read_text("utf-8")
 
 
+OFFICIAL = r"^name: Thumb \(official\) contains “official”, which is reserved for boards; "
+OFFICIAL += "choose another name$"
+
+
 def test_markup_in_what_the_submitter_says_is_refused(shelf, tmp_path):
     for who, told in (
         ({"org": "<script>alert(1)</script>"}, "org: contains markup or script"),
+        ({"name": "Thumb (official)"}, OFFICIAL),
         ({"url": "http://example.org"}, "url: must begin with https://"),
         ({"kind": "llm"}, "can only be submitted with kind=rules"),
     ):
@@ -294,9 +284,7 @@ def test_only_a_submission_of_the_same_name_is_replaced(shelf, tmp_path):
         pack([shelf.run], WHO, out=tmp_path / "My Submission")
 
 
-def test_the_command_shows_what_will_be_published_and_writes_it(
-    shelf, tmp_path, monkeypatch, capsys
-):
+def test_the_command_shows_what_is_published_and_writes_it(shelf, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = [str(shelf.run), "name=Rules of thumb", "org=Graz", f"date={DAY}"]
     assert submit_command([*words, "dry_run=yes"]) == 0
@@ -333,15 +321,11 @@ def test_without_a_name_a_system_goes_by_its_model(shelf, tmp_path):
     assert read_entry(tmp_path / "rules").card.name == "rules"
 
 
-@pytest.mark.parametrize(
-    ("name", "slug"),
-    [
-        ("GPT-5.2 (high)", "gpt-5-2-high"),
-        ("Çelik/Bär", "celik-bar"),
-        ("../../etc", "etc"),
-        ("a" * 99, "a" * 60),
-    ],
-)
+SLUGS = {"GPT-5.2 (high)": "gpt-5-2-high", "Çelik/Bär": "celik-bar", "../../etc": "etc"}
+SLUGS["a" * 99] = "a" * 60
+
+
+@pytest.mark.parametrize(("name", "slug"), SLUGS.items())
 def test_slugs_are_safe(name, slug):
     assert slug_of(name, DAY) == f"{slug}-{DAY}"
     with pytest.raises(UsageError, match="give out=FOLDER"):

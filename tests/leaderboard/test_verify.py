@@ -82,9 +82,7 @@ def test_a_difference_below_the_tolerance_is_none(shelf: Shelf, folder: Path) ->
     assert shelf.verify(folder).consistent
 
 
-def test_why_there_is_no_figure_may_be_said_in_the_words_of_another_version(
-    shelf: Shelf, folder: Path
-) -> None:
+def test_why_there_is_no_figure_may_be_said_in_the_words_of_another_version(shelf, folder):
     place = "tracks.task4_ability1.scores.pa.unscored"
     assert "cannot rate" in at(card_of(folder), place.split("."))
     forge(folder, changed(place, "judge lexical rates nothing"))
@@ -113,9 +111,7 @@ def test_the_samples_need_no_word_where_they_are(tmp_path: Path) -> None:
     assert found["runs.0.data.public"] == "false, but the samples are public"
 
 
-def test_scores_without_their_data_are_held_against_the_scores_of_single_answers(
-    shelf: Shelf, folder: Path
-) -> None:
+def test_scores_without_their_data_are_held_against_the_scores_of_single_answers(shelf, folder):
     honest = verify(folder)
     assert (honest.serious, honest.consistent) == (False, False)
     assert any("set data=FOLDER" in line for line in honest.unchecked)
@@ -123,9 +119,7 @@ def test_scores_without_their_data_are_held_against_the_scores_of_single_answers
     assert said(verify(folder), "score").where == F1
 
 
-def test_the_oracle_is_flagged_as_a_copy_of_the_gold_and_only_flagged(
-    shelf: Shelf, tmp_path: Path
-) -> None:
+def test_the_oracle_is_flagged_as_a_copy_of_the_gold_and_only_flagged(shelf, tmp_path):
     run = make_run(tmp_path / "oracle", "task=extraction", "model=oracle", f"data={shelf.data}")
     packed = pack([run], WHO, out=tmp_path / SLUG)
     assert packed.card.system.kind == "floor"
@@ -147,9 +141,7 @@ def recorded_run(shelf: Shelf, folder: Path) -> Path:
     return make_run(folder / "run", "task=extraction", f"data={shelf.data}", model, judge)
 
 
-def test_verdicts_of_a_judge_that_can_not_be_asked_again_are_taken_as_they_stand(
-    shelf: Shelf, tmp_path: Path
-) -> None:
+def test_verdicts_of_a_judge_that_can_not_be_asked_again_are_taken_as_they_stand(shelf, tmp_path):
     packed = pack([recorded_run(shelf, tmp_path)], WHO, out=tmp_path / SLUG)
     assert packed.verification.consistent
     system, track = packed.card.system, packed.card.tracks["task1"]
@@ -165,9 +157,7 @@ def test_verdicts_of_a_judge_that_can_not_be_asked_again_are_taken_as_they_stand
     assert row.what.startswith("scores.f1: the file has 0.5, but alps recomputed 1;")
 
 
-def test_without_such_verdicts_only_means_are_held_against_single_scores(
-    shelf: Shelf, tmp_path: Path
-) -> None:
+def test_without_such_verdicts_only_means_are_held_against_single_scores(shelf, tmp_path):
     packed = pack([recorded_run(shelf, tmp_path)], WHO, out=tmp_path / SLUG, verdicts=False)
     found = shelf.verify(packed.folder)
     assert (found.serious, found.consistent) == (False, False)
@@ -197,9 +187,7 @@ SUSPICIOUS = [
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "path", "value", "code", "words"), SUSPICIOUS)
-def test_suspicious_answers_are_flagged_and_nothing_more(
-    shelf, folder, name, path, value, code, words
-):
+def test_suspicious_answers_are_flagged_and_no_more(shelf, folder, name, path, value, code, words):
     forge_rows(folder, name, changed(path, value))
     found = shelf.verify(folder)
     finding = said(found, code)
@@ -230,9 +218,7 @@ def test_a_maintainer_notes_that_a_submission_is_in_order(shelf: Shelf, folder: 
     assert verify_command([*words, "base=main"]) == 1
 
 
-def test_scores_that_nobody_could_recompute_are_not_called_consistent(
-    shelf: Shelf, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scores_that_nobody_could_recompute_are_not_called_consistent(shelf, folder, capsys):
     for predictions in folder.glob("*/predictions.jsonl"):
         predictions.unlink()
     assert verify_command([str(folder), f"data={shelf.data}", "record=yes"]) == 1
@@ -248,9 +234,7 @@ def _git(folder: Path, *words: str) -> None:
 
 
 @pytest.mark.release
-def test_nothing_outside_its_folder_may_change_and_no_hook_runs(
-    shelf: Shelf, tmp_path: Path
-) -> None:
+def test_nothing_outside_its_folder_may_change_and_no_hook_runs(shelf, tmp_path):
     root = tmp_path / "checkout"
     home = root / "leaderboard" / "submissions"
     home.mkdir(parents=True)
@@ -293,9 +277,7 @@ def test_changes_can_be_given_as_a_list_or_as_another_copy(shelf: Shelf, tmp_pat
     assert beside in said(shelf.verify(folder, changed=(own, beside)), "changes").what
 
 
-def test_the_command_fits_80_columns_says_how_to_mend_and_gives_json(
-    shelf: Shelf, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_fits_80_columns_says_how_to_mend_and_gives_json(shelf, folder, capsys):
     words = [str(folder), f"data={shelf.data}"]
     assert verify_command(words) == 0
     good = capsys.readouterr().out

@@ -121,9 +121,7 @@ def said_by(desk: Desk, *words: str, code: int = 1) -> str:
 
 
 @needs_bash
-def test_a_submission_passes_and_what_others_merged_since_is_not_held_against_it(
-    desk: Desk,
-) -> None:
+def test_a_submission_passes_and_what_others_merged_since_is_not_held_against_it(desk):
     desk.change(desk.add)
     desk.better()
     desk.git(desk.head, "fetch", "--quiet", "origin")
@@ -199,9 +197,7 @@ CHANGES = {
 @pytest.mark.few(1)
 @needs_bash
 @pytest.mark.parametrize("edit", few(CHANGES, {"rows", "review"}))
-def test_a_change_of_a_submission_that_is_there_is_refused(
-    desk: Desk, edit: Callable[[Path], object]
-) -> None:
+def test_a_change_of_a_submission_that_is_there_is_refused(desk, edit):
     desk.publish()
     desk.change(lambda: edit(desk.head / SUBMISSIONS / SLUG))
     assert "of a submission that is already in the base" in said_by(desk)

@@ -64,14 +64,11 @@ FAULTS = {
 }
 COUNT = 2 * len(FAULTS)
 
+HALF = '{"memory_items": [{"memory_id": "m1", "val'
 OUTCOMES = {
     "declines in prose": ("I'm sorry, but I can't help with that.", "stop", "refused"),
     "prose": ("The visitor seems to be a nice person.", "stop", "unparsable"),
-    "cut off before anything": (
-        '{"memory_items": [{"memory_id": "m1", "val',
-        "length",
-        "truncated",
-    ),
+    "cut off before anything": (HALF, "length", "truncated"),
     "null": (None, "stop", "empty"),
     "other JSON": ('{"answer": 42}', "stop", "invalid"),
     "in a fence": ("```json\n%s\n```", "stop", "ok"),
@@ -356,9 +353,7 @@ def kill_again_and_again(folder, calm):
 
 
 @pytest.mark.release
-def test_a_run_killed_five_times_asks_only_what_was_under_way_twice_and_ends_as_an_undisturbed_one(
-    at_once,
-):
+def test_a_run_killed_five_times_asks_twice_what_was_under_way_and_ends_as_a_calm_one(at_once):
     last, kills, requests, out, calm = at_once[1].result()
     finished = [len(done) for _, done in kills]
     assert last.returncode == 0, last
@@ -448,7 +443,7 @@ def test_ctrl_c_twice_ends_the_run_at_once_and_the_same_command_completes_it(tmp
     assert task1(tmp_path / "out")["scored"] == 12
 
 
-def test_all_journals_of_a_run_with_a_model_are_mended_by_asking_for_what_is_lost(
+def test_all_journals_of_a_run_of_a_model_are_mended_by_asking_for_what_is_lost(
     scenarios, tmp_path
 ):
     out = shutil.copytree(scenarios.out("mixture"), tmp_path / "out")

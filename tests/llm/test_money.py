@@ -308,9 +308,7 @@ def test_a_dry_run_counts_the_calls_of_the_run_that_follows_and_bounds_its_cost(
 
 @pytest.mark.release
 @pytest.mark.parametrize("concurrency", few([1, 6, 40], plain={1}))
-def test_the_money_allowed_is_never_exceeded_and_more_of_it_completes_the_run(
-    whole, tmp_path, concurrency
-):
+def test_the_money_allowed_is_never_exceeded_and_more_completes_a_run(whole, tmp_path, concurrency):
     cap, words = whole[2][0] * 0.6, (*BOUNDED, f"concurrency={concurrency}")
     with serve(good) as server:
         finished = carried_out(tmp_path, server, *words, f"max_cost={cap:.6f}")
@@ -395,9 +393,7 @@ def test_a_bad_price_is_named_with_its_file_and_its_field(tmp_path, cap):
     assert server.requests == []
 
 
-def test_a_cap_is_below_one_call_or_enough_for_a_run_with_a_model_that_can_answer_at_length(
-    tmp_path,
-):
+def test_a_cap_is_below_one_call_or_enough_for_a_run_of_a_model_that_answers_at_length(tmp_path):
     write_visitors(tmp_path / "data", 20)
     words = ("run", "task=extraction", "model=openai/gpt-5", "judge=lexical", "data=data")
     with serve(good) as server:

@@ -86,9 +86,7 @@ def without_a_budget(body: dict[str, Any]) -> Callable[[dict[str, Any]], Answer]
 
 
 @pytest.mark.parametrize("thought", THINKING.values(), ids=THINKING)
-def test_an_answer_cut_off_after_thought_is_asked_for_without_a_budget_as_are_all_after_it(
-    desk: Desk, cache: Cache, capsys: pytest.CaptureFixture[str], thought: dict[str, Any]
-):
+def test_an_answer_cut_off_after_thought_and_all_later_have_no_budget(desk, cache, capsys, thought):
     async def one_by_one(client: Any) -> list[Any]:
         asked = [question(server, longest=50, repeat=number) for number in range(3)]
         return [await client.complete(request) for request in asked]

@@ -160,20 +160,14 @@ def test_a_reset_is_read_in_every_form(value: str, seconds: float | None):
     assert reset == (None if seconds is None else pytest.approx(seconds))
 
 
-LIMITS = {
-    "requests": ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
-    "tokens": ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
-    "input-tokens": (
-        "anthropic-ratelimit-input-tokens-remaining",
-        "anthropic-ratelimit-input-tokens-reset",
-    ),
-}
+OPENAI, ANTHROPIC = "x-ratelimit-{}-requests", "anthropic-ratelimit-input-tokens-{}"
+LIMITS = {"requests": OPENAI, "tokens": "x-ratelimit-{}-tokens", "input-tokens": ANTHROPIC}
 
 
 def test_limits_have_many_names_and_only_one_that_is_used_up_is_waited_for():
-    plain = {"ratelimit-remaining": "0", "ratelimit-reset": "20"}
-    named = [("requests", plain)]
-    named += [(kind, {left: "0", reset: "20s"}) for kind, (left, reset) in LIMITS.items()]
+    named = [("requests", {"ratelimit-remaining": "0", "ratelimit-reset": "20"})]
+    for kind, form in LIMITS.items():
+        named.append((kind, {form.format("remaining"): "0", form.format("reset"): "20s"}))
     for kind, headers in named:
         assert limits(headers) == {kind: Limit(0.0, 20.0)}
         assert seconds_to_reset(headers) == 20.0
@@ -285,9 +279,7 @@ CONTEXT = (
         (400, "Bad.", "transport"),
     ],
 )
-def test_a_bad_request_is_sent_once_and_one_that_is_too_long_told_from_others(
-    desk: Desk, status: int, message: str, outcome: str
-):
+def test_a_bad_request_is_sent_once_and_one_too_long_told_apart(desk, status, message, outcome):
     with serve(always(said(status, message))) as server:
         completion = desk.ask(question(server))
     assert (completion.outcome, len(server.requests)) == (outcome, 1)
@@ -370,9 +362,8 @@ def zeros(megabytes: int, *, wbits: int) -> bytes:
     saves the time.
     """
     layer = zlib.compressobj(9, wbits=wbits)
-    first, again = (
-        layer.compress(bytes(1 << 20)) + layer.flush(zlib.Z_FULL_FLUSH) for _ in range(2)
-    )
+    first = layer.compress(bytes(1 << 20)) + layer.flush(zlib.Z_FULL_FLUSH)
+    again = layer.compress(bytes(1 << 20)) + layer.flush(zlib.Z_FULL_FLUSH)
     return first + again * (megabytes - 1)
 
 

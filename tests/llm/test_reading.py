@@ -24,21 +24,15 @@ REPRODUCIBLY = settings(max_examples=100, deadline=None, derandomize=True, datab
 
 SAID = ("Plays the cello, badly", 'Says "never" to [durian] {and tripe}', "住在成都 🌶 naïve")
 EVIDENCE = ("I play, sort of", "never: [durian]", "成都很辣")
-NODE = {
-    "memory_items": [
-        {
-            "memory_id": f"m{number}",
-            "type": "direct",
-            "label": "Preferences/Music",
-            "value": value,
-            "confidence": 0.95,
-            "evidence": {"session_id": None, "utterance_index": 12, "text": text},
-        }
-        for number, (value, text) in enumerate(zip(SAID, EVIDENCE, strict=True), start=1)
-    ]
-}
+ITEMS: list[dict[str, Any]] = []
+for value, text in zip(SAID, EVIDENCE, strict=True):
+    number = len(ITEMS) + 1
+    ITEMS.append({"memory_id": f"m{number}", "type": "direct", "label": "Preferences/Music"})
+    quote = {"session_id": None, "utterance_index": 12, "text": text}
+    ITEMS[-1] |= {"value": value, "confidence": 0.95, "evidence": quote}
+NODE = {"memory_items": ITEMS}
 TEXT = json.dumps(NODE, ensure_ascii=False)
-LIST = json.dumps(NODE["memory_items"], ensure_ascii=False)
+LIST = json.dumps(ITEMS, ensure_ascii=False)
 INDENTED = json.dumps(NODE, ensure_ascii=False, indent=2)
 ESCAPED = json.dumps(NODE)
 WITHOUT_QUOTES_INSIDE = TEXT.replace('\\"never\\"', "never")
@@ -159,26 +153,22 @@ def test_what_holds_no_memories_is_an_empty_list_or_the_failure_that_it_is(text:
 
 
 def test_json_that_breaks_off_before_the_first_memory_is_a_failure():
-    for text in (
-        '[{"0432\\u043.',
-        "{",
-        '{"memory_items"',
-        '{"memory_items": [',
-        '{"memory_items": [{"memory_id": "m1", "value": "Pl',
-    ):
+    half = '{"memory_items": [{"memory_id": "m1", "value": "Pl'
+    for text in ('[{"0432\\u043.', half[:1], half[:15], half[:18], half):
         assert read(text, cut=True).outcome == "truncated", text
         assert read(text).outcome in ("truncated", "unparsable", "invalid"), text
 
 
+WITHIN = json.dumps(TEXT, ensure_ascii=False)
 DRESSES = {
     "plain": (TEXT, SAID),
     "indented": (INDENTED, SAID),
     "ASCII escapes": (ESCAPED, SAID),
     "a bare list": (LIST, SAID),
-    "a fence": (f"```json\n{INDENTED}\n```", SAID),
+    "a fence": (IRREGULAR["a fence"], SAID),
     "prose": (f"The memories [so far]: {TEXT} That's all.", SAID),
-    "over-escaped": (json.dumps(TEXT, ensure_ascii=False)[1:-1], SAID),
-    "JSON within a JSON string": (json.dumps(TEXT, ensure_ascii=False), SAID),
+    "over-escaped": (WITHIN[1:-1], SAID),
+    "JSON within a JSON string": (WITHIN, SAID),
     "single quotes": (SINGLE_QUOTED, without_quotes(SAID)),
     "a trailing comma in each item": (TEXT.replace("}}", "},}"), SAID),
 }
@@ -447,22 +437,18 @@ def test_a_thought_that_the_answer_quotes_is_not_cut(text):
 
 
 TEA = "Have some tea."
+TWICE = f"Milk? <think>They like tea, not milk.</think> I'd say so.</think>{TEA}"
+CODE = "Write this:\n```\n<think>\nlong thoughts about tea here\n</think>\n```\nas is."
 PLAIN = {
     "a closed thought": (f"<think>They like tea.</think>\n\n{TEA}", TEA),
     "a thought closed only": (f"They like tea, so I'll offer it.\n</think>\n\n{TEA}", TEA),
     "in a line": ("Sure! <think>They like tea, not milk.</think>Have tea.", "Sure! Have tea."),
     "harmony": (HARMONY.format("They like tea.", TEA) + "<|return|>", TEA),
     "harmony, its markers stripped": (f"analysisThey like tea.assistantfinal{TEA}", TEA),
-    "a thought that is closed twice": (
-        f"Milk? <think>They like tea, not milk.</think> I'd say so.</think>{TEA}",
-        TEA,
-    ),
+    "a thought that is closed twice": (TWICE, TEA),
     "an answer in tags": (f"<think>Tea.</think><answer>{TEA}</answer>", TEA),
     "tags that are spoken of": ("Put it between <think> and </think>, as in XML.", None),
-    "tags in code": (
-        "Write this:\n```\n<think>\nlong thoughts about tea here\n</think>\n```\nas is.",
-        None,
-    ),
+    "tags in code": (CODE, None),
     "tags in quotes": ("The model closes with `</think>` then.", None),
     "one tag alone": ("Some models write <think> before they answer; it is a tag.", None),
     "the word analysis": ("analysis of your week: more tea.", None),
@@ -502,15 +488,8 @@ def test_verdicts_that_differ_in_reasons_alone_do_not_contradict_each_other():
     assert understand(Reply(text, "stop"), rating_answer(BinaryReply)).value == ({"met": 1}, "b")
 
 
-MARKERS = (
-    "<think></think>",
-    "<think>",
-    "</think>",
-    "<think>{</think>",
-    "`</think>`",
-    "<|channel|>",
-    '{"a": "</think>',
-)
+MARKERS = ("<think></think>", "<think>", "</think>", "<think>{</think>", "`</think>`")
+MARKERS += ("<|channel|>", '{"a": "</think>')
 
 
 @pytest.mark.parametrize("loop", MARKERS)

@@ -2,9 +2,11 @@
 their question.
 """
 
+import importlib.util
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,9 +16,10 @@ from alps.data.release import write_track
 from alps.llm.secrets import masked, redact, secret_in
 from alps.systems.wrappers import alias
 from tests.endtoend import environment, extraction, finish, one_line, rows, run, start_cold
+from tests.few import few
 from tests.loopback import Answer, serve
 from tests.tracks import target_row, write_ability
-from tests.visitors import is_judging, memory_items, write_visitors
+from tests.visitors import good, is_judging, memory_items, write_visitors
 
 NAMES = """OPENAI_API_KEY HF_TOKEN AWS_SECRET_ACCESS DATABASE_PASSWORD PROXY_AUTH
 GOOGLE_CREDENTIAL_TEXT lower_case_key"""
@@ -335,9 +338,7 @@ def test_what_can_not_be_passed_is_refused_before_anything_is_written(here, give
     assert not (here / "out").exists()
 
 
-def test_ids_and_order_tell_a_program_nothing_of_the_ability_and_files_keep_the_ids_of_the_data(
-    tmp_path,
-):
+def test_ids_and_order_tell_a_program_no_ability_and_files_keep_the_ids_of_the_data(tmp_path):
     for ability in range(1, 6):
         given_away = {"session_id": f"stratum_{ability}", "ability": f"ability{ability}"}
         samples = (
@@ -403,3 +404,62 @@ def test_an_alias_depends_on_the_data_and_says_nothing_of_what_it_stands_for():
     assert len(made) == 8
     assert all(len(text) == 24 and set(text) <= set("0123456789abcdef") for text in made)
     assert alias("a", "t1", "ability1_1") in made
+
+
+# A `.env` of the working folder is a stranger's file: nothing of it is read
+
+STRANGE = "OPENAI_API_KEY=of-the-stranger\nOF_DOTENV=1\n"
+IMPORTING = """
+import os, sys
+opened = []
+sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
+from alps.llm.wire import libraries
+libraries()
+import datasets, huggingface_hub, instructor
+print([name for name in opened if os.path.basename(name).startswith(".env")])
+print(os.environ.get("OF_DOTENV"), os.environ.get("LITELLM_MODE"), \
+os.environ.get("PYTHON_DOTENV_DISABLED"))
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with a `.env` in and above it, and litellm in a virtual environment in it, as in
+    most checkouts.
+
+    python-dotenv searches the folders above the file that asks it, not the working folder.
+    """
+    checkout, installed = tmp_path / "checkout", tmp_path / "checkout" / "venv"
+    installed.mkdir(parents=True)
+    (installed / "litellm").symlink_to(Path(str(importlib.util.find_spec("litellm").origin)).parent)
+    for folder in (tmp_path, checkout):
+        (folder / ".env").write_text(STRANGE)
+        (folder / ".env.local").write_text(STRANGE)
+    return checkout
+
+
+@pytest.mark.parametrize("mode", few([None, "DEV"], plain={0}))
+def test_no_library_opens_a_dotenv_and_the_environment_stays_the_users(checkout: Path, mode):
+    (checkout / "look.py").write_text(IMPORTING)
+    own = {"LITELLM_MODE": mode} if mode else {}
+    done = subprocess.run(
+        [sys.executable, "look.py"],
+        check=False,
+        cwd=checkout,
+        env=environment(checkout, PYTHONPATH=str(checkout / "venv"), **own),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout.splitlines() == ["[]", f"None {mode} None"], done.stderr
+
+
+@pytest.mark.release
+def test_a_run_beside_a_strange_dotenv_asks_its_endpoint_without_the_strangers_key(checkout: Path):
+    write_visitors(checkout / "data", 1)
+    with serve(good) as server:
+        words = extraction(server.url, "out=run")
+        done = finish(start_cold(checkout, *words, PYTHONPATH=str(checkout / "venv")))
+    assert done.returncode == 0, done
+    sent = [{name.lower(): value for name, value in found.items()} for found in server.headers]
+    assert {found.get("authorization") for found in sent} == {"Bearer not-needed"}

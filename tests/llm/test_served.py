@@ -91,9 +91,7 @@ SERVED = {
 }
 
 
-def test_each_call_and_the_summary_say_what_answered_and_later_sessions_what_had_answered(
-    tmp_path: Path,
-):
+def test_each_call_and_the_summary_say_what_answered_and_later_sessions_what_had_answered(tmp_path):
     with serve(Provider()) as server:
         said = carried_out(tmp_path, server, "out=out")
         carried_out(tmp_path, server, "out=second")
@@ -128,7 +126,7 @@ def packed_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict
 @pytest.mark.parametrize(
     ("changing", "role"), [("scripted", "the answers"), ("scripted-judge", "the verdicts")]
 )
-def test_a_change_of_what_answers_is_named_in_the_run_its_page_and_its_submission(
+def test_a_change_of_what_answers_is_named_wherever_it_is_shown(
     tmp_path: Path, monkeypatch, changing: str, role: str
 ):
     with serve(Provider(changing)) as server:

@@ -34,22 +34,14 @@ from tests.loopback import Answer, LoopbackServer, serve
 
 KEY = "sk-canary-of-the-wire-table"
 SIGNED = "AKIAWIRETABLE0000000"
-ANSWER = {
-    "pairs": [{"reason": "The same city.", "gold": "g1", "predicted": "p1", "relation": "same"}]
-}
+PAIR = {"reason": "The same city.", "gold": "g1", "predicted": "p1", "relation": "same"}
+ANSWER = {"pairs": [PAIR]}
 QUESTION = MatchQuestion(
     gold=[Item("g1", "Lives in Lyon", "direct", "Personal_Background", None)],
     predicted=[Item("p1", "Is at home in Lyon", None, "", None)],
 )
 NOT_OURS = (
-    "OPENAI_",
-    "ANTHROPIC_",
-    "AZURE_",
-    "AWS_",
-    "GEMINI_",
-    "GOOGLE_",
-    "OLLAMA_",
-    "OPENROUTER_",
+    *("OPENAI_", "ANTHROPIC_", "AZURE_", "AWS_", "GEMINI_", "GOOGLE_", "OLLAMA_", "OPENROUTER_"),
     "LITELLM_",
 )
 
@@ -281,9 +273,7 @@ def test_the_shared_beginning_is_marked_where_anthropic_keeps_it_and_nowhere_els
             assert "cachePoint" not in text, row.provider.model
 
 
-def test_an_unlisted_anthropic_model_may_answer_at_length_and_azure_is_told_its_version(
-    rows: list[Row],
-):
+def test_an_unlisted_anthropic_model_may_answer_at_length_and_azure_is_told_its_version(rows):
     longest = {"unlisted": 32_000, "old": 4_096, "new": 64_000}
     for name, tokens in longest.items():
         assert of(rows, f"anthropic, {name}").body["max_tokens"] == tokens, name

@@ -188,22 +188,14 @@ def test_probabilities_or_else_verdicts_are_held_against_what_people_say(tmp_pat
 WRONG = [binary(n % 2, n % 3 == 0) for n in range(240)]
 WAVERING = [binary(n % 2, n % 2, draws=[n % 2, n % 2, (n % 2) ^ (n < 24)]) for n in range(120)]
 FLIPS = "repeated verdicts contradict each other in 13.3% of items, more than 5%"
+EASY = Gates(rate=0.0, below_people=2.0, heterogeneity=0.0)
+OF_ONE_CLASS = "every labelled item is 1, so specificity and kappa are unknown"
 GATED = {
     "says what people say": (GOOD, Gates(), {PASS}, None),
     "few items": (GOOD[:40], Gates(), {LIMITS}, "sensitivity: 20 items, but 50 are needed"),
     "wrong verdicts": (WRONG, Gates(), {FAIL}, "sensitivity below 0.75"),
-    "wrong verdicts at easy gates": (
-        WRONG,
-        Gates(rate=0.0, below_people=2.0, heterogeneity=0.0),
-        {PASS, LIMITS},
-        None,
-    ),
-    "all of one class": (
-        [binary(1, n > 2) for n in range(100)],
-        Gates(),
-        {LIMITS},
-        "every labelled item is 1, so specificity and kappa are unknown",
-    ),
+    "wrong verdicts at easy gates": (WRONG, EASY, {PASS, LIMITS}, None),
+    "all of one class": ([binary(1, n > 2) for n in range(100)], Gates(), {LIMITS}, OF_ONE_CLASS),
     "contradicts itself": (WAVERING, Gates(), {FAIL}, FLIPS),
     "may contradict itself": (WAVERING, Gates(self_flip=0.2), {PASS}, None),
 }
@@ -220,27 +212,19 @@ def test_what_keeps_a_judge_from_a_pass(tmp_path, rows, gates, verdicts, said):
         assert len(report.reasons) == (gates.self_flip < 0.1)
 
 
+ANNA = ("pa", {"anna": 1}, 1)
 BOTH, ONE = "no item has both a label and a verdict", "every labelled item is"
 PEOPLE = "human agreement is unknown, because"
 UNTOLD = {
     "no verdict": ([("pa", {"anna": 1}, None)], BOTH),
     "a tie": ([("pa", {"anna": 1, "ben": 0}, 1)], BOTH),
-    "1": ([("pa", {"anna": 1}, 1)] * 5, f"{ONE} 1, so specificity and kappa are unknown"),
+    "1": ([("pa", {"anna": 1}, 1)] * 5, OF_ONE_CLASS),
     "0": ([binary(0, 1), binary(0, 0)], f"{ONE} 0, so sensitivity and kappa are unknown"),
     "3": ([("ei", {"anna": 3}, 3)] * 5, f"{ONE} 3, so agreement beyond chance is unknown"),
     "yes": ([("names", {"anna": "yes", "ben": "yes"}, "no")], f"{ONE} yes"),
-    "one person": (
-        [("pa", {"anna": 1}, 1), ("pa", {"anna": 0}, 1)],
-        f"{PEOPLE} only anna labelled these items",
-    ),
-    "apart": (
-        [("pa", {"anna": 1}, 1), ("pa", {"ben": 0}, 1)],
-        f"{PEOPLE} no two people labelled the same item",
-    ),
-    "alike": (
-        [binary(1, 1)] * 5,
-        f"{PEOPLE} people gave one label to all items that they share",
-    ),
+    "one person": ([ANNA, ("pa", {"anna": 0}, 1)], f"{PEOPLE} only anna labelled these items"),
+    "apart": ([ANNA, ("pa", {"ben": 0}, 1)], f"{PEOPLE} no two people labelled the same item"),
+    "alike": ([binary(1, 1)] * 5, f"{PEOPLE} people gave one label to all items that they share"),
 }
 
 
@@ -378,9 +362,7 @@ def test_no_provider_and_no_learning_library_is_loaded_for_recorded_verdicts(tmp
     ("largest", "mend"),
     [(10**9, ""), (1e200, "choose another unit"), (10**400, "choose another unit")],
 )
-def test_a_scale_of_large_numbers_has_a_page_and_one_of_immense_ones_is_refused(
-    tmp_path, largest, mend
-):
+def test_a_scale_of_large_numbers_has_a_page_and_immense_ones_are_refused(tmp_path, largest, mend):
     values = [0, 1, largest]
     given = [("pa", {"anna": value, "ben": value}, said) for value in values for said in values]
     write(tmp_path / "labels", {"pa": {"kind": "interval", "values": values}}, given)
@@ -409,17 +391,6 @@ def test_a_kind_whose_verdicts_can_not_be_parsed_is_shown(tmp_path):
     assert max(len(line) for line in lines if not line.startswith(("Page", "Next"))) <= 80
     assert "injection" in page_of(tmp_path)
     assert "not parsed" in page_of(tmp_path)
-
-
-def test_a_page_of_a_kind_without_a_verdict_stands_beside_older_ones(tmp_path):
-    kinds = {
-        "old": {"n": 2, "right": 1, "accepted": 1},
-        "silent": {"n": 0, "right": 0, "accepted": 0, "unparsed": 3},
-    }
-    row = {"rubrics": {"pa": {"n": 2, "verdict": "limits", "acceptance": kinds}}}
-    page = write_calibration_page(row, tmp_path / "page.html").read_text()
-    assert "silent" in page
-    assert '<data value="3">3</data> not parsed' in page
 
 
 def on_stress(folder, *words):

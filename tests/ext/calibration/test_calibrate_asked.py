@@ -12,6 +12,7 @@ from alps.judges.rubric import rubric
 from tests.endtoend import complete_rows, rows, wait_until, write_rows
 from tests.label_folders import BINARY, FIVE, write
 from tests.loopback import Answer, serve
+from tests.report_runs import folded
 from tests.tracks import alps_here, felt, met, payload_of
 
 RELATIONS = ["same", "narrower", "bundle", "broader", "conflicting", "related", "unrelated"]
@@ -86,11 +87,6 @@ def cells(folder, out="out"):
     return [report[cell] for cell in ("tp", "fn", "fp", "tn")]
 
 
-def words_of(text):
-    """Return a text without the breaks of its lines."""
-    return " ".join(text.split())
-
-
 def test_a_judge_is_asked_what_a_run_asks_it_and_held_against_people(tmp_path, twelve, server):
     ran = calibrate(tmp_path, server)
     asked = [payload_of(body) for body in server.requests]
@@ -103,9 +99,7 @@ def test_a_judge_is_asked_what_a_run_asks_it_and_held_against_people(tmp_path, t
     assert (tmp_path / "out" / "calibration.html").stat().st_size > 1_000
 
 
-def test_a_calibration_is_bound_to_the_judge_its_labels_and_the_text_of_the_rubric(
-    tmp_path, twelve, server
-):
+def test_a_calibration_is_bound_to_its_judge_labels_and_rubric(tmp_path, twelve, server):
     write_labels(tmp_path / "others", {"pa": BINARY}, [("pa", answer("good"), 1)])
     calibrate(tmp_path, server)
     assert calibrate(tmp_path, server, "judge_temperature=0.5", out="hot").code == 0
@@ -141,9 +135,7 @@ def at(monkeypatch):
     time.tzset()
 
 
-def test_a_verdict_given_where_it_is_tomorrow_already_is_kept(
-    tmp_path, twelve, server, uncached, at
-):
+def test_a_verdict_given_where_it_is_tomorrow_is_kept(tmp_path, twelve, server, uncached, at):
     at("Pacific/Kiritimati")
     calibrate(tmp_path, server)
     at("Pacific/Midway")
@@ -151,9 +143,7 @@ def test_a_verdict_given_where_it_is_tomorrow_already_is_kept(
     assert len(server.requests) == 12
 
 
-def test_a_calibration_that_is_resumed_is_as_old_as_its_oldest_verdict(
-    tmp_path, twelve, server, uncached
-):
+def test_a_resumed_calibration_is_as_old_as_its_oldest_verdict(tmp_path, twelve, server, uncached):
     journal = tmp_path / "out" / "verdicts.jsonl"
     today, old = (str(date.today() - timedelta(days=days)) for days in (0, 200))
     calibrate(tmp_path, server)
@@ -167,9 +157,7 @@ def test_a_calibration_that_is_resumed_is_as_old_as_its_oldest_verdict(
     assert "The calibration expired on" in ran.out
 
 
-def test_rows_of_the_journal_that_are_no_verdicts_are_asked_for_again(
-    tmp_path, twelve, server, uncached
-):
+def test_rows_of_a_journal_that_are_no_verdicts_are_asked_again(tmp_path, twelve, server, uncached):
     journal = tmp_path / "out" / "verdicts.jsonl"
     damage = [{"outcome": None}, {"outcome": "hm"}, {"item_id": ["i2"]}, {"draws": None}]
     damage += [{"draws": [7]}, {"verdict": 77}, {"verdict": [1]}, {"verdict": None}]
@@ -182,7 +170,7 @@ def test_rows_of_the_journal_that_are_no_verdicts_are_asked_for_again(
     assert rows(journal) == first
 
 
-def test_a_refused_key_ends_a_calibration_and_what_was_heard_by_then_is_kept(
+def test_a_refused_key_ends_a_calibration_and_keeps_what_was_heard(
     tmp_path, twelve, server, uncached
 ):
     journal = tmp_path / "out" / "verdicts.jsonl"
@@ -202,9 +190,7 @@ def test_a_refused_key_ends_a_calibration_and_what_was_heard_by_then_is_kept(
     assert len(server.requests) - place == 2
 
 
-def test_an_answer_that_is_no_verdict_is_counted_and_a_judge_that_is_gone_limits_it(
-    tmp_path, twelve, server
-):
+def test_what_is_no_verdict_is_counted_and_a_judge_that_is_gone_a_limit(tmp_path, twelve, server):
     def moody(body):
         response = payload_of(body)["response"]
         if response.endswith("number 1"):
@@ -224,16 +210,14 @@ def test_an_answer_that_is_no_verdict_is_counted_and_a_judge_that_is_gone_limits
     allowed = found(tmp_path)
     assert allowed["unheard"] == 2
     assert "no response for 2 items" not in allowed["rubrics"]["pa"]["reasons"]
-    page = words_of((tmp_path / "out" / "calibration.html").read_text())
+    page = folded((tmp_path / "out" / "calibration.html").read_text())
     assert 'items without a response from the judge: <data value="2">2</data>' in page
     server.script, place = by_the_word, len(server.requests)
     assert calibrate(tmp_path, server).code == 0
     assert len(server.requests) - place == 2
 
 
-def test_a_budget_stops_it_with_its_own_exit_code_and_tells_where_it_allows_nothing(
-    tmp_path, twelve, server
-):
+def test_a_budget_has_an_exit_code_and_tells_where_it_allows_nothing(tmp_path, twelve, server):
     ran = calibrate(tmp_path, server, "max_total_tokens=1", "judge_max_tokens=50")
     assert server.requests == []
     assert ran.code == 3, ran.err
@@ -319,19 +303,17 @@ def test_a_rubric_of_ones_own_lies_in_the_label_folder(tmp_path, server):
     assert "Met if it is short." in server.requests[0]["messages"][0]["content"]
 
 
-@pytest.mark.parametrize(
-    ("rubrics", "said"),
-    [
-        ({"tone": b"\xff\xfe"}, ["tone.md: not UTF-8"]),
-        (
-            {"tone": f"<!-- id: {rubric('pa').id} -->\nMet.".encode()},
-            ["tone.md", "the built-in rubric pa.md"],
-        ),
-        ({"tone": None}, ["tone.md", "can't be read"]),
-        (dict.fromkeys(("curt", "tone"), b"<!-- id: mine/1 -->\nMet."), ["curt.md", "mine/1"]),
-    ],
-    ids=["no text", "built-in", "a folder", "one id twice"],
-)
+OURS = f"<!-- id: {rubric('pa').id} -->\nMet.".encode()
+TWICE = dict.fromkeys(("curt", "tone"), b"<!-- id: mine/1 -->\nMet.")
+UNUSABLE = {
+    "no text": ({"tone": b"\xff\xfe"}, ["tone.md: not UTF-8"]),
+    "built-in": ({"tone": OURS}, ["tone.md", "the built-in rubric pa.md"]),
+    "a folder": ({"tone": None}, ["tone.md", "can't be read"]),
+    "one id twice": (TWICE, ["curt.md", "mine/1"]),
+}
+
+
+@pytest.mark.parametrize(("rubrics", "said"), UNUSABLE.values(), ids=UNUSABLE)
 def test_a_rubric_of_ones_own_that_can_not_be_used_is_named(tmp_path, rubrics, said):
     folder = write_labels(tmp_path / "labels", {"tone": BINARY}, [("tone", answer("good"), 1)])
     for name, text in rubrics.items():
@@ -341,23 +323,14 @@ def test_a_rubric_of_ones_own_that_can_not_be_used_is_named(tmp_path, rubrics, s
 
 
 PUT_LAST, OWN_FILE = "put it last", "not a valid file name"
-GOOD = answer("good")
+GOOD, TEXTLESS = answer("good"), answer("x", dialogue=[{"role": "user"}])
+ODD = nominal("same", "other", "no")
 UNASKED = {
     "no response": ("pa", BINARY, {"query": "x"}, "item i0: payload.response must be a string"),
     "no turns": ("pa", BINARY, answer("x", dialogue="hello"), "payload.dialogue must be a list"),
-    "a turn without text": (
-        "pa",
-        BINARY,
-        answer("x", dialogue=[{"role": "user"}]),
-        "payload.dialogue: text",
-    ),
+    "a turn without text": ("pa", BINARY, TEXTLESS, "payload.dialogue: text"),
     "no pair": ("matching", BINARY, {"gold": {"value": "x"}}, "payload.predicted must be a memory"),
-    "odd relations": (
-        "matching",
-        nominal("same", "other", "no"),
-        {},
-        "a judge can return narrower",
-    ),
+    "odd relations": ("matching", ODD, {}, "a judge can return narrower"),
     "another scale": ("pa", {"kind": "ordinal", "values": [1, 2, 3]}, GOOD, "a judge can return 0"),
     "numbers turned round": ("pa", nominal(1, 0), GOOD, PUT_LAST),
     "words turned round": ("pa", nominal("met", "not_met"), GOOD, PUT_LAST),
@@ -374,7 +347,7 @@ UNASKED = {
 
 
 @pytest.mark.parametrize(("name", "scale", "payload", "said"), UNASKED.values(), ids=UNASKED)
-def test_what_a_judge_can_not_be_asked_is_one_line_before_anything_is_asked(
+def test_what_no_judge_can_be_asked_is_one_line_and_not_asked(
     tmp_path, server, name, scale, payload, said
 ):
     write_labels(tmp_path / "labels", {name: scale}, [(name, payload, scale["values"][0])])
@@ -389,10 +362,10 @@ def test_pairs_that_were_not_drawn_at_random_are_a_limit_on_terminal_and_page(tm
     folder = write_labels(tmp_path / "labels", {"matching": BINARY}, [("matching", PAIR, 1)] * 4)
     (folder / "sample.json").write_text(json.dumps({"rubrics": {"matching": {"random": random}}}))
     for more in ((), ("details=yes",)):
-        assert (CHOSEN in words_of(lexical(tmp_path, *more).out)) == (not random)
+        assert (CHOSEN in folded(lexical(tmp_path, *more).out)) == (not random)
     report = found(tmp_path)["rubrics"]["matching"]
     page = unescape((tmp_path / "out" / "calibration.html").read_text())
-    assert (CHOSEN in words_of(page)) == (not random)
+    assert (CHOSEN in folded(page)) == (not random)
     assert report["sample"] == {"random": random}
     assert report["verdict"] == "limits"
 

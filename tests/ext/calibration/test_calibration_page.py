@@ -29,27 +29,19 @@ def pair(one, other, kappa, judge=True):
     return {"one": one, "other": other, "judge": judge, "kappa": estimate(kappa)}
 
 
+COUNTS = {"unparsed": 2, "unlabelled": 3, "tp": 51, "fn": 9, "fp": 6, "tn": 54}
+TESTED = {"omega": 0.667, "rho": estimate(0.887), "epsilon": 0.2, "status": "passed"}
 BINARY = {
     "kind": "nominal",
     "n": 120,
-    "unparsed": 2,
-    "unlabelled": 3,
-    "tp": 51,
-    "fn": 9,
-    "fp": 6,
-    "tn": 54,
+    **COUNTS,
     **estimates(60, sensitivity=0.851, sensitivity_unclustered=0.852, specificity=0.903),
     **estimates(ppv=0.894, agreement=0.875, kappa=0.751, people_kappa=0.812, ac1=0.753),
     **estimates(alpha_people=0.811, alpha_with_judge=0.779, self_agreement=0.957),
     "base_rates": {"people": {"0": 0.5, "1": 0.5}, "judge": {"0": 0.525, "1": 0.475}},
     "aligned": estimates(full=0.731, partial=0.157, none=0.113),
     "leave_one_out": estimates(everyone=0.866, judge=0.823),
-    "alternative_annotator": {
-        "omega": 0.667,
-        "rho": estimate(0.887),
-        "epsilon": 0.2,
-        "status": "passed",
-    },
+    "alternative_annotator": TESTED,
     "heterogeneity": {
         "system": {
             "p": 0.0312,
@@ -140,13 +132,11 @@ def only(rubric: dict[str, Any]) -> dict[str, Any]:
 
 
 def numbers_in(value: Any) -> set[float]:
-    if isinstance(value, dict):
-        return set().union(*map(numbers_in, value.values())) if value else set()
-    if isinstance(value, list):
-        return set().union(*map(numbers_in, value)) if value else set()
-    return (
-        {float(value)} if isinstance(value, int | float) and not isinstance(value, bool) else set()
-    )
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return set().union(*map(numbers_in, inner))
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return {float(value)} if is_number else set()
 
 
 @pytest.fixture(scope="module")

@@ -71,16 +71,19 @@ def known(once, tmp_path):
     return copied
 
 
+def queries_of(**fields):
+    asked = [(f"u{n}", [f"dinner number {n}?"]) for n in range(RECORDS)]
+    return [target_row(name, queries=queries, **fields) for name, queries in asked]
+
+
 def make_run(folder, ability=1, silent=(), **fields):
     """Run recorded answers; of the records whose numbers are `silent` nothing was said."""
-    queries = []
     answers = []
     for n in range(RECORDS):
-        queries.append(target_row(f"u{n}", queries=[f"dinner number {n}?"], **fields))
         said = "" if n in silent else f"My answer has the number {n}"
         answers.append({"benchmark_id": f"u{n}", "answer": said})
     path = write_rows(folder / "answers.jsonl", answers)
-    data = write_ability(folder / "data", ability, *queries)
+    data = write_ability(folder / "data", ability, *queries_of(**fields))
     word = {1: "pa", 2: "pf", 5: "ei"}[ability]
     words = ("task=utilization", f"ability={word}", f"model=predictions:{path}", f"data={data}")
     ran = alps_here("run", *words, f"out={folder / 'run'}", "max_failures=100%")
@@ -202,7 +205,7 @@ def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(scored, 
     assert f'value="{found["value"]}">.500' in page
 
 
-def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_same_is_not(
+def test_a_calibration_of_another_endpoint_is_doubtful_and_of_the_same_is_not(
     run, server, known, tmp_path
 ):
     calibration = known(RECORDS)
@@ -275,30 +278,20 @@ def test_a_sample_of_several_tracks_is_none_of_another_run(scored):
 
 
 @pytest.mark.release
-@pytest.mark.parametrize(
-    ("n", "change", "why"),
-    [
-        (
-            RECORDS,
-            changed("rubrics.pa.labelled", lambda labelled: labelled[:15]),
-            "5 of 20 drawn answers have no label under pa",
-        ),
-        (9, lambda row: None, "only 9 labelled answers; label at least 10"),
-    ],
-    ids=["a part of the sample", "nine labels"],
-)
-def test_too_few_labels_on_a_sample_carry_nothing(scored, n, change, why):
-    assert why in scored(change, n)[1]["reason"]
+def test_too_few_labels_on_a_sample_carry_nothing(scored):
+    fifteen = changed("rubrics.pa.labelled", lambda labelled: labelled[:15])
+    _, found = scored(fifteen)
+    assert "5 of 20 drawn answers have no label under pa" in found["reason"]
 
 
 @pytest.mark.release
-def test_the_same_answers_held_against_other_gold_are_another_population(
-    run, server, known, tmp_path
-):
-    queries = []
-    for n in range(RECORDS):
-        queries.append(target_row(f"u{n}", queries=[f"dinner number {n}?"], value="Keeps eels"))
-    data = write_ability(tmp_path / "other", 1, *queries)
+def test_nine_labels_carry_nothing(scored):
+    assert "only 9 labelled answers; label at least 10" in scored(n=9)[1]["reason"]
+
+
+@pytest.mark.release
+def test_the_same_answers_under_other_gold_are_another_population(run, server, known, tmp_path):
+    data = write_ability(tmp_path / "other", 1, *queries_of(value="Keeps eels"))
     words = (f"model=predictions:{run.parent / 'answers.jsonl'}", f"data={data}")
     asked = ("task=utilization", "ability=pa", "baseline_records=0", f"out={tmp_path / 'again'}")
     alps_here("run", *asked, *words, *under(server), f"calibration={known(RECORDS)}")
@@ -311,7 +304,7 @@ def test_the_same_answers_held_against_other_gold_are_another_population(
     [((0, 10), every_second, 18), (range(0, RECORDS, 2), lambda *item: 1, 10)],
     ids=["two", "half"],
 )
-def test_answers_that_failed_count_as_the_worst_in_the_corrected_score_too(
+def test_answers_that_failed_are_the_worst_of_a_corrected_score(
     tmp_path, server, silent, people, judged
 ):
     run = make_run(tmp_path, silent=silent)
@@ -334,6 +327,10 @@ def test_what_lies_in_the_users_folder_is_found_and_can_be_turned_off(run, serve
     assert corrected(tmp_path / "raw") is None
 
 
+def to_vra(rubrics):
+    return {"vra": rubrics["pa"]}
+
+
 LABELLED, FILE = "rubrics.pa.labelled", "calibration.json, "
 REFUSED = {
     "parser": (changed("judge_fingerprint.parser", "0"), 'judge.parser was "0"'),
@@ -341,10 +338,7 @@ REFUSED = {
     "rubric": (changed("rubrics.pa.rubric_sha256", "0"), "the text of rubric pa has changed since"),
     "expired": (changed("expires", "2020-01-01"), "it expired on 2020-01-01"),
     "recorded": (changed("judge_fingerprint", DROPPED), "recorded verdicts"),
-    "another rubric": (
-        lambda row: row["rubrics"].update(vra=row["rubrics"].pop("pa")),
-        "the calibration has no rubric pa",
-    ),
+    "another rubric": (changed("rubrics", to_vra), "the calibration has no rubric pa"),
     # Error rates of items that were made wrong on purpose are others.
     "known answers": (
         changed("rubrics.pa.acceptance", {"good": {"n": 1}}),
@@ -358,10 +352,7 @@ REFUSED = {
     "a mean off the scale": (changed(LABELLED, [["x", None, 1, 1, 7]]), FILE + "rubrics.pa"),
     "a truth off the scale": (changed(LABELLED, [["x", None, 3, 1, 1]]), FILE + "rubrics.pa"),
     "a word for a sample": (changed("rubrics.pa.sample", "yes"), FILE + "rubrics.pa.sample"),
-    "null": (
-        lambda row: row["rubrics"]["pa"].update(scale=None, labelled=None),
-        FILE + LABELLED,
-    ),
+    "null": (lambda row: row["rubrics"]["pa"].update(scale=None, labelled=None), FILE + LABELLED),
     "no rubrics": (changed("rubrics", []), FILE + "rubrics"),
 }
 DAILY = {"parser", "another rubric", "known answers", "no day", "a number for a day"}
@@ -386,9 +377,7 @@ def test_a_calibration_that_fits_not_or_was_edited_is_refused_where_given_and_el
     assert "Calibration not used" in ran.out
 
 
-def test_a_calibration_of_several_rubrics_is_refused_for_what_is_wrong_with_that_one(
-    tmp_path, server
-):
+def test_a_calibration_of_several_rubrics_is_refused_for_what_is_wrong_with_one(tmp_path, server):
     run = make_run(tmp_path, ability=2, label="Preferences/Interaction_Preferences")
     calibration = calibrated(run, server)
     row = json.loads((calibration / "calibration.json").read_text())
@@ -397,9 +386,7 @@ def test_a_calibration_of_several_rubrics_is_refused_for_what_is_wrong_with_that
     assert "it expired on 2020-01-01" in score(run, server, f"calibration={calibration}").one_line
 
 
-def test_a_calibration_of_another_judge_or_for_scores_that_are_no_means_is_refused(
-    run, server, known, tmp_path
-):
+def test_a_calibration_of_another_judge_or_for_no_means_is_refused(run, server, known, tmp_path):
     given = f"calibration={known()}"
     refused = score(run, server, given, name="openai/another", out=tmp_path / "x").one_line
     assert 'judge.judge was "openai/scripted-judge" and is now "openai/another"' in refused
@@ -408,14 +395,11 @@ def test_a_calibration_of_another_judge_or_for_scores_that_are_no_means_is_refus
     assert "a calibration cannot correct F1; use audit_labels=DIR" in refused
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "no calibration at this path; create one"),
-        ("{", "not valid JSON"),
-        ("[]", "not a calibration"),
-    ],
-)
+NONE = {None: "no calibration at this path; create one", "{": "not valid JSON"}
+NONE |= {"[]": "not a calibration"}
+
+
+@pytest.mark.parametrize(("text", "said"), NONE.items())
 def test_what_is_no_calibration_is_one_line(run, server, tmp_path, text, said):
     path = tmp_path / "calibration.json"
     if text is not None:
@@ -446,9 +430,7 @@ def test_marks_on_a_scale_of_five_need_a_sample_of_the_run(tmp_path):
 
 
 @pytest.mark.release
-def test_labels_that_are_all_the_least_of_a_scale_of_five_are_no_share_and_leave_no_interval(
-    tmp_path,
-):
+def test_labels_that_are_all_the_least_of_five_are_no_share_and_leave_no_interval(tmp_path):
     run = make_run(tmp_path, ability=5)
     with serve(lambda body: felt(4, 4, 4)) as server:
         calibration = calibrated(run, server, judge=lambda *item: 1)
@@ -475,9 +457,7 @@ def test_an_answer_that_the_judge_could_not_rate_is_of_the_population_and_pulls_
 
 
 @pytest.mark.release
-def test_what_is_doubtful_is_said_and_the_sample_comes_before_the_others(
-    once, known, run, server, tmp_path
-):
+def test_what_is_doubtful_is_said_and_the_sample_comes_first(once, known, run, server, tmp_path):
     rates = known(change=transport(lambda report: report.update(verdict="fail")))
     (tmp_path / "known").mkdir()
     rates.rename(tmp_path / "known" / "a")

@@ -138,68 +138,46 @@ def test_only_files_with_rows_are_written_on_every_system_alike(tmp_path, name, 
     assert b"\r" not in b"".join(found.values())
 
 
-OFF, ABOVE = "not on the scale", "is on item"
+OFF, ABOVE, TWO = "not on the scale", "is on item", "two verdicts"
+SURE = answer(0, judge_raw={"BEM_p_equiv_max": 3})
+ABOVE_FIVE, SEVEN = rating("crowd", 5.1, kind="human_crowd_mean"), rating("gpt", 1, top=7)
 # By the name of the set: rows, the place that is named, and what is said of it.
 BAD = {
     "openqa_eval": {
-        "an item twice": (
-            [answer(0), answer(0)],
-            "line 2, human.adjudicated: ",
-            '"row-0000" above',
-        ),
+        "an item twice": ([answer(0)] * 2, "line 2, human.adjudicated: ", '"row-0000" above'),
         "a label in words": ([answer(0, human={"a": "yes"})], "line 1, human.a: ", f"{OFF} [0, 1]"),
-        "a chance above one": (
-            [answer(0, judge_raw={"BEM_p_equiv_max": 3})],
-            "line 1, judge_raw.BEM_p_equiv_max: ",
-            "from 0 to 1",
-        ),
+        "a chance above one": ([SURE], "line 1, judge_raw.BEM_p_equiv_max: ", "from 0 to 1"),
         "another set": ([pair(0)], "line 1, row: ", "is missing"),
     },
     "empathy": {
         "off the scale": ([rating("gpt", 6.0)], "line 2, rating: ", "6.0 is not on the scale"),
         "in words": ([rating("gpt", "high")], "line 2, rating: ", "must be a number"),
         "none": ([rating("gpt", "nan")], "line 2, rating: ", "NaN is not on the scale"),
-        "a mean outside the scale": (
-            [rating("crowd", 5.1, kind="human_crowd_mean")],
-            "line 2, rating: ",
-            "from 1 to 5",
-        ),
+        "a mean outside the scale": ([ABOVE_FIVE], "line 2, rating: ", "from 1 to 5"),
         "a rater twice": ([*RATINGS, RATINGS[3]], "line 8, rating: ", f'"gpt" {ABOVE}'),
         "a mean twice": ([*RATINGS, RATINGS[2]], "line 8, rating: ", f'"crowd" {ABOVE}'),
         "another kind of rater": ([rating("gpt", 1, kind="dog")], "line 2, rater_kind: ", "dog"),
-        "two scales": (
-            [RATINGS[0], rating("gpt", 1, top=7)],
-            "line 3: ",
-            "had the scale [1, 2, 3, 4, 5]",
-        ),
+        "two scales": ([RATINGS[0], SEVEN], "line 3: ", "had the scale [1, 2, 3, 4, 5]"),
         "a scale too long": ([rating("gpt", 1, top=1000)], "line 2, scale_max: ", "ascending"),
         "a cell too many": ([RATINGS[0] + ",1"], "line 2: ", "more cells than the header"),
         "a quote left open": ([RATINGS[0], '"' + RATINGS[1]], "line 3: not CSV", ""),
         "bytes": ([RATINGS[0], b"\xff"], "line 3: not in UTF-8", ""),
     },
     "llmbar": {
-        "one verdict of two": (
-            [pair(0, verdicts={"j": [1]})],
-            "line 1, verdicts.j: ",
-            "two verdicts",
-        ),
+        "one verdict of two": ([pair(0, verdicts={"j": [1]})], "line 1, verdicts.j: ", TWO),
         "no label": ([pair(0, label=None)], "line 1, label: ", OFF),
         "a table for rows": ([HEADER, *RATINGS], "line 1: not JSON", ""),
         "nothing": ([], "is empty", ""),
         "a byte": ([pair(0), b'{"subset": "\xff"}'], "line 2: not JSON", ""),
     },
 }
-CASES = [
-    pytest.param(name, *case, id=f"{name}: {what}")
-    for name, cases in BAD.items()
-    for what, case in cases.items()
-]
+CASES = []
+for name, cases in BAD.items():
+    CASES += [pytest.param(name, *case, id=f"{name}: {what}") for what, case in cases.items()]
 
 
 @pytest.mark.parametrize(("name", "rows", "place", "says"), CASES)
-def test_what_is_not_the_set_is_refused_with_its_line_and_nothing_is_written(
-    tmp_path, name, rows, place, says
-):
+def test_what_is_not_the_set_is_refused_by_line_and_not_written(tmp_path, name, rows, place, says):
     header = [HEADER] if name == "empathy" else []
     with pytest.raises(DataError) as caught:
         convert(tmp_path, name, [*header, *rows])
@@ -211,20 +189,12 @@ def test_what_is_not_the_set_is_refused_with_its_line_and_nothing_is_written(
     assert "\n" not in said
 
 
-@pytest.mark.parametrize(
-    ("name", "source", "says"),
-    [
-        (
-            "llmbra",
-            "source",
-            r"^format=llmbra: .* did you mean 'llmbar'\?.*openqa_eval, empathy, llmbar",
-        ),
-        ("llmbar", "missing.jsonl", r"file=.*missing.jsonl: no such file"),
-    ],
-)
-def test_an_unknown_format_and_a_missing_file_are_named(tmp_path, name, source, says):
-    with pytest.raises(UsageError, match=says):
-        import_labels(name, tmp_path / source, tmp_path / "out")
+def test_an_unknown_format_and_a_missing_file_are_named(tmp_path):
+    known = r"^format=llmbra: .* did you mean 'llmbar'\?.*openqa_eval, empathy, llmbar"
+    with pytest.raises(UsageError, match=known):
+        import_labels("llmbra", tmp_path / "source", tmp_path / "out")
+    with pytest.raises(UsageError, match=r"file=.*missing.jsonl: no such file"):
+        import_labels("llmbar", tmp_path / "missing.jsonl", tmp_path / "out")
 
 
 def test_an_empty_folder_is_taken_and_one_that_holds_something_is_left_as_it_is(tmp_path):

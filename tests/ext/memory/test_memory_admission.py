@@ -215,10 +215,7 @@ def without_texts(find, k):
 ANOTHERS, INVENTED = "another user's turns", "a hit has text that was not ingested"
 BROKEN = {
     "it swallows k": (searching(lambda find, k: find(10)), "k=1 returns"),
-    "it finds as many always": (
-        searching(lambda find, k: find(1)),
-        "k=1 and k=6 both return",
-    ),
+    "it finds as many always": (searching(lambda find, k: find(1)), "k=1 and k=6 both return"),
     "a larger k ranks otherwise": (
         searching(lambda find, k: find(k) if k <= 6 else find(k)[::-1]),
         "a larger k changes the first hits",
@@ -412,8 +409,5 @@ def test_a_check_may_be_declared_by_the_name_of_an_earlier_version(tmp_path):
 
 
 def test_the_doctor_says_what_is_wrong_with_a_memory_system(alps):
-    done = alps("doctor", "memory=bm25")
-    assert done.returncode == 0, done.stderr
-    assert "12 checks passed: admitted." in done.stdout
     said = one_line(alps("doctor", "memory=full"))
     assert said == "alps: memory=full: not a memory system; doctor checks only memory systems\n"

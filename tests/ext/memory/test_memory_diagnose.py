@@ -165,17 +165,15 @@ def test_a_run_goes_on_as_before_once_it_was_diagnosed(planted, monkeypatch):
     assert (ran / "summary.json").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ({**MADE_UP, "memory": "last:4", "limit": 2}, "memory=last:4 is not a memory system"),
-        (
-            {"task": "utilization", "memory": "bm25", "ability": "pa"},
-            "no scored answer depends on a memory",
-        ),
-    ],
-    ids=["no memory system", "no scored answer"],
-)
+LAST = {**MADE_UP, "memory": "last:4", "limit": 2}
+UNSCORED = {"task": "utilization", "memory": "bm25", "ability": "pa"}
+UNTOLD = {
+    "no memory system": (LAST, "memory=last:4 is not a memory system"),
+    "no scored answer": (UNSCORED, "no scored answer depends on a memory"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), UNTOLD.values(), ids=UNTOLD)
 def test_a_run_that_tells_nothing_of_a_memory_system_is_not_diagnosed(tmp_path, words, said):
     evaluate(**words, model="rules", out=str(tmp_path / "run"))
     with pytest.raises(UsageError, match=said):

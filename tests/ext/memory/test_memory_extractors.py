@@ -1,6 +1,5 @@
 """Memories of extractions: recorded ones by the text of a session, and those that an LLM makes."""
 
-import asyncio
 import json
 import re
 from zlib import crc32
@@ -8,13 +7,11 @@ from zlib import crc32
 import pytest
 
 from alps.errors import DataError, UsageError
-from alps.ext.memory.admission import admit
 from alps.ext.memory.built_in import check_boxed, open_boxed, statements
-from alps.ext.memory.connection import ClassConnection
 from alps.ext.memory.extractor import PROMPT, LlmMemory
 from alps.ext.memory.protocol import MeteredEndpoint, Session, SpokenTurn
 from tests.endtoend import write_rows
-from tests.ext.memory.stores import faults_of, opened_in
+from tests.ext.memory.stores import opened_in
 from tests.loopback import Answer, serve
 
 DIALOGUE = [
@@ -61,9 +58,7 @@ def test_a_recorded_session_yields_what_a_model_extracted_from_it(files, retriev
 
 
 @pytest.mark.parametrize("of_run", [False, True], ids=["records", "predictions of a run"])
-def test_what_was_not_recorded_is_kept_turn_by_turn_or_fails_to_be_ingested(
-    files, tmp_path, of_run
-):
+def test_what_was_not_recorded_is_kept_by_turns_or_fails_to_be_ingested(files, tmp_path, of_run):
     items = [{"value": "Lives in Bergen"}]
     predictions = [
         {"benchmark_id": "a", "outcome": "ok", "prediction": {"memory_items": items}},
@@ -90,11 +85,7 @@ def test_rows_that_are_no_json_are_named(files, tmp_path):
     [
         ("recorded:", {}, "memory=recorded: names no file; write recorded:FILE"),
         ("recorded:none", {}, "memory=recorded:none: no such file"),
-        (
-            "rules",
-            {"size": "7"},
-            "memory.size=7: not an option of memory=rules; known: memory.ret",
-        ),
+        ("rules", {"size": "7"}, "memory.size=7: not an option of memory=rules; known: memory.ret"),
         ("bm25", {"size": "7"}, "memory.size=7: not an option of memory=bm25; known: none"),
         ("rules", {"retriever": "bm"}, "memory.retriever=bm: unknown"),
     ],
@@ -166,13 +157,6 @@ def test_an_llm_extracts_and_embeddings_find(system, endpoints):
     assert system.search("u1", "What is my dog called?", 1, "")[0].text == "My dog is called Rex."
     assert len(held(system)) == 3
     assert system.search("u2", "What is my dog called?", 1, "") == []
-
-
-def test_the_llm_memory_is_admitted(system, endpoints, tmp_path):
-    _, opening = endpoints
-    scratch = tmp_path / "scratch"
-    checking = admit(ClassConnection(system), opening, scratch=scratch, timeout=10)
-    assert faults_of(asyncio.run(checking)) == []
 
 
 def test_a_reply_without_a_list_is_a_failure(system, tmp_path):

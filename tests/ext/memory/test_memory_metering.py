@@ -23,11 +23,8 @@ from alps.llm.ledger import Ledger, Totals
 from alps.llm.prices import price_of
 from tests.loopback import Answer, asked_over_http, serve
 
-CALL: dict[str, Any] = {
-    "id": "c",
-    "type": "function",
-    "function": {"name": "keep", "arguments": "{}"},
-}
+KEEP = {"name": "keep", "arguments": "{}"}
+CALL: dict[str, Any] = {"id": "c", "type": "function", "function": KEEP}
 TOOLS = [{"type": "function", "function": {"name": "keep", "parameters": {"type": "object"}}}]
 TURN = {"role": "user", "content": "hello"}
 IMAGE = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/x.png"}}
@@ -175,12 +172,18 @@ def called(calls: Any) -> str:
     return chat(messages=[TURN, answered, TURN])
 
 
+def calling(function: Any) -> str:
+    return called([{**CALL, "function": function}])
+
+
 def embedded(**body: Any) -> str:
     return json.dumps(body)
 
 
 HALF = "the body contains half a character"
 WHOLE = "expected a whole number"
+LONGEST = f"max_completion_tokens: {WHOLE}"
+NAMELESS = chat(tools=[{"type": "function", "function": {}}])
 OF_CALL = "messages[1].tool_calls[0]"
 CHATS = {
     "no JSON": ("{", "not JSON"),
@@ -213,14 +216,8 @@ CHATS = {
     "a text that is a number": (saying([{"type": "text", "text": 5}]), "messages[0].content"),
     "max_tokens in words": (chat(max_tokens="90"), f"max_tokens: {WHOLE}"),
     "max_tokens of 400 digits": (chat(max_tokens=10**400), f"max_tokens: {WHOLE}"),
-    "max_completion_tokens of 300 digits": (
-        chat(max_completion_tokens=1e300),
-        f"max_completion_tokens: {WHOLE}",
-    ),
-    "max_completion_tokens of 400 digits": (
-        chat(max_completion_tokens=10**400),
-        f"max_completion_tokens: {WHOLE}",
-    ),
+    "max_completion_tokens of 300 digits": (chat(max_completion_tokens=1e300), LONGEST),
+    "max_completion_tokens of 400 digits": (chat(max_completion_tokens=10**400), LONGEST),
     "a seed of 400 digits": (chat(seed=10**400), "seed: "),
     "a temperature in words": (chat(temperature="hot"), "temperature: "),
     "a temperature of 400 digits": (chat(temperature=10**400), "temperature: "),
@@ -232,20 +229,13 @@ CHATS = {
     "calls that are a number": (called(5), "messages[1].tool_calls: expected a list"),
     "calls of numbers": (called([5]), f"{OF_CALL}: expected an object"),
     "a call of no function": (called([{}]), f"{OF_CALL}.function: missing"),
-    "a call whose function is a text": (
-        called([{**CALL, "function": "keep"}]),
-        f"{OF_CALL}.function: expected an object",
-    ),
+    "a call whose function is a text": (calling("keep"), f"{OF_CALL}.function: expected an object"),
     "arguments that are an object": (
-        called([{**CALL, "function": {"name": "keep", "arguments": {}}}]),
-        f"{OF_CALL}.function.arguments: expected a string",
+        *(calling({**KEEP, "arguments": {}}), f"{OF_CALL}.function.arguments: expected a string"),
     ),
     "a call of another type": (called([{**CALL, "type": "web"}]), f"{OF_CALL}.type"),
     "a tool that is no function": (chat(tools=[{"type": "web_search"}]), "tools: only functions"),
-    "a tool without a name": (
-        chat(tools=[{"type": "function", "function": {}}]),
-        "tools[0].function.name: missing",
-    ),
+    "a tool without a name": (NAMELESS, "tools[0].function.name: missing"),
 }
 EMBEDDINGS = {
     "nothing to embed": (embedded(input=[]), "input"),

@@ -74,7 +74,7 @@ def asked_of(url, out, **words):
 
 
 @pytest.mark.parametrize("system", [*SYSTEMS, *APART])
-def test_a_system_is_admitted_and_its_tokens_are_those_of_the_server(
+def test_a_system_is_admitted_and_its_tokens_are_the_servers(
     system, tmp_path, monkeypatch, connections
 ):
     monkeypatch.setenv("ALPS_CACHE", "off")
@@ -212,9 +212,7 @@ def test_a_package_of_the_same_name_and_other_content_is_not_installed(alps, mon
 
 
 @pytest.mark.release
-def test_no_module_of_the_users_folder_or_path_stands_in_for_the_installer(
-    alps, monkeypatch, tmp_path
-):
+def test_no_module_of_the_users_folder_or_path_is_the_installer(alps, monkeypatch, tmp_path):
     ran, there = tmp_path / "ran", tmp_path / "there"
     there.mkdir()
     for place in (tmp_path, there):

@@ -100,10 +100,7 @@ def test_users_are_told_by_nothing_that_the_data_say(personas, tmp_path):
 
 def told_by(system):
     """Return what a system was told of each user as JSON."""
-    told = []
-    for user, sessions in system.told.items():
-        told.append(json.dumps([user, *map(asdict, sessions)]))
-    return told
+    return [json.dumps([user, *map(asdict, told)]) for user, told in system.told.items()]
 
 
 def test_a_system_is_told_dialogues_and_nothing_of_the_data(tmp_path):
@@ -159,29 +156,24 @@ def fails(error):
     return method
 
 
-@pytest.mark.parametrize(
-    ("method", "function", "said"),
-    [
-        ("search", fails(RuntimeError("no index")), "raised RuntimeError: no index"),
-        (
-            "settle",
-            lambda user, timeout: "pending",
-            "returned 'pending' instead of 'ready' (timeout: 10 s)",
-        ),
-        (
-            "search",
-            lambda user, query, k, at: [{"id": "1", "text": ""}],
-            "hits[0].text: expected a non-empty string",
-        ),
-    ],
-    ids=["it breaks", "it is pending", "it finds nothing with an id"],
-)
-def test_a_failure_is_one_of_its_stage_and_never_an_empty_result(
-    personas, tmp_path, method, function, said
-):
+def gives(value):
+    return lambda *arguments: value
+
+
+PENDING = "settle: returned 'pending' instead of 'ready' (timeout: 10 s)"
+TEXTLESS, NO_TEXT = [{"id": "1", "text": ""}], "search: hits[0].text: expected a non-empty string"
+FAILING = {
+    "it breaks": (fails(RuntimeError("no index")), "search: raised RuntimeError: no index"),
+    "it is pending": (gives("pending"), PENDING),
+    "it finds nothing with an id": (gives(TEXTLESS), NO_TEXT),
+}
+
+
+@pytest.mark.parametrize(("function", "said"), FAILING.values(), ids=FAILING)
+def test_a_failure_is_of_its_stage_and_never_an_empty_result(personas, tmp_path, function, said):
     with pytest.raises(MemoryFailed) as caught:
-        recalled(Returns(method, function), tmp_path, personas, limit=1)
-    assert str(caught.value) == f"memory, {method}: {said}"
+        recalled(Returns(said.partition(":")[0], function), tmp_path, personas, limit=1)
+    assert str(caught.value) == f"memory, {said}"
 
 
 def test_hits_may_be_objects_of_the_protocol(personas, tmp_path):
@@ -190,24 +182,17 @@ def test_hits_may_be_objects_of_the_protocol(personas, tmp_path):
     assert shown.memories[0] > f"asked at {stamp(1, 0)}"
 
 
-@pytest.mark.parametrize(
-    ("method", "function", "task", "outcome", "error"),
-    [
-        ("memories", lambda user: [], "extraction", "ok", None),
-        ("search", lambda *asked: [], "retrieval", "empty", "memory, search: no hits"),
-        (
-            "memories",
-            fails(OSError("the index is gone")),
-            "update",
-            "invalid",
-            "memory, memories: raised OSError: the index is gone",
-        ),
-    ],
-    ids=["no memories", "no hits", "it breaks"],
-)
-def test_nothing_found_and_a_failure_are_two_things(
-    tmp_path, method, function, task, outcome, error
-):
+GONE = "memory, memories: raised OSError: the index is gone"
+FOUND = {
+    "no memories": ("memories", gives([]), "extraction", "ok", None),
+    "no hits": ("search", gives([]), "retrieval", "empty", "memory, search: no hits"),
+    "it breaks": ("memories", fails(OSError("the index is gone")), "update", "invalid", GONE),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_nothing_found_and_a_failure_are_two_things(tmp_path, name):
+    method, function, task, outcome, error = FOUND[name]
     (made,) = answered(Returns(method, function), tmp_path, task=task, limit=1)
     assert (made.outcome, made.error) == (outcome, error)
 
@@ -218,9 +203,8 @@ def test_a_system_that_lists_nothing_is_refused_where_the_list_is_the_answer(tmp
     assert faults_of(asyncio.run(admitted(store, "before"))) == []
     with pytest.raises(UsageError) as refused:
         check_estimable(store, [task for task, _ in pairs])
-    assert str(refused.value) == (
-        "memory=own has no method `memories`, so extraction can't be estimated; set task=retrieval"
-    )
+    said = "memory=own has no method `memories`, so extraction can't be estimated"
+    assert str(refused.value) == f"{said}; set task=retrieval"
     extracted, found = answers(store, pairs)
     # Not estimable is not 0: such a record is unscored.
     assert extracted.outcome == "transport"
@@ -229,6 +213,7 @@ def test_a_system_that_lists_nothing_is_refused_where_the_list_is_the_answer(tmp
 
 BUDGET = 256
 PERSONAMEM = {**MADE_UP, "limit": 6, "k": 50}
+UTILIZATION = {"task": "utilization", "ability": "pa", "limit": 6}
 
 
 class LongBest(Turns):
@@ -244,20 +229,12 @@ class LongBest(Turns):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize(
-    "words",
-    [
-        {**PERSONAMEM, "memory": f"python:{__name__}:LongBest"},
-        {**PERSONAMEM, "memory": "bm25"},
-        {**PERSONAMEM, "memory": "full"},
-        {**PERSONAMEM, "memory": "last:3"},
-        {"task": "utilization", "ability": "pa", "limit": 6, "memory": "oracle"},
-        {"task": "utilization", "ability": "pa", "limit": 6, "memory": "placebo"},
-    ],
-    ids=lambda words: words["memory"].rpartition(":")[2],
-)
-def test_no_memory_shows_more_than_the_budget(words, tmp_path):
-    evaluate(**words, model="rules", max_context_tokens=BUDGET, out=str(tmp_path / "run"))
+@pytest.mark.parametrize("memory", ["LongBest", "bm25", "full", "last:3", "oracle", "placebo"])
+def test_no_memory_shows_more_than_the_budget(memory, tmp_path):
+    words = {"max_context_tokens": BUDGET, "out": str(tmp_path / "run"), "model": "rules"}
+    words |= UTILIZATION if memory in ("oracle", "placebo") else PERSONAMEM
+    named = f"python:{__name__}:LongBest" if memory == "LongBest" else memory
+    evaluate(**words, memory=named)
     noted = sorted(row["shown"]["tokens"] for row in rows(tmp_path / "run" / "predictions.jsonl"))
     assert BUDGET // 2 < noted[-1] <= BUDGET
     (track,) = summary(tmp_path / "run")["tracks"].values()

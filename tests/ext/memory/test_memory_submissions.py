@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -116,9 +117,8 @@ def test_a_failed_check_of_admission_leaves_no_score_and_its_name(packed):
     assert card["memory"][0]["withheld"] == "k is kept (before the run)"
     scores = card["tracks"][TRACK]["scores"]
     assert {score["value"] for score in scores.values()} == {None}
-    assert {score["unscored"] for score in scores.values()} == {
-        "not admitted: k is kept (before the run)"
-    }
+    unscored = {score["unscored"] for score in scores.values()}
+    assert unscored == {"not admitted: k is kept (before the run)"}
     notes = [finding.what for finding in verify(packed / "swallows", Options()).findings]
     assert "not admitted, so the system has no scores: k is kept (before the run)" in notes
     faults = [check["fault"] for check in card["memory"][0]["admission"]["before"]]
@@ -146,44 +146,34 @@ def first_hits(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 NONE_BESIDE = "memory-0/beside/none: personamem"
 SCORES = "memory-0/beside/none/personamem/scores"
 BEFORE = "memory.0.admission.before"
+DISAGREES = "1 answer does not agree with the hits in the memory diary: "
+COMPLETION = "memory.0.phases.ingest.used.completion_tokens: the card has"
+REQUESTS = "memory.0.phases.admission.requests: the card has"
 
 
 def halved(found: list[dict[str, Any]]) -> None:
     of_phase(found, "ingest")["seconds"] /= 2
 
 
+def reworded(found: list[dict[str, Any]]) -> None:
+    first_hits(found)[0]["text"] = "?"
+
+
+def talkative(found: list[dict[str, Any]]) -> None:
+    of_phase(found, "ingest")["completion_tokens"] = 500
+
+
+def without(phase: str) -> Callable[[list[dict[str, Any]]], None]:
+    return lambda found: found.remove(of_phase(found, phase))
+
+
 ROWS = {
-    "another text of a hit": (
-        DIARY,
-        lambda found: first_hits(found)[0].update(text="?"),
-        "hits",
-        "1 answer does not agree with the hits in the memory diary: ",
-    ),
-    "a hit is gone": (
-        DIARY,
-        lambda found: first_hits(found).pop(),
-        "hits",
-        "shown something else",
-    ),
-    "a search is gone": (
-        DIARY,
-        lambda found: found.remove(of_phase(found, "search")),
-        "hits",
-        "(no hits)",
-    ),
+    "another text of a hit": (DIARY, reworded, "hits", DISAGREES),
+    "a hit is gone": (DIARY, lambda found: first_hits(found).pop(), "hits", "shown something else"),
+    "a search is gone": (DIARY, without("search"), "hits", "(no hits)"),
     "half the seconds": (DIARY, halved, "phases", "memory.0.phases.ingest"),
-    "other tokens": (
-        LEDGER,
-        lambda found: of_phase(found, "ingest").update(completion_tokens=500),
-        "phases",
-        "memory.0.phases.ingest.used.completion_tokens: the card has",
-    ),
-    "a request is gone": (
-        LEDGER,
-        lambda found: found.remove(of_phase(found, "admission")),
-        "phases",
-        "memory.0.phases.admission.requests: the card has",
-    ),
+    "other tokens": (LEDGER, talkative, "phases", COMPLETION),
+    "a request is gone": (LEDGER, without("admission"), "phases", REQUESTS),
     "a check is gone": (DIARY, lambda found: found[0]["checks"].pop(), "admission", BEFORE),
     "a score beside it": (SCORES, changed("0.scores.accuracy", 0.5), "row_score", NONE_BESIDE),
     "a phase that is none": (DIARY, changed("1.phase", "dream"), "row", "line 2: phase: "),
@@ -337,13 +327,14 @@ def test_pages_name_differences_baselines_and_failed_checks(site):
     assert "requests to models" in (site / "systems/embedding.html").read_text()
 
 
+FIGURE = r'<data value="([^"]*)" data-from="([^"]*)"'
+
+
 def test_every_figure_of_a_memory_system_stands_in_its_card(site, packed):
     pages = [site / "personamem.html", site / "systems/embedding.html", site / "systems/bm25.html"]
     seen = 0
     for page in pages:
-        for value, origin in re.findall(
-            r'<data value="([^"]*)" data-from="([^"]*)"', page.read_text()
-        ):
+        for value, origin in re.findall(FIGURE, page.read_text()):
             file, _, pointer = origin.partition("#")
             if not file.endswith("submission.json"):
                 continue

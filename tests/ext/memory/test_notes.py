@@ -17,15 +17,7 @@ from tests.few import few
 from tests.loopback import Answer, serve
 from tests.scripted_models import NoteKeeper, calling
 
-TASKS = (
-    "update",
-    "locomo",
-    "extraction",
-    "retrieval",
-    "forgetting",
-    "utilization",
-    "personamem",
-)
+TASKS = ("update", "locomo", "extraction", "retrieval", "forgetting", "utilization", "personamem")
 AT = "2026-01-05T09:00:00+00:00"
 
 
@@ -72,13 +64,13 @@ def test_a_dry_run_asks_nobody_for_the_notes(alps, monkeypatch):
         assert "openai/m: calls by the memory system are not included" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("memory", "told"),
-    [
-        ("files", "memory=files: set memory_llm=; memory=notes keeps notes without a model"),
-        ("llm", "memory=llm: set memory_llm= and memory_embedder="),
-    ],
-)
+UNASKED = {
+    "files": "memory=files: set memory_llm=; memory=notes keeps notes without a model",
+    "llm": "memory=llm: set memory_llm= and memory_embedder=",
+}
+
+
+@pytest.mark.parametrize(("memory", "told"), UNASKED.items(), ids=UNASKED)
 def test_without_a_model_a_line_says_what_to_give(memory, told, tmp_path):
     with pytest.raises(UsageError) as refused:
         carried_out(tmp_path, task="extraction", memory=memory)

@@ -1,23 +1,33 @@
-"""Runs without memory that make a memory look better: other answers, failed answers."""
+"""Rows beside a run with a memory: what they show and are held to, and rows without memory that
+make a memory look better.
+"""
 
+import asyncio
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from alps import evaluate
 from alps.errors import UsageError
 from alps.ext.memory.board_readers import ALONE
-from alps.ext.memory.comparison import beside, run_beside
+from alps.ext.memory.comparison import beside, print_beside, run_beside
+from alps.ext.memory.resolve import MemoryOptions, open_memory
 from alps.leaderboard.findings import Verification
 from alps.leaderboard.ranking import Board, build_boards
 from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
 from alps.leaderboard.verify import Options, verify
+from alps.schema import Prediction
 from alps.show.compare import compare_runs
-from tests.endtoend import rows, run, write_rows
+from alps.show.table import as_html
+from tests.conftest import ROOT
+from tests.endtoend import rows, run, summary, write_rows
+from tests.ext.memory.stores import MADE_UP, pairs_of
 from tests.few import few
 from tests.packed_memories import TRACK, pack_memory, submit_memory, write_questions
 from tests.submissions import card_of, forge, make_run
@@ -86,9 +96,8 @@ def altered(run: Path, count: int, change: Callable[[dict[str, Any], str], None]
 def shelf_of(made: Path, folder: Path, *, changed: int, others: int) -> tuple[Path, Path]:
     """Return a shelf with honest submissions and one with changed answers, and the latter."""
     shelf = folder / "shelf"
-    spoiled = submit_memory(
-        altered(copy_of(made / "own", folder), changed, wrong), shelf, "spoiled"
-    )
+    run = altered(copy_of(made / "own", folder), changed, wrong)
+    spoiled = submit_memory(run, shelf, "spoiled")
     for number in range(1, others + 1):
         submit_memory(made / "own", shelf, f"honest-{number}")
     return shelf, spoiled
@@ -224,9 +233,7 @@ def no_rows(folder: Path) -> None:
 
 @pytest.mark.release
 @pytest.mark.parametrize("spoil", few([no_rows, other_slug, no_card]))
-def test_a_neighbour_that_cannot_be_read_is_named_and_the_others_are_held_against(
-    made, data, tmp_path, spoil
-):
+def test_a_neighbour_that_cannot_be_read_is_named_and_others_count(made, data, tmp_path, spoil):
     shelf, spoiled = shelf_of(made, tmp_path, changed=12, others=3)
     spoil(shelf / "honest-1")
     verification = verify(spoiled, Options(data=str(data), reviewed=True))
@@ -263,11 +270,107 @@ def test_a_run_with_many_failures_has_no_difference_from_no_memory(made, tmp_pat
 
 def test_the_table_and_the_comparison_say_why_there_is_no_difference(made, tmp_path):
     path = altered(copy_of(made / "rules", tmp_path), 6, nothing)
-    for words in (
-        ("memory", "compare", "run", "rows=none"),
-        ("compare", str(path), "run/beside/none"),
-    ):
+    compare = ("compare", str(path), "run/beside/none")
+    for words in (("memory", "compare", "run", "rows=none"), compare):
         done = run(tmp_path, *words, COLUMNS="200")
         assert done.returncode == 0, done.stderr
         text = " ".join(done.stdout.split())
         assert "10.0 % without memory failed (limit: 5 %)" in text
+
+
+ROWS = ["none", "last:10", "bm25", "oracle", "placebo"]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("beside") / "run"
+    evaluate(**MADE_UP, model="rules", memory="bm25", out=str(folder))
+    return folder, run_beside(folder, ROWS, {})
+
+
+def test_each_row_is_held_to_no_memory_and_the_largest_difference_is_first(ran):
+    _, done = ran
+    (track,) = beside(done.folders, done.left_out).tracks
+    assert {row.memory for row in track.rows} == {*ROWS, "refusal"}
+    assert track.rows[0].memory == "oracle"
+    by_name = {row.memory: row for row in track.rows}
+    none = by_name.pop("none")
+    assert none.difference is None
+    values = [row.difference.value for row in track.rows if row.difference is not None]
+    assert values == sorted(values, reverse=True)
+    for row in by_name.values():
+        assert row.difference.value == pytest.approx(row.score.value - none.score.value)
+        assert row.difference.low <= row.difference.value <= row.difference.high
+    assert by_name["placebo"].difference.low <= 0
+    shown = as_html(lambda console: print_beside(beside(done.folders), console))
+    assert shown.index("oracle") < shown.index("placebo")
+
+
+class Declines:
+    def predict(self, sample):
+        return Prediction(benchmark_id=sample.benchmark_id, track="personamem", outcome="refused")
+
+
+@pytest.mark.release
+def test_a_constant_refusal_has_what_a_reader_gets_that_declines(ran, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", [str(ROOT), *sys.path])
+    folder, done = ran
+    (track,) = beside(done.folders).tracks
+    (row,) = (row for row in track.rows if row.memory == "refusal")
+    words = {**MADE_UP, "model": f"python:{__name__}:Declines", "memory": "none"}
+    with pytest.warns(UserWarning, match="210 of 210 predictions failed"):
+        asked = evaluate(**words, out=str(tmp_path / "declines"))
+    scores = summary(asked.folder)["tracks"]["personamem"]["scores"]
+    assert row.score.value == scores["accuracy"]["value"]
+    (none,) = (row for row in track.rows if row.memory == "none")
+    assert row.difference.value == pytest.approx(-none.score.value)
+    assert row.difference.high < 0
+    assert track.rows[-1] is row
+    assert not (folder / "beside" / "refusal").exists()
+
+
+@pytest.mark.release
+def test_rows_that_were_run_are_not_run_again(ran):
+    folder, done = ran
+    stamps = {path: path.stat().st_mtime_ns for path in folder.glob("beside/*/predictions.jsonl")}
+    assert len(stamps) == len(ROWS) - 1
+    assert run_beside(folder, ROWS, {}) == done
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+
+
+def test_runs_without_one_that_shows_nothing_are_not_sorted(ran):
+    folder, _ = ran
+    with pytest.raises(UsageError, match="add a run with memory=none"):
+        beside([folder, folder / "beside" / "oracle"])
+
+
+def shown_by(name, pairs):
+    memory = open_memory(name, MemoryOptions(k=5), lambda: pairs)
+
+    async def all_of():
+        return [await memory.recall(*pair) for pair in pairs]
+
+    return asyncio.run(all_of())
+
+
+@pytest.mark.parametrize("task", ["personamem", "utilization"])
+def test_a_placebo_shows_what_another_user_said_and_nothing_of_ones_own(task):
+    pairs = pairs_of(**(MADE_UP if task == "personamem" else {"task": task}))
+    said = {}
+    for one, sample in pairs:
+        texts = [turn.text for turn in one.by_memory.recall.history(sample).turns]
+        said.setdefault(sample.session_id, set()).update(texts)
+    for (_, sample), shown in zip(pairs, shown_by("placebo", pairs), strict=True):
+        texts = {text.partition(": ")[2] for text in shown.memories}
+        assert texts
+        assert any(texts <= own for user, own in said.items() if user != sample.session_id)
+
+
+def test_a_row_that_the_data_do_not_allow_is_left_out_with_its_reason(tmp_path):
+    evaluate(**MADE_UP, model="rules", memory="bm25", limit=5, out=str(tmp_path / "run"))
+    done = run_beside(tmp_path / "run", ["none", "placebo"], {})
+    assert len(done.folders) == 2
+    assert done.left_out == (
+        "Left out: memory=placebo: it shows the history of another user, "
+        "but the data has only one user",
+    )
