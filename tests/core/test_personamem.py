@@ -161,12 +161,16 @@ def test_the_biography_is_left_out_where_the_persona_is_hidden(asked):
 
 
 @pytest.mark.release
-def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps):
+def test_a_comparison_knows_that_questions_of_one_persona_belong_together(alps, tmp_path):
     for name in ("longest", "random"):
         run(alps, f"model=floor/{name}", out=name)
     done = alps("compare", "longest", "random", "metrics=all")
     assert done.returncode == 0, done.stderr
     assert "210 shared records from 6 sessions" in done.stdout
+    assert alps("report", "longest", "random", "out=page.html").returncode == 0
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    # The name of the task has the size already.
+    assert "PersonaMem 32k: scores and baselines" in page.text
 
 
 def test_personas_are_written_by_a_command(alps, tmp_path):
