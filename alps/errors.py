@@ -14,7 +14,7 @@ AlpsError                exit 2, one line: what, where, how to mend
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -115,3 +115,13 @@ def shown(value: object) -> str:
     """Return a value as JSON text, shortened if it is long."""
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= 80 else text[:79] + "…"
+
+
+def causes_of(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what led to it, the first cause last."""
+    # A chain of causes may lead back to its start.
+    met: set[int] = set()
+    while error is not None and id(error) not in met:
+        met.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.errors import UsageError
+from alps.errors import UsageError, causes_of
 from alps.waiting import tell
 
 HUB = "hub"
@@ -305,7 +305,7 @@ def reason_of(error: Exception, repository: str) -> str:
     # the answer behind it. So the whole chain is looked through, the most telling kind first.
     from huggingface_hub import constants, errors
 
-    causes = list(_causes(error))
+    causes = list(causes_of(error))
     page = f"{constants.ENDPOINT}/datasets/{repository}"
     telling = {
         errors.GatedRepoError: f"access is restricted: request it at {page}, then {_LOG_IN}",
@@ -326,12 +326,3 @@ def reason_of(error: Exception, repository: str) -> str:
             return f"not in the cache, and the hub answered HTTP {code}; {_ELSEWHERE}"
     first = " ".join(str(causes[-1]).split())[:120]
     return f"can't be fetched ({type(causes[-1]).__name__}: {first}); {_ELSEWHERE}"
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and what led to it, the first cause last."""
-    met: set[int] = set()
-    while error is not None and id(error) not in met:
-        met.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__

@@ -10,14 +10,14 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from alps.errors import AlpsError, CredentialError, QuotaError, UsageError
+from alps.errors import AlpsError, CredentialError, QuotaError, UsageError, causes_of
 from alps.llm.endpoints import lacks_credentials
 from alps.llm.secrets import redact
 from alps.llm.types import TransportError
@@ -120,7 +120,7 @@ def _beginning(exchange: Exchange) -> str:
 def _unreached(error: Any) -> str | None:
     """Say to which address no connection came about, and why; None where nobody names one."""
     reasons: list[str] = []
-    for cause in _causes(error):
+    for cause in causes_of(error):
         number = getattr(cause, "errno", None)
         if isinstance(cause, OSError) and isinstance(number, int):
             # What the look-up of a name returns is no number of the system.
@@ -135,7 +135,7 @@ def _unreached(error: Any) -> str | None:
 
 def _asked_at(error: Any) -> str:
     """Return ` from http://HOST:PORT`, the address that was asked; nothing where none is known."""
-    for cause in _causes(error):
+    for cause in causes_of(error):
         url = getattr(getattr(cause, "_request", None), "url", None)
         if url is not None:
             port = f":{url.port}" if url.port is not None else ""
@@ -203,7 +203,7 @@ def _is_of_our_side(error: BaseException) -> bool:
     """Tell whether code of this machine failed before anything was sent, as it would each time."""
     import httpx
 
-    causes = list(_causes(error))
+    causes = list(causes_of(error))
     if any(isinstance(cause, httpx.TransportError | OSError) for cause in causes):
         return False
     ours = [cause for cause in causes if type(cause).__module__ in ("builtins", "pydantic_core")]
@@ -212,20 +212,12 @@ def _is_of_our_side(error: BaseException) -> bool:
 
 def _missing_module(error: BaseException) -> str | None:
     """Return the top-level name of a module that is not installed, where that is what failed."""
-    for cause in _causes(error):
+    for cause in causes_of(error):
         if isinstance(cause, ImportError):
             name = cause.name or str(cause)
             return name.partition(".")[0] or None
     named = re.search(r"No module named '(\w+)", str(error))
     return named[1] if named is not None else None
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def _http_status(kinds: Any, error: Any, exchange: Exchange) -> tuple[int | None, bool]:
@@ -239,7 +231,7 @@ def _http_status(kinds: Any, error: Any, exchange: Exchange) -> tuple[int | None
     if isinstance(error, kinds.Timeout):
         return status or 408, False
     unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-    for cause in _causes(error):
+    for cause in causes_of(error):
         if isinstance(cause, httpx.TransportError):  # litellm makes up a status for it
             return None, isinstance(cause, unsent)
     return status, False
