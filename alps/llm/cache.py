@@ -132,6 +132,10 @@ class Cache:
         """Put a damaged file aside and begin a new one: replies can be asked for again."""
         self.rebuilt = True
         self._db.close()
+        number = 1
+        while self._aside.exists():  # what was put aside before may be somebody's
+            number += 1
+            self._aside = self.path.with_suffix(f".{number}.broken")
         self.path.replace(self._aside)
         for suffix in _OF_SQLITE:
             _beside(self.path, suffix).unlink(missing_ok=True)
