@@ -165,6 +165,12 @@ def test_holm_lies_between_no_correction_and_bonferroni_and_ignores_order(ps, ra
     assert ranked == sorted(ranked)
 
 
+@pytest.mark.parametrize("ps", [[-0.1], [1.1], [float("nan")]])
+def test_holm_refuses_what_is_no_probability(ps):
+    with pytest.raises(ValueError, match="p-values must be in"):
+        holm(ps)
+
+
 @given(st.integers(0, 7), st.data())
 @settings(deadline=None)
 def test_two_systems_share_a_letter_exactly_if_they_are_not_told_apart(count, data):
