@@ -1,4 +1,4 @@
-"""What a calibration is bound to when it is made: its judge, its rubrics and a span of time."""
+"""Binding of a calibration, when it is made, to its judge, its rubrics and a span of time."""
 
 import re
 from collections.abc import Iterable, Mapping
