@@ -48,13 +48,13 @@ from words import whole
 
 from alps.data.release import read_samples
 from alps.errors import AlpsError
+from alps.ext.calibration import calibration_file
 from alps.ext.calibration.calibrate import calibrate_judge
 from alps.ext.calibration.labels import read_labels, read_verdicts
 from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
 from alps.ext.datasets.settings import AuditSettings, PoolSettings
 from alps.ext.judging.settings import JudgesSettings
 from alps.jsonl import dump
-from alps.judges import calibration_file
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import (
     MATCH_ANSWER,

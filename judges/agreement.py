@@ -1,85 +1,40 @@
-"""Agreement of a judge of matching with people, as the calibrations that are found tell it.
-
-It corrects nothing: F1 is no mean of marks, and labels of other texts say how a judge errs there.
-"""
+"""How far people agree with a judge, as the extensions that keep calibrations know it."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from datetime import date
 from typing import Any
 
-from alps.errors import AlpsError
-from alps.judges.base import fingerprint_id
-from alps.judges.calibration_file import (
-    Calibration,
-    FigureRow,
-    calibration_files,
-    differing_part,
-    differs_from_run,
-    read_calibration,
-)
-from alps.judges.embedded import embedded_judge, is_embedded_judge
-from alps.judges.rubric import MATCHING
+from alps.extension import extensions, load
 
 
-def people_say(judge: str, fingerprint: str, *, today: date | None = None) -> Iterator[str]:
-    """Yield a sentence on each calibration of an embedded judge under `matching`.
+class KnownAgreement:
+    """What an extension knows of it; a method that it does not define knows nothing."""
 
-    Only those that are of this fingerprint, and have not expired `today`, count.
-    """
-    if not is_embedded_judge(judge):
-        return
-    for calibration in _readable():
-        if calibration.judge == judge and MATCHING in calibration.rubrics:
-            sentence = _said(calibration, fingerprint, today or date.today())
-            if sentence is not None:
-                yield sentence
+    def said(self, judge: str, fingerprint: str) -> Iterator[str]:
+        """Yield a sentence on each calibration of a judge with this fingerprint."""
+        return iter(())
+
+    def passed(self, judge: Mapping[str, Any], rubrics: Iterable[str]) -> bool:
+        """Tell whether people's labels show that a judge is fit for each of some rubrics.
+
+        Args:
+            judge: Its fingerprint, as a run records it.
+            rubrics: Those that a score is a mean of; none: how memories match.
+        """
+        return False
+
+
+def people_say(judge: str, fingerprint: str) -> Iterator[str]:
+    """Yield a sentence on each calibration of a judge that is known; see `KnownAgreement.said`."""
+    for known in _known():
+        yield from known.said(judge, fingerprint)
 
 
 def people_agree(judge: Mapping[str, Any], rubrics: Iterable[str] = ()) -> bool:
-    """Tell whether a judge passed a calibration of each of some rubrics, by people's labels.
-
-    Args:
-        judge: Its fingerprint, as a run records it.
-        rubrics: Those that a score is a mean of; none: how memories match.
-    """
-    passed: set[str] = set()
-    for calibration in _readable():
-        for name, row in calibration.rubrics.items():
-            why = differs_from_run(calibration, judge, name, today=date.today())
-            if why is None and row.verdict in ("pass", "limits"):
-                passed.add(name)
-    return passed >= (set(rubrics) or {MATCHING})
+    """Tell whether any calibration shows a judge to be fit; see `KnownAgreement.passed`."""
+    return any(known.passed(judge, rubrics) for known in _known())
 
 
-def _readable() -> Iterator[Calibration]:
-    for path in calibration_files():
-        with suppress(AlpsError):  # of any judge: those that a run needs are read again, and named
-            yield read_calibration(path)
-
-
-def _said(calibration: Calibration, fingerprint: str, today: date) -> str | None:
-    row = calibration.rubrics[MATCHING]
-    if row.kappa is None or row.acceptance is not None:
-        return None
-    reason = _other(calibration, fingerprint, today)
-    if reason is not None:
-        return f"{calibration.path.name} does not apply: {reason}"
-    on = calibration.rests_on
-    where = "" if on is None else f" ({on.source}: {on.what}; {on.licence}, {on.date})"
-    verdict = {"pass": "passes", "limits": "passes with caveats"}.get(row.verdict, "fails")
-    return f"kappa with people {_figure(row.kappa)} on {row.n:,} pairs{where}; the judge {verdict}"
-
-
-def _other(calibration: Calibration, fingerprint: str, today: date) -> str | None:
-    then = calibration.judge_fingerprint
-    if then is not None and fingerprint_id(then) != fingerprint:
-        return f"its fingerprint is {fingerprint_id(then)}, but this judge's is {fingerprint}"
-    return differing_part(calibration, embedded_judge(calibration.judge), MATCHING, today=today)
-
-
-def _figure(figure: FigureRow) -> str:
-    def short(value: float | None) -> str:
-        return "–" if value is None else f"{value:.2f}".replace("0.", ".", 1)
-
-    return f"{short(figure.value)} [{short(figure.low)}, {short(figure.high)}]"
+def _known() -> Iterator[KnownAgreement]:
+    for extension in extensions():
+        if extension.agreement:
+            yield load(extension.agreement)()

@@ -18,7 +18,6 @@ from typing import Any, Literal
 from pydantic_core import from_json
 
 from alps.errors import DataError, UsageError
-from alps.judges.calibration_file import read_calibration
 from alps.judges.embedded import LexicalJudge, is_embedded_judge
 from alps.leaderboard.gold_data import SampleTrack, known_track
 from alps.leaderboard.provenance import FilePlace
@@ -277,9 +276,9 @@ def judged_by(judge: str, *, decides: bool) -> JudgedBy:
 def _passes(judge: str) -> bool:
     """Tell whether any calibration of the package shows a judge to be fit for a rubric."""
     for path in calibrations_in(CALIBRATIONS):
-        calibration = read_calibration(path)
-        verdicts = {rubric.verdict for rubric in calibration.rubrics.values()}
-        if calibration.judge == judge and verdicts - {"fail", "?"}:
+        calibration = from_json(path.read_bytes())
+        verdicts = {rubric.get("verdict", "?") for rubric in calibration["rubrics"].values()}
+        if calibration["judge"] == judge and verdicts - {"fail", "?"}:
             return True
     return False
 

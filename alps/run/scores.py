@@ -5,7 +5,6 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -112,7 +111,7 @@ class RecordScores:
 
     def total_once(self, name: str) -> int:
         """Return the sum of a count over the scored records, answered once or several times."""
-        return int(np.nansum(self._by_place(name)[1])) if name in self._columns else 0
+        return int(np.nansum(self.by_place(name)[1])) if name in self._columns else 0
 
     def totals(self) -> dict[str, int]:
         """Return the sum of every count over the scored records, by name."""
@@ -175,8 +174,8 @@ class RecordScores:
         """Estimate the paired difference of a mean metric to `other`, over shared records."""
         if isinstance(metric.value, Sums):
             return self._difference_of_sums(other, metric.value)
-        places, mine, clusters = self._by_place(metric.name)
-        others, theirs, _ = other._by_place(metric.name)
+        places, mine, clusters = self.by_place(metric.name)
+        others, theirs, _ = other.by_place(metric.name)
         _, at, there = np.intersect1d(places, others, assume_unique=True, return_indices=True)
         return clustered_difference(
             mine[at],
@@ -185,29 +184,6 @@ class RecordScores:
             bounds=metric.bounds,
             resampled=metric.inference.resampled,
         )
-
-    def area(
-        self, others: Sequence["RecordScores"], sizes: Sequence[int], metric: Metric
-    ) -> Estimate:
-        """Estimate the area under the curve of a mean metric, over the records of all boards.
-
-        Args:
-            others: What followed at larger sizes.
-            sizes: Of this board and of the others.
-            metric: What the curve is of; what is no mean has no area.
-        """
-        if not metric.is_mean:
-            reason = "the area is defined only for a mean over records"
-            return Estimate(None, None, None, self.scored, reason)
-        places, _, clusters = self._by_place(metric.name)
-        rows = [board._by_place(metric.name)[:2] for board in (self, *others)]
-        shared = reduce(np.intersect1d, [at for at, _ in rows])
-        columns = [values[np.isin(at, shared)] for at, values in rows]
-        names = clusters[np.isin(places, shared)]
-        bounds = metric.bounds
-        from alps.stats.curves import area_under
-
-        return area_under(np.stack(columns, axis=1), sizes, names, bounds=bounds)
 
     def by_repeat(self, metric: Metric) -> list[float | None]:
         """Return the mean of a metric in each repeat, in order; None where no record has it."""
@@ -241,6 +217,19 @@ class RecordScores:
         worst, best = limits[::-1] if metric.lower_is_better else limits
         return (heard + worst * self.unscored) / whole, (heard + best * self.unscored) / whole
 
+    def by_place(self, name: str) -> tuple[Integers, Floats, Integers]:
+        """Return place, mean over repeats, and cluster of the records with a value, by place."""
+        column = self._columns.get(name, RecordColumn()).numbers()
+        rows = np.flatnonzero(~np.isnan(column))
+        places = np.array(self._place, dtype=np.int64)[rows]
+        order = np.argsort(places, kind="stable")
+        found, first = np.unique(places[order], return_index=True)
+        means = column[rows][order]
+        if len(found) < len(rows):
+            # Several repeats; one by one, as any other mean is taken, to the last digit.
+            means = np.array([part.mean() for part in np.split(means, first[1:])])
+        return found, means, np.array(self._cluster, dtype=np.int64)[rows[order[first]]]
+
     def _order(self) -> Integers:
         return np.lexsort((self._repeat.numbers(), np.array(self._place, dtype=np.int64)))
 
@@ -256,19 +245,6 @@ class RecordScores:
         for name, weight in weights.items():
             total += weight * np.nan_to_num(self._column(name))
         return total
-
-    def _by_place(self, name: str) -> tuple[Integers, Floats, Integers]:
-        """Return place, mean over repeats, and cluster of the records with a value, by place."""
-        column = self._columns.get(name, RecordColumn()).numbers()
-        rows = np.flatnonzero(~np.isnan(column))
-        places = np.array(self._place, dtype=np.int64)[rows]
-        order = np.argsort(places, kind="stable")
-        found, first = np.unique(places[order], return_index=True)
-        means = column[rows][order]
-        if len(found) < len(rows):
-            # Several repeats; one by one, as any other mean is taken, to the last digit.
-            means = np.array([part.mean() for part in np.split(means, first[1:])])
-        return found, means, np.array(self._cluster, dtype=np.int64)[rows[order[first]]]
 
 
 def _statistic_of(value: Sums) -> Statistic:

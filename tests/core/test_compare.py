@@ -21,11 +21,10 @@ from alps.show.compare import Comparison, Contrast, compare_runs
 from alps.show.compare_table import print_comparison
 from alps.show.parts import CorrectedComparison
 from alps.stats.paired import holm
-from tests.conftest import ROOT
 from tests.core.test_cli import HEAVY, modules_after
 from tests.endtoend import edit_json, rows, write_rows
-from tests.loopback import serve
-from tests.tracks import JUDGE, alps_here, met, payload_of, target_row, write_ability
+from tests.report_runs import folded
+from tests.tracks import alps_here
 from tests.visitors import memory_items
 
 pytestmark = pytest.mark.usefixtures("runs")
@@ -112,10 +111,6 @@ def shown(comparison: Comparison, *, whole: bool = True) -> str:
     print_comparison(comparison, Console(file=out, width=200), whole=whole)
     assert max(cell_len(line) for line in out.getvalue().splitlines()) <= 80
     return out.getvalue()
-
-
-def folded(text: str) -> str:
-    return " ".join(text.split())
 
 
 def test_records_are_paired_by_their_ids_whatever_their_order() -> None:
@@ -462,82 +457,6 @@ def test_nothing_is_drawn_whatever_the_seed() -> None:
 @pytest.mark.release
 def test_comparing_imports_nothing_heavy(runs: Path) -> None:
     assert modules_after(runs, "compare", "rules", "oracle").isdisjoint(HEAVY)
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("verdict", "bold"), [(None, False), ("fail", False), ("pass", True)])
-def test_a_p_is_bold_only_under_a_judge_that_passed_its_calibration(
-    runs: Path, monkeypatch: pytest.MonkeyPatch, verdict: str | None, bold: bool
-) -> None:
-    shipped = ROOT / "judges" / "calibrations" / "lexical.json"
-    calibration = json.loads(shipped.read_text("utf-8"))
-    if verdict is not None:
-        calibration["rubrics"]["matching"]["verdict"] = verdict
-        (runs / "known").mkdir()
-        (runs / "known" / "own.json").write_text(json.dumps(calibration), "utf-8")
-        monkeypatch.setenv("ALPS_CALIBRATIONS", str(runs / "known"))
-    for model in ("rules", "oracle"):
-        words = ("task=extraction", f"model={model}", "data=samples", f"out=by-{model}")
-        ran = alps_here("run", *words)
-        assert ran.code == 0, ran.err
-    comparison = compare_runs([runs / "by-rules", runs / "by-oracle"])
-    assert comparison.tracks[0].metrics[0].contrasts[0].corrected <= 0.05
-    out = io.StringIO()
-    print_comparison(comparison, Console(file=out, force_terminal=True, width=100), whole=True)
-    lines = out.getvalue().splitlines()
-    (row,) = [line for line in lines if re.match(r"(\x1b\[1m|\s)*F1 ", line)][:1]
-    assert ("\x1b[1m" in row) is bold
-    text = folded(out.getvalue())
-    assert ("p <.001, but the judge is not calibrated" in text) is not bold
-    assert ("significant (p <.001)" in text) is bold
-    assert "Judge lexical: for debugging; style alone can change its scores" in text
-
-
-def done(*words: object) -> str:
-    ran = alps_here(*words)
-    assert ran.code == 0, ran.err
-    return folded(ran.out)
-
-
-def test_a_p_is_trusted_under_the_very_llm_judge_that_was_calibrated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    monkeypatch.setenv("ALPS_CALIBRATIONS", str(tmp_path / "known"))
-    write_ability(Path("asked"), 1, *(target_row(f"r{n:02}") for n in range(24)))
-    doubt = "but the judge is not calibrated"
-    with serve(
-        lambda body: met("met" if "Soup" in payload_of(body)["response"] else "not_met")
-    ) as llm:
-        judge = (f"judge={JUDGE}", f"judge_api_base={llm.url}")
-        for name, good in (("soups", 24), ("nuts", 12)):
-            texts = [f"{'Soup' if n < good else 'Nuts'} number {n}." for n in range(24)]
-            answers = [{"benchmark_id": f"r{n:02}", "answer": one} for n, one in enumerate(texts)]
-            write_rows(Path(f"{name}.jsonl"), answers)
-            rated = ("task=utilization", "ability=pa", f"model=predictions:{name}.jsonl")
-            done("run", *rated, "data=asked", *judge, "baseline_records=0", f"out={name}")
-        done("annotate", "draw", "nuts", "n=24", "out=labels")
-        said = {
-            row["item_id"]: int("Soup" in row["payload"]["response"])
-            for row in rows(Path("labels/items.jsonl"))
-        }
-        write_rows(
-            Path("labels/labels.jsonl"),
-            [
-                {"item_id": item, "annotator": who, "label": label}
-                for item, label in said.items()
-                for who in ("anna", "ben")
-            ],
-        )
-        done("calibrate", "labels=labels", *judge, "judge_temperature=1", "out=known/hot")
-        assert doubt in done("compare", "soups", "nuts")
-        done("calibrate", "labels=labels", *judge, "out=known/same")
-    told = done("compare", "soups", "nuts")
-    assert doubt not in told
-    assert "significant (p <.001)" in told
-    edit_json(Path("known/same/calibration.json"), lambda row: row.update(expires="2020-01-01"))
-    assert doubt in done("compare", "soups", "nuts")
 
 
 def test_metrics_without_a_judge_are_never_doubted(runs: Path) -> None:

@@ -151,6 +151,7 @@ EXTENSION = Extension(
     rescore="alps.ext.calibration.part:correct_again",
     shows=is_corrected,
     shown="alps.ext.calibration.table:CalibrationShownPart",
+    agreement="alps.ext.calibration.with_people:CalibratedAgreement",
     board="alps.ext.calibration.board:BOARD",
     on_card="corrected",
 )

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
 from typing import Any
 
+from alps.ext.calibration.calibration_file import rubric_of
 from alps.judges.base import Identified, fingerprint_id
-from alps.judges.calibration_file import rubric_of
 from alps.judges.rubric import Rubric
 
 # For how long a calibration counts unless it says otherwise: providers change models without a new

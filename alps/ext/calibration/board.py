@@ -7,10 +7,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from alps.errors import DataError
+from alps.ext.calibration.calibration_file import Calibration, calibration_files, read_calibration
 from alps.ext.calibration.correction import OTHER_ENDPOINT, Chosen, corrected_scores
 from alps.ext.calibration.judge_of_run import hash_of
 from alps.jsonl import dump
-from alps.judges.calibration_file import Calibration, calibration_files, read_calibration
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.parts import BoardPart
 from alps.leaderboard.recompute import Rows

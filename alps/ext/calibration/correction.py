@@ -23,16 +23,16 @@ from alps.errors import AlpsError, UsageError
 from alps.ext.audits.corrections import Correction, Method, clustered_rogan_gladen, ppi
 from alps.ext.audits.intervals import Z
 from alps.ext.calibration import OFF
-from alps.ext.calibration.judge_of_run import JudgeCall, asked_in, hash_of, population_hash
-from alps.folders import typed_path
-from alps.judges.base import Identified
-from alps.judges.calibration_file import (
+from alps.ext.calibration.calibration_file import (
     Calibration,
     RubricRow,
     calibration_files,
     differing_part,
     read_calibration,
 )
+from alps.ext.calibration.judge_of_run import JudgeCall, asked_in, hash_of, population_hash
+from alps.folders import typed_path
+from alps.judges.base import Identified
 from alps.judges.rubric import Rubric, labelled_as
 from alps.rows import Corrected, Summary
 from alps.run.opened import read_rows

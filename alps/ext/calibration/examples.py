@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from alps.ext.calibration.calibration_file import Calibration, Value
 from alps.ext.calibration.labels import JudgedItem, LabelSet, Verdicts
-from alps.judges.calibration_file import Calibration, Value
 
 MOST, MOST_OF_ONE = 6, 3
 """Examples of a rubric, of many judges and of one."""

@@ -12,9 +12,9 @@ from typing import Any
 from rich.console import Console
 
 from alps.ext.calibration.calibrate import Calibrated
+from alps.ext.calibration.calibration_file import Calibration, FigureRow, RubricRow
 from alps.ext.calibration.settings import GATES
 from alps.ext.calibration.table import COLOURS, account_of, overview
-from alps.judges.calibration_file import Calibration, FigureRow, RubricRow
 from alps.judges.rubric import MATCHING
 from alps.show.formatting import counted, interval, number
 from alps.show.table import Cell, Line, Part, Table, figures, named, row_of, show_parts

@@ -19,10 +19,7 @@ from markupsafe import Markup
 from alps.errors import UsageError
 from alps.ext.calibration import charts
 from alps.ext.calibration.agreement import LabelScale, disagreement, kappa_of, pair_features
-from alps.ext.calibration.examples import Example, disagreements
-from alps.ext.calibration.labels import LabelSet, read_labels
-from alps.ext.calibration.short import answer_of, headline, verdict_words
-from alps.judges.calibration_file import (
+from alps.ext.calibration.calibration_file import (
     Calibration,
     FigureRow,
     LabelledItem,
@@ -30,6 +27,9 @@ from alps.judges.calibration_file import (
     calibration_files,
     read_calibration,
 )
+from alps.ext.calibration.examples import Example, disagreements
+from alps.ext.calibration.labels import LabelSet, read_labels
+from alps.ext.calibration.short import answer_of, headline, verdict_words
 from alps.show.html import page_environment, refuse_other_file, write_page
 from alps.show.svg import axis_labels
 from alps.stats.bootstrap import Floats, cluster_sums, resampled_sums

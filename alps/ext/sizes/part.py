@@ -16,6 +16,7 @@ from alps.ext.memory.journal import AnswerLog, question_of
 from alps.ext.memory.reader import Reader
 from alps.ext.memory.settings import MemoryKeys
 from alps.ext.sizes import FOLDER, smaller_sizes
+from alps.ext.sizes.area import area_of
 from alps.rows import Curve, CurvePoint, Interval, Summary
 from alps.run.collector import Journals, Outcome, RunPlan, run_tracks
 from alps.run.engine import TrackPlan
@@ -160,10 +161,10 @@ def _curve(by_size: Mapping[int, Outcome], lead: Metric | None) -> Curve | None:
     if lead is None:
         return None
     points = [_point(size, outcome, lead) for size, outcome in by_size.items()]
-    first, *others = [outcome.board for outcome in by_size.values()]
+    boards = [outcome.board for outcome in by_size.values()]
     # All sizes at once: a record is resampled with its scores at every size, which are not
     # independent.
-    area = first.area(others, tuple(by_size), lead)
+    area = area_of(boards, tuple(by_size), lead)
     return Curve(metric=lead.name, points=points, area=Interval(**area.row))
 
 

@@ -30,8 +30,8 @@ from alps.show.table import (
     with_interval,
 )
 from alps.stats.bootstrap import Estimate
-from alps.stats.curves import Spot, front_of
 from alps.stats.paired import SIGNIFICANT
+from alps.stats.pareto import Spot, front_of
 from alps.tasks import Metric
 
 _TIED = "*"

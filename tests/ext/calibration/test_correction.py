@@ -10,7 +10,7 @@ from statistics import NormalDist, fmean
 import pytest
 
 from alps.ext.calibration.binding import bound
-from alps.judges.calibration_file import Calibration, differing_part
+from alps.ext.calibration.calibration_file import Calibration, differing_part
 from alps.judges.llm import LlmJudge
 from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack

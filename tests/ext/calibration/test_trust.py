@@ -6,11 +6,12 @@ from datetime import date
 import pytest
 
 from alps.ext.calibration.calibrate import calibrate_judge
+from alps.ext.calibration.calibration_file import calibration_files, read_calibration
 from alps.ext.calibration.settings import CalibrateSettings
 from alps.ext.calibration.trust import find_calibrations, trust
-from alps.judges import agreement, embedded
+from alps.ext.calibration.with_people import sentences
+from alps.judges import embedded
 from alps.judges.base import fingerprint_id
-from alps.judges.calibration_file import calibration_files, read_calibration
 from alps.judges.embedded import LexicalJudge
 from tests.endtoend import write_rows
 from tests.few import few
@@ -157,7 +158,7 @@ SHIPPED = next(path for path in calibration_files() if path.name == "lexical.jso
 
 
 def said(judge="lexical", fingerprint=OURS, today=date(2027, 1, 1)):
-    return " ".join(agreement.people_say(judge, fingerprint, today=today))
+    return " ".join(sentences(judge, fingerprint, today=today))
 
 
 def test_it_says_what_it_rests_on_and_holds_no_text_and_no_label_of_an_item():

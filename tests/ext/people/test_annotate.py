@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from alps.errors import UsageError
+from alps.ext.calibration.calibration_file import rubric_of
 from alps.ext.people.annotate.export import export
 from alps.ext.people.annotate.items import LabelItem, form_of, gloss_in, open_work
 from alps.ext.people.annotate.labels import people_in, read_journal
 from alps.ext.people.annotate.page import application
 from alps.ext.people.annotate.seat import Seat
-from alps.judges.calibration_file import rubric_of
 from tests.annotate_work import NEEDED, TOKEN, label_all, made, plain_work, rated_run, related_run
 from tests.conftest import ROOT
 from tests.endtoend import rows, write_rows

@@ -15,6 +15,7 @@ from alps import evaluate
 from alps.errors import UsageError
 from alps.ext.looking.report_page import write_report
 from alps.ext.memory.built_in import Turns
+from alps.ext.sizes.area import area_under, area_weights
 from alps.ext.sizes.part import folder_of
 from alps.ext.sizes.tables import fronts, rival_of
 from alps.parsing import parse_settings
@@ -25,7 +26,7 @@ from alps.settings import RunSettings
 from alps.show.compare import compare_runs
 from alps.show.formatting import number
 from alps.stats.bootstrap import clustered_mean
-from alps.stats.curves import Spot, area_under, area_weights, front_of
+from alps.stats.pareto import Spot, front_of
 from tests.conftest import ROOT
 from tests.endtoend import JOURNALS, finish, rows, start, summary, wait_until, write_rows
 from tests.few import few

@@ -17,13 +17,13 @@ from urllib.parse import parse_qsl
 import numpy as np
 
 from alps.errors import UsageError
+from alps.ext.calibration.calibration_file import rubric_of
 from alps.ext.calibration.labels import SCALE
 from alps.ext.calibration.next_steps import adjudicating
 from alps.ext.people.annotate.items import KEEP, Answer, LabelForm, LabelItem
 from alps.ext.people.annotate.labels import differing, people_in
 from alps.ext.people.annotate.seat import Seat, Step, first_labels
 from alps.ext.view.loopback import application_of
-from alps.judges.calibration_file import rubric_of
 from alps.show.html import page_environment
 from alps.stats.bootstrap import Estimate, clustered_mean
 from alps.text import whole_number

@@ -1,15 +1,36 @@
-"""Areas under curves, and the points of a plane that no other point beats."""
+"""The area under the curve of a metric over sizes of the context."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
+from alps.run.scores import RecordScores
 from alps.stats.bootstrap import UNIT, Clusters, Estimate, Floats, cluster_index, clustered_mean
 from alps.stats.bounded import LEVEL, UNSEEN_AREA
+from alps.tasks import Metric
 
 ROUNDING = 1e-9
+
+
+def area_of(boards: Sequence[RecordScores], sizes: Sequence[int], metric: Metric) -> Estimate:
+    """Return the area under the curve of a mean metric, over the records of all boards.
+
+    Args:
+        boards: What followed at each size.
+        sizes: Of the boards, rising.
+        metric: What the curve is of; what is no mean has no area.
+    """
+    if not metric.is_mean:
+        reason = "the area is defined only for a mean over records"
+        return Estimate(None, None, None, boards[0].scored, reason)
+    places, _, clusters = boards[0].by_place(metric.name)
+    rows = [board.by_place(metric.name)[:2] for board in boards]
+    shared = reduce(np.intersect1d, [at for at, _ in rows])
+    columns = [values[np.isin(at, shared)] for at, values in rows]
+    names = clusters[np.isin(places, shared)]
+    return area_under(np.stack(columns, axis=1), sizes, names, bounds=metric.bounds)
 
 
 def area_weights(sizes: Sequence[float]) -> Floats:
@@ -90,25 +111,3 @@ def area_under(
             else:
                 low = min(low, bounds[1] - span)
     return replace(mean, low=low, high=high)
-
-
-@dataclass(frozen=True)
-class Spot:
-    """A point of a plane: the lower its cost and the higher its score, the better."""
-
-    cost: float
-    score: float
-
-
-def front_of(spots: Sequence[Spot]) -> tuple[int, ...]:
-    """Return the places of the points that no other one beats (Pareto), the cheapest first."""
-    order = sorted(range(len(spots)), key=lambda place: (spots[place].cost, -spots[place].score))
-    front: list[int] = []
-    best, cost = -math.inf, -math.inf
-    for place in order:
-        spot = spots[place]
-        # Equal points are both on the front: neither beats the other.
-        if spot.score > best or (spot.score == best and spot.cost == cost):
-            front.append(place)
-            best, cost = spot.score, spot.cost
-    return tuple(front)
