@@ -183,19 +183,6 @@ class Records:
     conditions: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Continuations:
-    """A text, and the ways it may go on that are compared by their log-probability.
-
-    Attributes:
-        prefix: What they all follow; it ends where a model would begin to answer.
-        options: Each of them, with the space that parts it from the prefix.
-    """
-
-    prefix: str
-    options: tuple[str, ...]
-
-
 Answer = Callable[[Any], dict[str, Any]]
 """A system without a model: from a sample to the prediction."""
 
@@ -292,8 +279,9 @@ class Asking:
         joined: What the answers to all variants of a sample, in their order, come to together.
         filled: Adds to parsed JSON what is known without it, for a task that does not ask for that.
         choices: The values that fields of an answer may have for a sample, by field.
-        continuations: What is compared by log-probability instead of being asked; `to_prediction`
-            then gets an `alps.llm.likelihood.Compared`. None where a typed answer is asked for.
+        own_system: The class of the system that asks a litellm model where that is not done by the
+            messages of the task: it takes what `alps.systems.llm.LlmSystem` does but sampling and
+            bounds, and its `check(model, api_base=, local=)` refuses one that can't be asked so.
     """
 
     plain: bool = False
@@ -301,7 +289,7 @@ class Asking:
     for_class: Callable[[Any], Any] = without_gold
     variants: Callable[[Any], Sequence[Any]] | None = None
     joined: Callable[[Any, Sequence[Prediction]], Prediction] | None = None
-    continuations: Callable[[Any], Continuations] | None = None
+    own_system: Any = None
     filled: Callable[[Any, object], object] | None = None
     choices: Callable[[Any], Mapping[str, Sequence[str]]] = lambda sample: {}
 

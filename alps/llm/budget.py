@@ -1,7 +1,6 @@
 """The budget of a run: before each call, what such calls cost is set aside for it."""
 
 import asyncio
-import json
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any
 from alps.llm.ledger import Call, Totals
 from alps.llm.prices import Price
 from alps.llm.replies import schema_of
-from alps.llm.types import LONGEST, Request
+from alps.llm.types import Request
 
 # Tokens that a provider wraps around a message, and around a request
 _PER_MESSAGE = 32
@@ -169,8 +168,8 @@ def _reserve(
 ) -> Spending:
     prompt, answer = ceil(size * seen.most_tokens_a_byte), seen.answer()
     if (most := answer_bound(request, price)) is not None:
-        # Of a stranger's request, all that it may answer is set aside.
-        answer = most if request.passed is not None else min(answer, most)
+        # Of a stranger's request, say, all that it may answer is set aside.
+        answer = most if request.form is not None else min(answer, most)
     return Spending(prompt + answer, price.cost(prompt, answer, service=service) or 0.0)
 
 
@@ -184,12 +183,7 @@ def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -
 
 def answer_bound(request: Request[Any], price: Price) -> int | None:
     """Return the most tokens the model may answer to `request`, None where nothing bounds it."""
-    if request.passed == "embeddings":
-        return 0
-    limit = request.decoding.get("max_tokens")
-    if request.passed is not None:
-        asked = json.loads(request.messages[0]["content"])
-        limit = max((asked[name] for name in LONGEST if name in asked), default=None)
+    limit = request.decoding.get("max_tokens") if request.form is None else request.form.most
     return int(limit) if limit is not None else price.max_output_tokens
 
 

@@ -45,10 +45,8 @@ def cache_key(request: Request[Any]) -> str:
         parts["choices"] = {name: list(values) for name, values in choices.items()}
     if request.extra:
         parts["extra"] = request.extra
-    if request.echo_from is not None:
-        parts["echo_from"] = request.echo_from
-    if request.passed is not None:
-        parts["passed"] = request.passed
+    if request.form is not None:
+        parts |= request.form.key
     text = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

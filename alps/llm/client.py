@@ -443,13 +443,13 @@ def _call(
 
 
 def _understood(reply: Reply, request: Request[T]) -> Completion[T]:
-    """Understand a reply; one that is passed on is for somebody else to understand."""
+    """Understand a reply; one of another form than a chat is for its form to understand."""
     used = UsedToAnswer(
         prompt_tokens=reply.prompt_tokens or 0,
         completion_tokens=reply.completion_tokens or 0,
         cost=reply.cost,
     )
-    if request.passed is None:
+    if request.form is None:
         completion = understand(reply, request.answer)
         thought = completion.thought is not None or bool(reply.reasoning_tokens)
         return replace(completion, starved=thought and reply.finish_reason == "length", used=used)
@@ -466,12 +466,8 @@ def _using(completion: Completion[T], before: Completion[T] | None) -> Completio
 def _has_form(reply: Reply, request: Request[Any]) -> bool:
     """Tell whether the text of a reply that was kept has the form that was written for such."""
     try:
-        if request.passed is not None:
-            provider.passed_in(reply.text or "")
-        if request.echo_from is not None:
-            from alps.llm.likelihood import likelihood_of
-
-            likelihood_of(reply.text or "")
+        if request.form is not None:
+            request.form.check(reply.text or "")
     except ValueError:
         return False
     return True

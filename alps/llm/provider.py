@@ -5,26 +5,20 @@ Retries are the client's: litellm and instructor are told to make exactly one re
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pydantic import BaseModel
-
-from alps.jsonl import parse_json
 from alps.llm.endpoints import credentials
 from alps.llm.failures import redirected, requests_left, transport_error
 from alps.llm.options import sent
 from alps.llm.prices import ReplyTokens, price_of
 from alps.llm.secrets import redact
 from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_arguments
-from alps.llm.types import Cost, Count, Reply, Request, TransportError
+from alps.llm.types import Reply, Request, TransportError
 from alps.llm.wire import Exchange, following_none, libraries
-
-if TYPE_CHECKING:
-    from alps.llm.likelihood import Echo
 
 # Seconds; the client's own timeout, which bounds the whole call, comes before litellm's, which
 # bounds its parts.
@@ -58,78 +52,45 @@ async def send(
             go through either: a CredentialError if the key was refused, a QuotaError if the
             provider asks to wait for longer than an hour, a UsageError if the model is not there.
     """
-    loaded = libraries()
-    ask, options, echo = _asked(request, [_encodable(message) for message in messages])
+    litellm = libraries().litellm
+    encodable = [_encodable(message) for message in messages]
+    options = _options(request, encodable) if request.form is None else {}
     if request.api_base is not None:
         options["api_base"] = request.api_base
     options |= credentials(request.model, api_base=request.api_base)
     if timeout is not None:
         options["timeout"] = timeout + _LATER
+    options["max_retries"] = 0
     with following_none() as exchange:
         exchange.stand_in = stand_in
-        if echo is not None:
-            exchange.largest, exchange.take = echo.largest, echo.take
-        elif prepare is not None:
+        if prepare is not None:
             prepare(exchange)
         try:
-            response = await ask(max_retries=0, **options)
-            reply = _read(response, request, service)
+            if request.form is None:
+                response = await litellm.acompletion(**options)
+                reply = with_arguments(read_reply(response, request.model, service), response)
+            else:
+                message = encodable[-1]["content"]
+                reply = await request.form.ask(request, message, options, exchange)
+        except TransportError:
+            raise
         except Exception as error:  # whatever a provider's client raises, no answer was heard
             if exchange.redirect is not None:
                 raise redirected(exchange) from error
-            failure = transport_error(loaded.litellm.exceptions, error, request.model, exchange)
+            failure = transport_error(litellm.exceptions, error, request.model, exchange)
             if request.answer is not None:
-                failure.shape_refused = refuses_shape(loaded.litellm.exceptions, error)
+                failure.shape_refused = refuses_shape(litellm.exceptions, error)
             raise failure from error
-        finally:
-            # litellm makes a client for each completion of plain text, and closes none of them.
-            if echo is not None and exchange.client is not None:
-                await exchange.client.aclose()
-    if echo is not None:
-        reply = _echoed(reply, echo)
     if told is not None and (left := requests_left(exchange.headers)) is not None:
         told(*left)
     return replace(reply, strict=is_valid(reply, request))
 
 
-def _asked(
-    request: Request[Any], messages: list[dict[str, str]]
-) -> tuple[Callable[..., Awaitable[Any]], dict[str, Any], "Echo | None"]:
-    """Return which function of litellm is asked, with what, and how an echo is read."""
-    litellm = libraries().litellm
-    if request.passed is not None:
-        options = {"model": request.model, **json.loads(messages[0]["content"])}
-        ask = litellm.acompletion if request.passed == "chat" else litellm.aembedding
-        return ask, as_body(options, request.model), None
-    ask, echo = litellm.acompletion, None
-    if request.echo_from is None:
-        options = {"model": request.model, **shaped(request, messages)}
-        options["messages"] = marked(options["messages"], request.model)
-    else:
-        from alps.llm.likelihood import Echo
-
-        ask, echo = litellm.atext_completion, Echo(messages[-1]["content"], request.echo_from)
-        options = echo.options(request.model)
-    return ask, as_body({**options, **request.decoding, **sent(request.extra)}, request.model), echo
-
-
-def _read(response: Any, request: Request[Any], service: str | None) -> Reply:
-    if request.passed is not None:
-        return read_passed(response, request.model)
-    return with_arguments(read_reply(response, request.model, service), response)
-
-
-def _echoed(reply: Reply, echo: "Echo") -> Reply:
-    """Return a reply whose text is what was asked of an echo.
-
-    Raises:
-        TransportError: If it does not tell that: asked again, it would not, either.
-    """
-    try:
-        values = echo.read(reply.completion_tokens)
-    except ValueError as error:
-        raise TransportError(str(error), transient=False, status=200, billed=True) from error
-    return replace(reply, text=values, finish_reason="stop")
+def _options(request: Request[Any], messages: list[dict[str, str]]) -> dict[str, Any]:
+    """Return what a chat is asked with."""
+    options = {"model": request.model, **shaped(request, messages)}
+    options["messages"] = marked(options["messages"], request.model)
+    return as_body({**options, **request.decoding, **sent(request.extra)}, request.model)
 
 
 def _encodable(message: dict[str, str]) -> dict[str, str]:
@@ -230,36 +191,6 @@ def _as_text(value: Any) -> str | None:
     if all(isinstance(text, str) for text in texts):
         return "".join(texts)
     return json.dumps(value, default=str)
-
-
-def read_passed(response: Any, model: str) -> Reply:
-    """Return a reply that is passed on: its text is the JSON of the body, and of what it used."""
-    reply = read_reply(response, model)
-    used = {name: getattr(reply, name) for name in ("prompt_tokens", "completion_tokens", "cost")}
-    text = json.dumps({"body": response.model_dump(mode="json"), "used": used})
-    return replace(reply, text=text, refusal=None, thought=None)
-
-
-class _PassedUse(BaseModel):
-    prompt_tokens: Count | None
-    completion_tokens: Count | None
-    cost: Cost | None
-
-
-class PassedBody(BaseModel):
-    """A reply that is passed on: the body as it came, and what it used."""
-
-    body: dict[str, Any]
-    used: _PassedUse
-
-
-def passed_in(text: str) -> PassedBody:
-    """Read what `read_passed` wrote.
-
-    Raises:
-        ValueError: If it is something else.
-    """
-    return PassedBody.model_validate(parse_json(text))
 
 
 def used_in(response: Any) -> ReplyTokens:

@@ -15,14 +15,11 @@ from alps.schema import Outcome, UsedToAnswer
 if TYPE_CHECKING:
     from alps.llm.ledger import Totals
     from alps.llm.limiter import Limiter
+    from alps.llm.wire import Exchange
 
 T = TypeVar("T")
 Structured = Literal["schema", "tools", "json", "prompt"]
 """How a typed answer is asked for, as `alps.llm.structured` tells."""
-Passed = Literal["chat", "embeddings"]
-"""Requests that are passed on for somebody else: what they ask for."""
-LONGEST = ("max_tokens", "max_completion_tokens")
-"""Fields of such a chat that bound the tokens of its answer."""
 
 
 @dataclass(frozen=True)
@@ -120,10 +117,8 @@ class Request(Generic[T]):
         structured: How a typed answer is asked for; None where the client is to find out.
         steps_down: Whether another mode may be tried where an endpoint refuses that one.
         plain: Whether its schema goes without lengths, which its endpoint refused.
-        echo_from: The character of its only message from which on log-probabilities are asked for,
-            instead of an answer; None for an answer.
-        passed: What its only message is, which is the JSON of a request of somebody else and sent
-            as it is; its answer is the JSON of the reply. None for a message of its own.
+        form: How its only message is sent, and what its answer is, where that is no chat; None for
+            a chat.
     """
 
     model: str
@@ -141,8 +136,7 @@ class Request(Generic[T]):
     structured: Structured | None = None
     steps_down: bool = False
     plain: bool = False
-    echo_from: int | None = None
-    passed: Passed | None = None
+    form: "Form | None" = None
 
     @property
     def decoding(self) -> dict[str, Any]:
@@ -270,6 +264,30 @@ class Sender(Protocol):
 
     async def aclose(self) -> None:
         """End what it started."""
+
+
+class Form(Protocol):
+    """A way to ask a model that is no chat of ours; the text of its replies is its own."""
+
+    @property
+    def key(self) -> Mapping[str, Any]:
+        """What it adds to the key of the cache."""
+
+    @property
+    def most(self) -> int | None:
+        """The most tokens of an answer; None where only the model bounds it."""
+
+    async def ask(
+        self, request: Request[Any], message: str, options: Mapping[str, Any], exchange: "Exchange"
+    ) -> Reply:
+        """Make one request of litellm, which is given `options`, too.
+
+        Raises:
+            TransportError: If the reply is none; whatever else is raised says that none came.
+        """
+
+    def check(self, text: str) -> None:
+        """Raise a ValueError for the text of a kept reply that is none of this form."""
 
 
 class Completes(Protocol):

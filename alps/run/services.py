@@ -325,8 +325,10 @@ def check_names(
         from alps.llm.secrets import program_environment
 
         program_environment(settings.passed)
-    if generate and any(task.asking.continuations is not None for task in tasks):
-        _check_compares(settings, tasks)
+    for task in tasks if generate else ():
+        if task.asking.own_system is not None:
+            local = is_local(settings.model, tasks)
+            task.asking.own_system.check(settings.model, api_base=settings.api_base, local=local)
     if generate and settings.scoring != "alps" and settings.extras != "none":
         raise UsageError(
             f"extras={settings.extras}: scoring={settings.scoring} uses no judge; leave out extras="
@@ -335,16 +337,6 @@ def check_names(
         why = f"scoring={settings.scoring} uses no judge; leave out judge=, or set recorded:FILE"
         raise UsageError(f"judge={settings.judge}: {why}")
     check_judge(settings, keys=keys)
-
-
-def _check_compares(settings: RunSettings, tasks: Sequence[Task]) -> None:
-    """Refuse a system of which it is known that it tells no log-probabilities."""
-    if is_local(settings.model, tasks):
-        why = "this system returns no log-probabilities; name a litellm model"
-        raise UsageError(f"answer={settings.answer}: model={redact(settings.model)}: {why}")
-    from alps.llm.likelihood import check_completions
-
-    check_completions(settings.model, api_base=settings.api_base)
 
 
 def _local(
@@ -366,35 +358,20 @@ def _llm_systems(
 
     most = longest_budget(settings.model, settings.sampling(), settings.request)
     budgets = {task.track: task.answer.within for task in tasks if task.answer.within is not None}
-    asked = partial(
+    asked: dict[str, Any] = {"client": client, "api_base": settings.api_base}
+    asked["extra"] = settings.request
+    by_messages = partial(
         LlmSystem,
-        settings.model,
-        client=client,
-        api_base=settings.api_base,
         sampling=settings.sampling(),
-        extra=settings.request,
         structured=settings.structured,
         budgets={} if most is None else budgets,
         most=most,
     )
-    answers = tuple(asked(repeat=repeat) for repeat in range(settings.repeats))
-    compares: tuple[System, ...] = ()
-    if any(task.asking.continuations is not None for task in tasks):
-        compares = _comparing(settings, client)
-    return tuple(answers if task.asking.continuations is None else compares for task in tasks)
-
-
-def _comparing(settings: RunSettings, client: "Client") -> tuple[System, ...]:
-    from alps.systems.likelihood import LikelihoodSystem
-
-    asked = partial(
-        LikelihoodSystem,
-        settings.model,
-        client=client,
-        api_base=settings.api_base,
-        extra=settings.request,
-    )
-    return tuple(asked(repeat=repeat) for repeat in range(settings.repeats))
+    systems = []
+    for task in tasks:
+        made = partial(task.asking.own_system or by_messages, settings.model, **asked)
+        systems.append(tuple(made(repeat=repeat) for repeat in range(settings.repeats)))
+    return tuple(systems)
 
 
 def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_EVER) -> Judge:

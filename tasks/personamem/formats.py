@@ -1,12 +1,12 @@
-"""Other formats of a question of PersonaMem than one choice: orders, free text, log-probability.
+"""Other formats of a question of PersonaMem than one choice: orders, free text, the authors' own.
+
+`alps.tasks.personamem.likelihood` has one more, by log-probability.
 
 - Orders: each order of the options is asked, and the answers are scored together. With rotations,
   or all orders, each option stands at each letter equally often, so a letter that is chosen more
   often than the others is chosen for its place.
 - Free text: no options are shown, a judge says which one is met. What a model says by itself is
   told apart from what it recognises among four options.
-- Log-probability, the authors' generative setting: the mean log-probability of an option's tokens
-  given history and message, and the highest of four. The model sees no letters and no other option.
 - The authors' prompt: plain text, and a letter after `<final_answer>`, read by their parsers, for
   comparison with published figures. Both of their parsers look at the right letter: the newer one
   gives a reply two chances, and the older one calls "(a) I understand" wrong.
@@ -20,14 +20,13 @@ from functools import partial
 from itertools import permutations
 from random import Random
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from alps.judges.base import Judge
 from alps.judges.options import OptionQuestion
 from alps.judges.rubric import OPTION, rubric
-from alps.llm.likelihood import Compared, Likelihood
 from alps.llm.replies import looks_like_refusal
 from alps.prompts import load_prompt
 from alps.schema import Outcome, Prediction, TextAnswer
@@ -35,7 +34,6 @@ from alps.tasks.base import (
     AGREEMENT,
     Answer,
     Asking,
-    Continuations,
     JudgingOptions,
     Row,
     Scored,
@@ -50,11 +48,10 @@ from alps.tasks.personamem.results import PARSERS, read_replies
 from alps.tasks.personamem.samples import (
     ChoiceSample,
     Letter,
-    StoredChoice,
     for_class,
     invalid_kind,
 )
-from alps.tasks.personamem.scores import METRICS, RESAMPLED, Credit, places_of, score, scored
+from alps.tasks.personamem.scores import METRICS, RESAMPLED, Credit, score, scored
 from alps.tasks.utilization import TEXT, fits
 
 Order = tuple[int, ...]
@@ -344,117 +341,6 @@ def free(task: Task) -> Task:
         systems=FREE_SYSTEMS,
         data=replace(task.data, read_results=None, check_results=None),
         conditions={**task.conditions, "answer": "free"},
-    )
-
-
-LIKELIHOOD_PROMPT = load_prompt("alps.tasks", "prompts", "personamem_logprob")
-
-
-class OptionLikelihood(BaseModel):
-    """One option: its tokens, and their log-probabilities (natural), summed and a token."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    tokens: Annotated[int, Field(ge=1)]
-    sum: float
-    mean: float
-
-
-class LikelihoodAnswer(StoredChoice):
-    """The letter of the highest mean, and what it was compared with.
-
-    Attributes:
-        choice_by_sum: The letter of the highest sum.
-        margin: By how much the highest mean is above the next one.
-    """
-
-    choice_by_sum: Letter
-    margin: float
-    logprobs: Annotated[list[OptionLikelihood], Field(min_length=4, max_length=4)]
-
-
-def continuations(sample: ChoiceSample) -> Continuations:
-    """Render history and message as plain text, and each option as the answer that follows."""
-    seen = sample.seen()
-    lines = [_line(turn.role, turn.text) for turn in seen.turns]
-    lines += [f"Known about the user: {text}" for text in seen.memories]
-    lines.append(_line("user", sample.question.message))
-    prefix = "\n\n".join([LIKELIHOOD_PROMPT.text, *lines, "Assistant:"])
-    return Continuations(prefix, tuple(f" {option}" for option in sample.question.options))
-
-
-def _line(role: str, text: str) -> str:
-    # Published histories name the speaker in the text already, the questions do not.
-    name = f"{role.capitalize()}: "
-    return text if text.startswith(name) else name + text
-
-
-def compared_to_prediction(compared: Compared) -> dict[str, Any]:
-    """Return the row of a prediction."""
-    best = [LETTERS[place] for place in compared.best]
-    tied = {"tied": best} if len(best) > 1 else {}
-    rows = [
-        {"tokens": option.tokens, "sum": option.sum, "mean": option.mean}
-        for option in compared.options
-    ]
-    by_sum = LETTERS[compared.best_by_sum[0]]
-    figures = {"choice_by_sum": by_sum, "margin": compared.margin, "logprobs": rows}
-    return {"choice": best[0], "reason": "", **tied, **figures}
-
-
-def fits_likelihood(sample: ChoiceSample, prediction: Row) -> None:
-    """Refuse a choice that its log-probabilities do not come to.
-
-    Raises:
-        ValueError: If it is another.
-    """
-    if "logprobs" not in prediction:  # trivial baselines compare nothing
-        return
-    rows = prediction["logprobs"]
-    compared = compared_to_prediction(
-        Compared(tuple(Likelihood(r["tokens"], r["sum"]) for r in rows))
-    )
-    for name in ("choice", "tied", "choice_by_sum", "margin", "logprobs"):
-        if prediction.get(name) != compared.get(name):
-            raise ValueError(f"{name}: does not follow from the log-probabilities")
-
-
-def score_likelihood(
-    sample: ChoiceSample, prediction: Prediction, verdict: Row | None, judge: Judge
-) -> Scored:
-    """Score the choice by mean as any choice; beside it that by sum, and the margin."""
-    scored = score(sample, prediction, verdict, judge)
-    given = prediction.prediction
-    own: dict[str, float] = {}
-    if given is None:
-        own = {"accuracy_by_sum": 0.0}
-    elif "logprobs" in given:  # trivial baselines compare nothing
-        highest = places_of(max, [option["sum"] for option in given["logprobs"]])
-        credit = 1 / len(highest) if sample.question.gold in highest else 0.0
-        own = {"accuracy_by_sum": credit, "margin": given["margin"]}
-    return replace(scored, scores={**scored.scores, **own})
-
-
-_UNJUDGED: dict[str, Any] = {"judged": False, "optional": True, "inference": RESAMPLED}
-LIKELIHOOD_METRICS = (
-    *METRICS,
-    Metric("accuracy_by_sum", "accuracy by summed log-probability", **_UNJUDGED),
-    Metric("margin", "mean margin, nats per token", highest=10_000.0, **_UNJUDGED),
-)
-
-
-def by_likelihood(task: Task) -> Task:
-    """Return the task of choices as one whose options are compared by log-probability."""
-    return replace(
-        task,
-        prompt=LIKELIHOOD_PROMPT,
-        asking=replace(task.asking, plain=True, continuations=continuations),
-        to_prediction=compared_to_prediction,
-        fits=fits_likelihood,
-        score=score_likelihood,
-        metrics=LIKELIHOOD_METRICS,
-        public=replace(task.public, schema=LikelihoodAnswer),
-        conditions={**task.conditions, "answer": "logprob"},
     )
 
 

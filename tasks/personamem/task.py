@@ -33,7 +33,8 @@ from alps.tasks.base import (
 )
 from alps.tasks.by_memory import History, HistoryPlace, Recall
 from alps.tasks.personamem.audit import audit_personamem
-from alps.tasks.personamem.formats import as_authors, by_likelihood, free, in_orders
+from alps.tasks.personamem.formats import as_authors, free, in_orders
+from alps.tasks.personamem.likelihood import by_likelihood
 from alps.tasks.personamem.personas import sample_set
 from alps.tasks.personamem.release import LETTERS, PersonaQuestion, find_folder, open_personamem
 from alps.tasks.personamem.results import check_results, read_results

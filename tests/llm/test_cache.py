@@ -16,6 +16,7 @@ import pytest
 from alps.errors import UsageError
 from alps.llm.cache import Cache, cache_key, default_path
 from alps.llm.types import Reply, Request
+from alps.tasks.personamem.echo import Echoed
 from tests.desk import JUDGED, Habits
 from tests.endtoend import run, run_cold
 
@@ -122,8 +123,8 @@ CHANGED = {
     "the repeat": replace(REQUEST, repeat=1),
     "an option of the provider": replace(REQUEST, extra={"reasoning_effort": "low"}),
     "its value": replace(REQUEST, extra={"reasoning_effort": "high"}),
-    "where probabilities are asked from": replace(REQUEST, echo_from=3),
-    "the place of those": replace(REQUEST, echo_from=4),
+    "where probabilities are asked from": replace(REQUEST, form=Echoed(3)),
+    "the place of those": replace(REQUEST, form=Echoed(4)),
 }
 THE_SAME = {
     "the purpose": replace(REQUEST, purpose="judge"),

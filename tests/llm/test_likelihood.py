@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from alps.llm.likelihood import Compared, Echo, Likelihood
+from alps.tasks.personamem.echo import Echo
+from alps.tasks.personamem.likelihood import Compared, Likelihood
 
 CHARACTERS = ("a", "b", " ", "\n", "é", "’", "你", "好", "😊")
 

@@ -140,7 +140,7 @@ class Batches:
 
     def takes(self, request: Request[Any], key: str) -> bool:
         """Tell whether a batch answers a request: one under way, or the next."""
-        if request.passed is not None or request.echo_from is not None:
+        if request.form is not None:
             return False
         # Nothing else is asked before a judge is checked: a batch would hold it alone.
         gathered = self._gather and request.purpose != JUDGE_CHECK

@@ -76,7 +76,7 @@ def asked_in_batches(
     `tasks` are those that are answered; none where predictions are judged again.
     """
     nothing = ({"role": "user", "content": "."},)
-    answering = [task for task in tasks if task.asking.continuations is None]
+    answering = [task for task in tasks if task.asking.own_system is None]
     if answering and not is_local(settings.model, tasks):
         base, extra = settings.api_base, settings.request or {}
         yield "model", Request(settings.model, nothing, None, api_base=base, extra=extra)

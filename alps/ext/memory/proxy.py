@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from alps.errors import AlpsError
+from alps.ext.memory.passing import LONGEST, Asked, PassedOn, passed_in
 from alps.jsonl import parse_strict
-from alps.llm.provider import passed_in
-from alps.llm.types import LONGEST, Completes, Passed, Request
+from alps.llm.types import Completes, Request
 from alps.schema import Outcome
 from alps.sizes import Body, Unreadable
 
@@ -65,7 +65,7 @@ class Metered:
         seconds: Of the clock, waits and retries among them.
     """
 
-    asked: Passed
+    asked: Asked
     model: str
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -108,7 +108,7 @@ class Proxy:
         note: Callable[[Metered], None],
         about: Callable[[], str] = str,
     ) -> None:
-        self._behind: Mapping[Passed, Behind | None] = {"chat": llm, "embeddings": embedder}
+        self._behind: Mapping[Asked, Behind | None] = {"chat": llm, "embeddings": embedder}
         self._note, self._about = note, about
         # Any account of the machine reaches loopback, and would spend the budget of the run.
         self.key = secrets.token_urlsafe(24)
@@ -150,7 +150,7 @@ class Proxy:
     async def _embeddings(self, asked: web.Request) -> web.Response:
         return await self._answered("embeddings", asked)
 
-    async def _answered(self, kind: Passed, asked: web.Request) -> web.Response:
+    async def _answered(self, kind: Asked, asked: web.Request) -> web.Response:
         shown = asked.headers.get("Authorization", "")
         # As bytes: `compare_digest` raises on texts with other letters than those of ASCII.
         if not secrets.compare_digest(_bytes_of(shown), f"Bearer {self.key}".encode()):
@@ -180,7 +180,7 @@ class Proxy:
         return web.json_response(_encoded(answer, body))
 
     async def _passed_on(
-        self, kind: Passed, behind: Behind, passed: str, body: dict[str, Any]
+        self, kind: Asked, behind: Behind, passed: str, body: dict[str, Any]
     ) -> web.Response:
         request: Request[str] = Request(
             behind.model,
@@ -189,7 +189,7 @@ class Proxy:
             api_base=behind.api_base,
             purpose="memory",
             about=self._about(),
-            passed=kind,
+            form=PassedOn.of(kind, body),
         )
         assert behind.client is not None
         started = time.perf_counter()
@@ -356,14 +356,14 @@ class _Embeddings(_Fields):
     dimensions: Annotated[_Whole, Field(ge=1)] | None = None
 
 
-_FORMS: Mapping[Passed, type[_Fields]] = {"chat": _Chat, "embeddings": _Embeddings}
-_TAKEN: Mapping[Passed, frozenset[str]] = {
+_FORMS: Mapping[Asked, type[_Fields]] = {"chat": _Chat, "embeddings": _Embeddings}
+_TAKEN: Mapping[Asked, frozenset[str]] = {
     "chat": frozenset((*_Chat.model_fields, "n", *LONGEST)),
     "embeddings": frozenset(_Embeddings.model_fields),
 }
 
 
-def _body_of(kind: Passed, content: bytes) -> tuple[dict[str, Any], str]:
+def _body_of(kind: Asked, content: bytes) -> tuple[dict[str, Any], str]:
     """Return a body, and the JSON that is forwarded.
 
     Nothing that could send it elsewhere, or a key with it, is.

@@ -10,17 +10,18 @@ prompt, and only count if they end where the prompt ends.
 """
 
 import json
-import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from alps.errors import UsageError
-from alps.llm.prices import entry_of
-from alps.llm.wire import libraries
+from alps.llm.options import sent
+from alps.llm.provider import read_reply
+from alps.llm.structured import as_body
+from alps.llm.types import Reply, Request, TransportError
+from alps.llm.wire import Exchange, libraries
 from alps.sizes import LARGEST_REPLY
 
 GENERATED = 1
@@ -32,76 +33,9 @@ _VALUES = TypeAdapter(Annotated[list[_Finite], Field(min_length=1)])
 # How servers name bytes: `<0xE2>` (llama), `bytes:\xe2` (OpenAI)
 _BYTE = re.compile(rb"<0x([0-9A-Fa-f]{2})>|\\x([0-9A-Fa-f]{2})")
 _NAMED = b"bytes:"
-_OPENAI = ("openai", "text-completion-openai")
 _UNREADABLE = "\ufffd"
 # Bytes of a character; all of one that has several are at 128 or above
 _LONGEST, _BEYOND_ASCII = 4, 0x80
-
-
-@dataclass(frozen=True)
-class Likelihood:
-    """The log-probability (natural) of one text behind another.
-
-    Attributes:
-        tokens: How many tokens hold at least one of its characters.
-        sum: Their log-probabilities, summed.
-    """
-
-    tokens: int
-    sum: float
-
-    @property
-    def mean(self) -> float:
-        """The log-probability of a token: comparable between texts of any length."""
-        return round(self.sum / self.tokens, 6)
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Several ways in which one text may go on, by their log-probability.
-
-    Attributes:
-        options: Each of them, in the order that they were given.
-    """
-
-    options: tuple[Likelihood, ...]
-
-    @property
-    def best(self) -> tuple[int, ...]:
-        """The places of the highest mean; several where they tie."""
-        return _highest([option.mean for option in self.options])
-
-    @property
-    def best_by_sum(self) -> tuple[int, ...]:
-        """The places of the highest sum."""
-        return _highest([option.sum for option in self.options])
-
-    @property
-    def margin(self) -> float:
-        """By how much the highest mean is above the next one."""
-        first, second = sorted((option.mean for option in self.options), reverse=True)[:2]
-        return round(first - second, 6)
-
-
-def _highest(values: Sequence[float]) -> tuple[int, ...]:
-    return tuple(place for place, value in enumerate(values) if value == max(values))
-
-
-def check_completions(model: str, *, api_base: str | None) -> None:
-    """Refuse a model with a chat endpoint only: it scores no given text.
-
-    Raises:
-        UsageError: Says so, and what to name instead.
-    """
-    litellm = libraries().litellm
-    provider = litellm.get_llm_provider(model)[1]
-    known = provider in (*_OPENAI, *litellm.openai_text_completion_compatible_providers)
-    own_server = provider != "openai" or api_base is not None
-    mode = "completion" if own_server else (entry_of(model) or {}).get("mode", "completion")
-    if not known or mode != "completion":
-        what = "it has only a chat endpoint, which returns no log-probabilities of a given text"
-        instead = "use an endpoint whose completions support echo: openai/NAME with api_base="
-        raise UsageError(f"answer=logprob: model '{model}': {what}; {instead}")
 
 
 class _Logprobs(BaseModel):
@@ -177,14 +111,60 @@ class Echo:
         return json.dumps(wanted)
 
 
-def likelihood_of(text: str) -> Likelihood:
-    """Read what `read_echo` wrote.
+def values_of(text: str) -> list[float]:
+    """Read what `Echo.read` wrote.
 
     Raises:
         ValueError: If it is something else.
     """
-    values = _VALUES.validate_json(text)
-    return Likelihood(len(values), round(math.fsum(values), 6))
+    return _VALUES.validate_json(text)
+
+
+@dataclass(frozen=True)
+class Echoed:
+    """The form of a request whose reply is the log-probabilities of the end of its message.
+
+    Attributes:
+        begins: The character of the message from which on they are asked for.
+        most: The most tokens of the answer.
+    """
+
+    begins: int
+    most: int = GENERATED
+
+    @property
+    def key(self) -> Mapping[str, Any]:
+        """What tells such requests apart in the cache."""
+        return {"echo_from": self.begins}
+
+    async def ask(
+        self, request: Request[Any], prompt: str, options: Mapping[str, Any], exchange: Exchange
+    ) -> Reply:
+        """Make one request, and return the log-probabilities as JSON in the text of the reply.
+
+        Raises:
+            TransportError: If the reply does not tell them: asked again, it would not, either.
+        """
+        echo = Echo(prompt, self.begins)
+        exchange.largest, exchange.take = echo.largest, echo.take
+        asked = {**echo.options(request.model), **request.decoding, **sent(request.extra)}
+        asked = {**as_body(asked, request.model), **options}
+        try:
+            response = await libraries().litellm.atext_completion(**asked)
+            reply = read_reply(response, request.model)
+        finally:
+            # litellm makes a client for each completion of plain text, and closes none of them.
+            if exchange.client is not None:
+                await exchange.client.aclose()
+        try:
+            values = echo.read(reply.completion_tokens)
+        except ValueError as error:
+            raise TransportError(str(error), transient=False, status=200, billed=True) from error
+        return replace(reply, text=values, finish_reason="stop")
+
+    def check(self, text: str) -> None:
+        """Refuse a text that was kept and is no list of log-probabilities, in a ValueError."""
+        values_of(text)
 
 
 def _first_by_offsets(end: int, begins: int, offsets: Sequence[int], last: int) -> int | None:
