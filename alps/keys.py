@@ -20,9 +20,6 @@ from alps.llm.options import JUDGE_SAMPLING, SAMPLING, Extra, JudgeExtra
 from alps.llm.retries import AUTO_MOST, PATIENCE, seconds_of
 from alps.llm.secrets import check_address, names_in
 from alps.llm.types import Structured
-from alps.text import whole_number
-
-_LEAST_CONTEXT = 100
 
 
 def _share(value: object) -> object:
@@ -38,27 +35,6 @@ def _share(value: object) -> object:
 def _word(value: object) -> object:
     """Read the number of a config file as the word of the command line."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _context_sizes(value: object) -> object:
-    """Read `256,1k,4k` as (256, 1024, 4096), and `1k` as 1024; a k is 1,024 tokens."""
-    if isinstance(value, str):
-        value = [_thousands(part) for part in value.split(",")]
-    if not isinstance(value, list | tuple):
-        return value
-    if not all(isinstance(size, int) and size >= _LEAST_CONTEXT for size in value):
-        example = "such as 4000, or several sizes, such as 256,1k,4k,16k"
-        raise ValueError(f"must be {_LEAST_CONTEXT} tokens or more, {example}")
-    sizes = tuple(sorted(set(value)))
-    return sizes if len(sizes) > 1 else sizes[0]
-
-
-def _thousands(text: str) -> object:
-    number, size = text.strip().casefold(), 1
-    if number.endswith("k"):
-        number, size = number[:-1], 1_024
-    tokens = whole_number(number)
-    return text if tokens is None else tokens * size
 
 
 def _seconds(value: object) -> object:
@@ -101,10 +77,6 @@ HomePath = Annotated[str, AfterValidator(_at_home)]
 Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], BeforeValidator(_word)]
 Orders = Annotated[
     Literal[1, 4, 24], BeforeValidator(lambda n: int(n) if n in ("1", "4", "24") else n)
-]
-ContextSizes = Annotated[
-    Annotated[int, Field(ge=_LEAST_CONTEXT)] | tuple[int, ...] | None,
-    BeforeValidator(_context_sizes),
 ]
 Temperature = Annotated[float, Field(ge=0)]
 Seconds = Annotated[float, BeforeValidator(_seconds)]

@@ -10,10 +10,6 @@ LARGEST_REPLY = 16 << 20
 128k tokens, are below 1 MB."""
 LARGEST_TEXT = 4 << 20
 """Bytes of one text in a reply, such as a hit of a memory system: about a million tokens."""
-LARGEST_RESULTS = 1 << 30
-"""Bytes of the results of one batch; 10,000 of the longest answers of today are below it."""
-MOST_PAGES = 100
-"""Pages of one list that a server gives page by page."""
 
 # Those that can be inflated bit by bit, and so within a bound, with Python's own library
 ENCODINGS = "gzip, deflate"

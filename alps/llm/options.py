@@ -154,9 +154,9 @@ def _check_values(table: dict[str, Any]) -> None:
     if not isinstance(headers, dict):
         raise ValueError(f"{HEADERS} takes single headers: write {HEADERS}.NAME=VALUE")
     for name, header in headers.items():
-        headers[name] = _header(name, header)
-    for path, leaf in _leaves({name: inner for name, inner in table.items() if name != HEADERS}):
-        _check_secret(path, leaf)
+        headers[name] = one_header(name, header)
+    for path, leaf in leaves({name: inner for name, inner in table.items() if name != HEADERS}):
+        check_secret(path, leaf)
 
 
 def _plain(node: Any) -> Any:
@@ -182,7 +182,8 @@ def _plain_leaf(node: Any) -> Any:
     return node
 
 
-def _header(name: str, value: Any) -> str:
+def one_header(name: str, value: Any) -> str:
+    """Return the value of a header as text; raises a ValueError where that may hold a key."""
     if isinstance(value, dict | list) or (isinstance(value, str) and not value.isprintable()):
         raise ValueError(f"header {name} takes one line of text")
     text = str(value)
@@ -193,15 +194,16 @@ def _header(name: str, value: Any) -> str:
     return text
 
 
-def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested tables and lists by their paths, a dot between their names."""
     if not isinstance(node, dict | list):
         yield path, node
         return
     for name, child in node.items() if isinstance(node, dict) else enumerate(node):
-        yield from _leaves(child, f"{path}.{name}" if path else str(name))
+        yield from leaves(child, f"{path}.{name}" if path else str(name))
 
 
-def _check_secret(path: str, leaf: Any) -> None:
+def check_secret(path: str, leaf: Any) -> None:
     """Refuse a text that may be a key: options stand in the manifest and in the fingerprint."""
     if not isinstance(leaf, str):
         return
@@ -230,26 +232,6 @@ def sent(extra: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def of_memory(value: Any) -> Any:
-    """Return the options of a memory as texts by their names, a dot between those of tables.
-
-    Raises:
-        ValueError: If it is no table, or an option would hold a secret.
-    """
-    if value is None or value == {}:
-        return None
-    if not isinstance(value, Mapping):
-        raise ValueError("write single options, such as memory.size=7")
-    options: dict[str, str] = {}
-    for path, leaf in _leaves(value):
-        text = str(leaf).casefold() if isinstance(leaf, bool) else str(leaf)
-        name = path.removeprefix(f"{HEADERS}.")
-        options[path] = text if name == path else _header(name, text)
-        if name == path:
-            _check_secret(path, text)
-    return options
-
-
 def kept_by_litellm(extra: Mapping[str, Any], owned: Iterable[str]) -> list[str]:
     """Return the options that litellm, which owns those names, would keep for itself."""
     return sorted({*extra} & {*owned} - _PASSED_ON)
@@ -261,7 +243,7 @@ _NO_THOUGHT = (False, "none", "disable", "disabled", 0)
 
 def may_think(options: Mapping[str, Any]) -> bool | None:
     """Tell whether options ask a model to think, or not to; None where they say nothing of it."""
-    said = [leaf for path, leaf in _leaves(dict(options)) if _OF_THOUGHT.search(path)]
+    said = [leaf for path, leaf in leaves(dict(options)) if _OF_THOUGHT.search(path)]
     return any(leaf not in _NO_THOUGHT for leaf in said) if said else None
 
 
@@ -275,7 +257,6 @@ _of_the_model = partial(checked, settings=SAMPLING)
 _of_the_judge = partial(checked, settings=JUDGE_SAMPLING, prefix="judge_")
 Extra = Annotated[dict[str, Any] | None, BeforeValidator(_of_the_model)]
 """Options by a provider's own names, see `alps.llm.options`; None where there are none."""
-MemoryExtra = Annotated[dict[str, str] | None, BeforeValidator(of_memory)]
 JudgeExtra = Annotated[dict[str, Any] | None, BeforeValidator(_of_the_judge)]
 
 

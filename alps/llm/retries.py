@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from alps.errors import AlpsError, UsageError
 from alps.llm.types import TransportError
 
-DAY = 24 * 3600.0
-"""Seconds in which providers promise to answer a batch."""
 PATIENCE = 1800.0
 """Seconds: most outages of providers are over by then, and a run is a thing of hours."""
 AUTO_START, AUTO_MOST = 16, 200

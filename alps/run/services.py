@@ -28,8 +28,7 @@ from alps.run.shared import Shared, close_cache, close_connections, open_cache
 from alps.run.source import RunData
 from alps.settings import RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
-from alps.systems.resolve import PYTHON, beginnings_of_systems
-from alps.systems.wrappers import Anonymous
+from alps.systems.resolve import beginnings_of_systems
 from alps.tasks import Task
 from alps.waiting import erase
 
@@ -343,10 +342,13 @@ def _local(
     settings: RunSettings, tasks: Sequence[Task], folder: Path | None, id_key: str
 ) -> tuple[tuple[System, ...], ...]:
     systems = resolve_systems(
-        settings.model, tasks, timeout=settings.timeout, folder=folder, env=settings.passed
+        settings.model,
+        tasks,
+        timeout=settings.timeout,
+        folder=folder,
+        env=settings.passed,
+        id_key=id_key,
     )
-    if settings.model.startswith((PROGRAM, PYTHON)):
-        systems = tuple(Anonymous(system, key=id_key) for system in systems)
     return tuple((system,) * settings.repeats for system in systems)
 
 

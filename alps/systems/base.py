@@ -44,11 +44,14 @@ class Place:
         timeout: Seconds that it may take for one sample.
         folder: Where a program's stderr is kept, and what a class raises; None for nowhere.
         env: Variables of the environment that a program gets, too.
+        id_key: Makes the ids that the user's own code is shown; None where it is shown those of the
+            data.
     """
 
     timeout: float = 120.0
     folder: Path | None = None
     env: Sequence[str] = ()
+    id_key: str | None = None
 
     @property
     def tracebacks(self) -> Path | None:

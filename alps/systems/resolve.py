@@ -111,13 +111,14 @@ def resolve_systems(
     timeout: float = 120.0,
     folder: Path | None = None,
     env: Sequence[str] = (),
+    id_key: str | None = None,
 ) -> tuple[System, ...]:
     """Return the system that `model` names for every track; a program or object is one for all.
 
     Raises:
         UsageError: If there is none by that name for one of them.
     """
-    place = Place(timeout, folder, env)
+    place = Place(timeout, folder, env, id_key)
     if not model.startswith(tuple(brought("systems"))):
         return tuple(resolve_system(model, task, place) for task in tasks)
     system = resolve_system(model, tasks[0], place)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from alps.errors import AlpsError, DataError, UsageError
+from alps.ext.adapters.anonymous import Anonymous
 from alps.judges.embedded import LexicalJudge
 from alps.schema import CANONICAL_LABELS, ExtractionSample, Prediction
 from alps.systems import is_local, resolve, resolve_system, resolve_systems
 from alps.systems.base import Place
-from alps.systems.wrappers import Anonymous
 from alps.tasks import load_task
 from tests.builders import TRACK, extraction_sample, heard, memories, memory
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from alps.data.release import write_track
+from alps.ext.adapters.anonymous import alias
 from alps.llm.secrets import masked, redact, secret_in
-from alps.systems.wrappers import alias
 from tests.endtoend import environment, extraction, finish, one_line, rows, run, start_cold
 from tests.few import few
 from tests.loopback import Answer, serve

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
+from alps.ext.adapters.anonymous import anonymous
 from alps.ext.adapters.answers import understood
 from alps.ext.adapters.process import STDERR_KEPT, LineProcess, split_command, tail
 from alps.jsonl import parse_json
 from alps.llm.secrets import keep_secret, masked, program_environment, redact
 from alps.schema import Outcome, Prediction
-from alps.systems.base import STDERR, Place
+from alps.systems.base import STDERR, Place, System
 from alps.tasks import Task
 
 # A row at which the program dies once may have been killed by something else
@@ -343,7 +344,8 @@ def _after_colon(words: str) -> str:
     return f": {words}" if words else ""
 
 
-def system_of(command: str, place: Place) -> ProgramSystem:
+def system_of(command: str, place: Place) -> System:
     """Return the program that a command starts."""
     stderr = place.folder / STDERR if place.folder is not None else None
-    return ProgramSystem(command, timeout=place.timeout, stderr_path=stderr, env=place.env)
+    system = ProgramSystem(command, timeout=place.timeout, stderr_path=stderr, env=place.env)
+    return anonymous(system, place)

@@ -14,11 +14,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from alps.errors import UsageError, closest
+from alps.ext.adapters.anonymous import anonymous
 from alps.ext.adapters.answers import understood
 from alps.llm.secrets import masked, redact
 from alps.own_code import import_own
 from alps.schema import Outcome, Prediction
-from alps.systems.base import Place, Tracebacks, described, one_line
+from alps.systems.base import Place, System, Tracebacks, described, one_line
 from alps.tasks import Task
 
 
@@ -335,6 +336,7 @@ def _as_text(node: Any) -> str:
         return repr(node)
 
 
-def system_of(path: str, place: Place) -> PythonSystem:
+def system_of(path: str, place: Place) -> System:
     """Return an object of the class `MODULE:CLASS`."""
-    return PythonSystem(path, timeout=place.timeout, tracebacks=place.tracebacks)
+    system = PythonSystem(path, timeout=place.timeout, tracebacks=place.tracebacks)
+    return anonymous(system, place)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from alps.errors import AlpsError, CredentialError, UsageError
+from alps.ext.batches import DAY
 from alps.ext.batches.interface import (
     MESSAGES,
     BatchLine,
@@ -32,7 +33,7 @@ from alps.ext.batches.part import Room
 from alps.ext.batches.providers import FileBatches, MessageBatches
 from alps.llm import provider
 from alps.llm.prices import BATCH
-from alps.llm.retries import DAY, PATIENCE, Tries
+from alps.llm.retries import PATIENCE, Tries
 from alps.llm.types import JUDGE_CHECK, Reply, Request, TransportError
 from alps.show.formatting import counted
 

@@ -16,7 +16,7 @@ from alps.errors import UsageError
 from alps.jsonl import parse_json
 from alps.llm.prices import entry_of
 from alps.llm.types import TransportError
-from alps.sizes import LARGEST_REPLY, LARGEST_RESULTS
+from alps.sizes import LARGEST_REPLY
 
 FILES = ("openai", "azure", "litellm_proxy", "hosted_vllm")
 """Providers whose batches are files of requests, as those of OpenAI are."""
@@ -27,6 +27,8 @@ _MOST_REQUESTS = 10_000_000
 _LONGEST_NAME = 1_000
 # Bytes; the longest answers of today, of 128k tokens, are below 1 MB.
 _LARGEST_RESULT = 1 << 20
+# Bytes of the results of one batch; 10,000 of the longest answers of today are below it.
+_LARGEST_RESULTS = 1 << 30
 _PIECE = 1 << 20
 
 
@@ -219,7 +221,7 @@ def check_batched(key: str, model: str) -> None:
 
 def largest_results(requests: int) -> int:
     """Return the most bytes of the results of so many requests: a small batch has small ones."""
-    return min(LARGEST_RESULTS, LARGEST_REPLY + requests * _LARGEST_RESULT)
+    return min(_LARGEST_RESULTS, LARGEST_REPLY + requests * _LARGEST_RESULT)
 
 
 def odd(what: str, error: Exception | None = None) -> TransportError:

@@ -5,9 +5,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from alps.ext.batches import AT_ONCE
+from alps.ext.batches import AT_ONCE, DAY
 from alps.keys import JudgingKeys, Seconds
-from alps.llm.retries import DAY
 
 
 class BatchKeys(JudgingKeys):

@@ -40,12 +40,14 @@ from alps.ext.memory.connection import (
 from alps.ext.memory.protocol import Opening
 from alps.jsonl import Row, parse_json
 from alps.llm.secrets import keep_secret, masked, program_environment, redact
-from alps.sizes import LARGEST_REPLY, MOST_PAGES, too_large
+from alps.sizes import LARGEST_REPLY, too_large
 from alps.systems.base import one_line
 
 # Time-outs in a row after which a process is not started again: else each of a thousand users
 # would wait for its own.
 _HANGS = 3
+# Pages of one list that a server gives page by page
+_MOST_PAGES = 100
 
 # The first version with `structuredContent`, which says what is a list and what a text.
 MCP_VERSION = "2025-06-18"
@@ -421,14 +423,14 @@ async def _tools(ask: Ask) -> frozenset[str]:
     names: set[str] = set()
     cursor: Row = {}
     # Cursors of a server may never end; the timeout alone would let it send pages for minutes.
-    for _ in range(MOST_PAGES):
+    for _ in range(_MOST_PAGES):
         answer = _result(await ask(_call("tools/list", cursor)))
         page = shaped(_Page, answer, "tools/list")
         names.update(tool.name for tool in page.tools)
         if not page.nextCursor:
             return frozenset(names)
         cursor = {"cursor": page.nextCursor}
-    raise ValueError(f"tools/list: more than {MOST_PAGES} pages")
+    raise ValueError(f"tools/list: more than {_MOST_PAGES} pages")
 
 
 def _call(method: str, params: Row) -> Row:

@@ -1,14 +1,13 @@
 """Keys of memories, and settings of `alps memory compare`, `diagnose` and `alps doctor`."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from alps.extension import EVERYDAY
 from alps.keys import (
     Address,
-    ContextSizes,
     EnvNames,
     Format,
     FrozenSettings,
@@ -17,9 +16,59 @@ from alps.keys import (
     as_of,
     largest_context,
 )
-from alps.llm.options import MemoryExtra
+from alps.llm.options import HEADERS, check_secret, leaves, one_header
+from alps.text import whole_number
 
 _MEMORY = "memory:"
+_LEAST_CONTEXT = 100
+
+
+def _context_sizes(value: object) -> object:
+    """Read `256,1k,4k` as (256, 1024, 4096), and `1k` as 1024; a k is 1,024 tokens."""
+    if isinstance(value, str):
+        value = [_thousands(part) for part in value.split(",")]
+    if not isinstance(value, list | tuple):
+        return value
+    if not all(isinstance(size, int) and size >= _LEAST_CONTEXT for size in value):
+        example = "such as 4000, or several sizes, such as 256,1k,4k,16k"
+        raise ValueError(f"must be {_LEAST_CONTEXT} tokens or more, {example}")
+    sizes = tuple(sorted(set(value)))
+    return sizes if len(sizes) > 1 else sizes[0]
+
+
+def _thousands(text: str) -> object:
+    number, size = text.strip().casefold(), 1
+    if number.endswith("k"):
+        number, size = number[:-1], 1_024
+    tokens = whole_number(number)
+    return text if tokens is None else tokens * size
+
+
+def _options(value: Any) -> Any:
+    """Return the options of a memory as texts by their names, a dot between those of tables.
+
+    Raises:
+        ValueError: If it is no table, or an option would hold a secret.
+    """
+    if value is None or value == {}:
+        return None
+    if not isinstance(value, Mapping):
+        raise ValueError("write single options, such as memory.size=7")
+    options: dict[str, str] = {}
+    for path, leaf in leaves(value):
+        text = str(leaf).casefold() if isinstance(leaf, bool) else str(leaf)
+        name = path.removeprefix(f"{HEADERS}.")
+        options[path] = text if name == path else one_header(name, text)
+        if name == path:
+            check_secret(path, text)
+    return options
+
+
+MemoryExtra = Annotated[dict[str, str] | None, BeforeValidator(_options)]
+ContextSizes = Annotated[
+    Annotated[int, Field(ge=_LEAST_CONTEXT)] | tuple[int, ...] | None,
+    BeforeValidator(_context_sizes),
+]
 
 
 class MemoryModels(Keys):
