@@ -41,8 +41,9 @@ def test_a_system_is_told_where_it_works_and_what_it_raises_is_kept_there(tmp_pa
     assert "ZeroDivisionError" in (tmp_path / "tracebacks.log").read_text()
     monkeypatch.setattr(resolve, "brought", lambda kind: {"here:": "a:b"})
     monkeypatch.setattr(resolve, "load", lambda where: lambda name, place: (name, place))
-    made = resolve_systems("here:it", [TASK, TASK], timeout=3.0, folder=tmp_path, env=("A",))
-    assert made == (("it", Place(3.0, tmp_path, ("A",))),) * 2
+    words = {"timeout": 3.0, "folder": tmp_path, "env": ("A",), "id_key": "k"}
+    made = resolve_systems("here:it", [TASK, TASK], **words)
+    assert made == (("it", Place(3.0, tmp_path, ("A",), "k")),) * 2
 
 
 @pytest.mark.parametrize("model", TASK.systems)

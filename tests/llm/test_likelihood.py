@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from alps.tasks.personamem.echo import Echo
+from alps.tasks.personamem.echo import Echo, Echoed
 from alps.tasks.personamem.likelihood import Compared, Likelihood
 
 CHARACTERS = ("a", "b", " ", "\n", "é", "’", "你", "好", "😊")
@@ -86,6 +86,13 @@ def test_an_unknown_log_probability_is_refused_within_the_option_alone(unknown):
 def test_a_body_that_is_no_completion_is_left_as_it_is():
     for body in (b"", b"[]", b'{"choices": []}', b'{"error": "no"}', b"\xff"):
         assert Echo("Abc", 1).take(body) == body
+
+
+@pytest.mark.parametrize("text", ["", "[]", "-1.0", "[-1.0, null]", '["-1.0"]', "[NaN]", "{}"])
+def test_a_text_that_was_kept_is_a_list_of_log_probabilities_or_refused(text):
+    Echoed(3).check("[-1.0, -0.5]")
+    with pytest.raises(ValueError, match="validation error"):
+        Echoed(3).check(text)
 
 
 def test_long_options_are_compared_by_the_mean_of_their_tokens():

@@ -14,6 +14,7 @@ import pytest
 from alps.errors import UsageError
 from alps.ext.adapters.python_class import PythonSystem
 from alps.schema import ExtractionSample, Prediction
+from alps.systems import resolve_systems
 from alps.tasks import load_task
 from tests.builders import extraction_sample, memory
 from tests.conftest import ROOT
@@ -93,6 +94,16 @@ def test_the_object_is_shown_the_sample_without_its_gold(make):
     assert shown.dialogue == sample("a").dialogue
     assert shown.gold is None
     assert asked.name == f"python:{asked.settings['class']}"
+
+
+def test_in_a_run_it_is_shown_no_id_of_the_data(make):
+    path = make("def predict(self, sample):\n    seen.append(sample)\n    return []").settings[
+        "class"
+    ]
+    (asked,) = resolve_systems(f"python:{path}", [TASK], id_key="data")
+    answer = asyncio.run(asked.answer(TASK, sample("a")))
+    assert (answer.benchmark_id, answer.outcome) == ("a", "ok")
+    assert len(seen_by(asked)[0].benchmark_id) == 24
 
 
 @pytest.mark.parametrize(

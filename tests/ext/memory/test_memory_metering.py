@@ -126,12 +126,16 @@ def test_a_kept_reply_is_told_apart_and_asks_nobody(tmp_path):
         words = {"server": server, "cache": cache}
         first = asked_through(lambda theirs: [ask(theirs), ask(theirs)], tmp_path, **words)
         second = asked_through(lambda theirs: [ask(theirs)], tmp_path, **words)
+        cache._db.execute("UPDATE replies SET reply = ?", (json.dumps({"text": "{}"}),))
+        third = asked_through(lambda theirs: [ask(theirs)], tmp_path, **words)
     cache.close()
+    assert third.answer[0].choices[0].message.content == "You said: hello"
+    assert not third.metered[0].cached  # what was kept is no reply that was passed on
     said = [answer.choices[0].message.content for answer in (*first.answer, *second.answer)]
     assert said == ["You said: hello"] * 3
     used = [[(one.cached, one.prompt_tokens) for one in done.metered] for done in (first, second)]
     assert used == [[(False, 11), (True, 11)], [(True, 11)]]
-    assert len(server.requests) == 1
+    assert len(server.requests) == 2
 
 
 def test_a_failure_is_told_once_and_noted(tmp_path):
@@ -157,6 +161,18 @@ def test_the_longest_answer_that_a_system_asks_for_is_set_aside_in_full(tmp_path
     assert done.answer == (402, "You said: hello")
     assert [one.outcome for one in done.metered] == ["budget", "ok"]
     assert len(done.requests) == 1
+
+
+def test_for_embeddings_no_answer_is_set_aside(tmp_path):
+    budget = Budget(max_cost=None, max_total_tokens=500, spent=Totals(), price=price_of)
+
+    def work(theirs):
+        with pytest.raises(openai.APIStatusError) as refused:
+            ask(theirs)
+        made = theirs.embeddings.create(model="any", input=["a"], encoding_format="float")
+        return refused.value.status_code, len(made.data)
+
+    assert asked_through(work, tmp_path, budget=budget).answer == (402, 1)
 
 
 def chat(**more: Any) -> str:
