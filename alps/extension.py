@@ -85,6 +85,8 @@ class Extension:
             `{"mine": "mine:rescored"}`, from tracks to tracks.
         systems: Where the systems that it brings are made, by the beginnings of their names:
             `{"mine:": "mine:system"}`, from the rest of the name and an `alps.systems.base.Place`.
+        code: Where the hashes of the user's own files are found, by the beginnings of settings that
+            name such: `{"mine:": "mine:hashes"}`, from the rest of the setting.
         judges: Where the judges that it brings are made, by the beginnings of their names:
             `{"mine:": "mine:MyJudge"}`, from the path behind it to an `alps.judges.base.Judge`.
         operational: Those of its keys that say how a run is carried out, not what it measures: a
@@ -131,6 +133,7 @@ class Extension:
     examine: str = ""
     scorings: dict[str, str] = field(default_factory=dict)
     systems: dict[str, str] = field(default_factory=dict)
+    code: dict[str, str] = field(default_factory=dict)
     judges: dict[str, str] = field(default_factory=dict)
     operational: tuple[str, ...] = ()
     serves: Callable[[str], bool] = _never
@@ -219,7 +222,9 @@ def _is_like(value: Any, default: Any) -> bool:
 
 
 def brought(
-    kind: Literal["commands", "moved", "removed", "scorings", "systems", "judges", "exports"],
+    kind: Literal[
+        "commands", "moved", "removed", "scorings", "systems", "code", "judges", "exports"
+    ],
 ) -> dict[str, str]:
     """Return what extensions declare of a kind, by its names, words or beginnings."""
     declared: dict[str, str] = {}

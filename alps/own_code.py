@@ -1,4 +1,4 @@
-"""Files of the user's own code: a module with all that it imports, or what a command names.
+"""Files of the user's own code: a module with all that it imports.
 
 Nothing is run to find them: sources are parsed, and modules are looked up as Python would find
 them. What lies in the standard library, in site-packages and in `alps` is not the user's.
@@ -7,8 +7,6 @@ them. What lies in the standard library, in site-packages and in `alps` is not t
 import ast
 import os
 import re
-import shlex
-import shutil
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +15,6 @@ from functools import cache
 from hashlib import sha256
 from importlib import import_module, invalidate_caches
 from importlib.machinery import ModuleSpec, PathFinder
-from itertools import product
 from pathlib import Path
 from types import ModuleType
 
@@ -25,23 +22,11 @@ Hashes = dict[str, str]
 """The sha256 of files, by names that do not depend on where their project lies."""
 
 _INSTALLED = {"site-packages", "dist-packages"}
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/opt", "/nix", "/snap", "/System", "/Library")
-_LOOKED_AT = 8_192
-_TEXTS = {".md", ".txt", ".j2", ".jinja", ".jinja2", ".prompt", ".tmpl", ".toml", ".yaml", ".yml"}
-_NAMED_IN_SOURCE = {".py", *_TEXTS}
-# Of what a command names, a log or a store is no code, and changes with every run.
-_SCRIPTS = set(
-    """
-    .py .pyz .sh .bash .js .mjs .cjs .ts .mts .rb .pl .php .lua .r .R .jl .go .rs .java .jar .kts
-    .scala .ex .exs .ml .hs .swift .cs .sql .wasm .json .ini .cfg .conf
-    """.split()  # noqa: SIM905 - a list of quoted words hides what is in it
-)
-_SHELLS = {"", ".sh", ".bash"}
-_MAY_BE_WRITTEN = {".json", ".txt", ".md"}
-_LONGEST_NAME, _LONGEST_SCRIPT, _MOST_LAYERS = 200, 1 << 16, 4
-_FOLDER_OF_SCRIPT = re.compile(r"\A\$(\([^)]*\)|\{[^}]*\}|\w+)/")
-_PYTHON = re.compile(r"python[\d.]*\Z")
-_TAKE_A_WORD = (["-W"], ["-X"])
+TEXTS = {".md", ".txt", ".j2", ".jinja", ".jinja2", ".prompt", ".tmpl", ".toml", ".yaml", ".yml"}
+"""How the names of files end that may be a prompt."""
+_NAMED_IN_SOURCE = {".py", *TEXTS}
+LONGEST_NAME = 200
+"""The most characters of a text that may name something."""
 
 Find = Callable[[str, Sequence[str] | None], ModuleSpec | None]
 """Finds a module by its full name, in the folders of its package; None for one at the top."""
@@ -49,19 +34,14 @@ Find = Callable[[str, Sequence[str] | None], ModuleSpec | None]
 
 def hashes_of_module(name: str) -> Hashes:
     """Return the hashes of a module and of all own modules and texts that its source names."""
+    return _reached_from(name).hashes()
+
+
+def _reached_from(name: str) -> "Walk":
     search_working_folder()
-    walk = _Walk(_on_the_path, "")
+    walk = Walk(_on_the_path, "")
     walk.add_module(name)
-    return walk.hashes()
-
-
-def hashes_of_command(command: str) -> Hashes:
-    """Return the hashes of the files that a command names, and of what Python scripts import."""
-    found: Hashes = {}
-    with suppress(ValueError):  # quotes that do not close: whoever starts it says so
-        for words in _commands(shlex.split(command)):
-            found |= _hashes_of_words(words)
-    return found
+    return walk
 
 
 _imported: dict[str, Hashes] = {}
@@ -72,9 +52,7 @@ def import_own(name: str) -> ModuleType:
 
     In a notebook, the class before an edit would else answer for the one after it.
     """
-    search_working_folder()
-    walk = _Walk(_on_the_path, "")
-    walk.add_module(name)
+    walk = _reached_from(name)
     now = walk.hashes()
     if _imported.get(name, now) != now:
         _forget({path.resolve() for path in walk.files.values()})
@@ -103,7 +81,7 @@ def _forget(files: set[Path]) -> None:
     invalidate_caches()
 
 
-class _Walk:
+class Walk:
     """The files that are reached from where it began, by their names.
 
     Args:
@@ -117,6 +95,7 @@ class _Walk:
         self._seen: set[str] = set()
 
     def hashes(self) -> Hashes:
+        """Return the hashes of all that were added and can be read."""
         found = {}
         for name in sorted(self.files):
             with suppress(OSError):
@@ -151,7 +130,7 @@ class _Walk:
         self.files[shown] = path
         tree = _parsed(path)
         elsewhere = _added_to_path(tree, path.parent)
-        for name in _imports(tree, package):
+        for name in imports(tree, package):
             self.add_module(name, elsewhere)
         if _imports_by_variable(tree):
             self._add_what_may_be_imported(tree, package)
@@ -167,10 +146,10 @@ class _Walk:
         for text in sorted(_texts_of(tree)):
             if re.fullmatch(r"\.*\w+(\.\w+)*", text):
                 self.add_module(_absolute(text, package))
-        for name in {package, *_imports(tree, package)} - {""}:
+        for name in {package, *imports(tree, package)} - {""}:
             spec = self._found(name, None) if "." not in name else None
             for folder in (spec and spec.submodule_search_locations) or ():
-                for path in sorted(Path(folder).glob("*.py")) if _is_own(Path(folder)) else ():
+                for path in sorted(Path(folder).glob("*.py")) if is_own(Path(folder)) else ():
                     self.add_module(f"{name}.{path.stem}")
 
     def _found(self, name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
@@ -186,7 +165,7 @@ class _Walk:
             return
         self._seen.add(spec.name)
         path = _file_of(spec)
-        if path is None or not _is_own(path):
+        if path is None or not is_own(path):
             return
         parts = spec.name.split(".")
         is_package = spec.submodule_search_locations is not None
@@ -202,15 +181,6 @@ def _on_the_path(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
             found: ModuleSpec = spec
             return found
     return None
-
-
-def _below(roots: Sequence[str]) -> Find:
-    """Return what finds modules in these folders alone."""
-
-    def find(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
-        return PathFinder.find_spec(name, roots if folders is None else folders)
-
-    return find
 
 
 def _without_init(name: str, folders: Sequence[str]) -> ModuleSpec | None:
@@ -229,7 +199,8 @@ def _file_of(spec: ModuleSpec) -> Path | None:
     return next((one for one in (path, *path.parents) if one.is_file()), None)
 
 
-def _is_own(path: Path) -> bool:
+def is_own(path: Path) -> bool:
+    """Tell whether a file is the user's own."""
     resolved = path.resolve()
     if not _INSTALLED.isdisjoint(resolved.parts):
         return False
@@ -251,7 +222,7 @@ def _parsed(path: Path) -> ast.AST:
     return ast.Module([], [])
 
 
-def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+def imports(tree: ast.AST, package: str) -> Iterator[str]:
     """Yield the names of the modules that a source may import, wherever in it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -268,13 +239,10 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
 
 def _added_to_path(tree: ast.AST, folder: Path) -> list[str]:
     """Return the folders that a source may add to `sys.path`: its own, those above, named ones."""
-    nodes = list(ast.walk(tree))
-    if not any(isinstance(node, ast.Attribute) and _is_path(node) for node in nodes):
+    if not any(isinstance(node, ast.Attribute) and _is_path(node) for node in ast.walk(tree)):
         return []
     near = [folder, *folder.absolute().parents[:2]]
-    words = [node.value for node in nodes if isinstance(node, ast.Constant)]
-    named = {word for word in words if isinstance(word, str) and 0 < len(word) <= _LONGEST_NAME}
-    below = [root / word for root in near for word in sorted(named) if word.isprintable()]
+    below = [root / word for root in near for word in sorted(_texts_of(tree))]
     return [str(place) for place in (*near, *below) if place.is_dir()]
 
 
@@ -299,7 +267,7 @@ def _texts_of(tree: ast.AST) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             words.add(node.value)
-    return {word for word in words if 0 < len(word) <= _LONGEST_NAME and word.isprintable()}
+    return {word for word in words if 0 < len(word) <= LONGEST_NAME and word.isprintable()}
 
 
 def _absolute(name: str, package: str) -> str:
@@ -333,147 +301,3 @@ def _named_files(tree: ast.AST, folder: Path) -> Iterator[tuple[str, Path]]:
                     yield found.relative_to(folder).as_posix(), found
             elif path.is_file():
                 yield place + text, path
-
-
-def _commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield a command, and those that are words of it, as behind `sh -c`."""
-    yield words
-    for word in words[1:]:
-        if " " in word:
-            with suppress(ValueError):
-                within = shlex.shlex(word, posix=True, punctuation_chars=True)
-                within.whitespace_split = True
-                yield from _commands(list(within))
-
-
-def _hashes_of_words(words: Sequence[str], above: Sequence[Path] = ()) -> Hashes:
-    """Return the hashes of what a command names; `above` are the scripts that it is a line of."""
-    found = _hashes_of_executable(words[0], above) if words else {}
-    folders = [word for word in words[1:] if os.path.isdir(word)]
-    folders += [str(script.parent) for script in above]
-    asked = None
-    for place, word in enumerate(words):
-        if asked == "-m":
-            found |= _of_script_module(word, folders)
-        elif asked == "-c":
-            found |= _of_code(word)
-        elif place:
-            found |= _of_named(word, folders, above)
-        asked = word if word in ("-m", "-c") and _of_python(words[:place]) else None
-    return found
-
-
-def _of_python(words: Sequence[str]) -> bool:
-    """Tell whether the last of these words but its options calls Python."""
-    rest = list(words)
-    while rest and (rest[-1].startswith("-") or rest[-2:-1] in _TAKE_A_WORD):
-        rest.pop()
-    return bool(rest) and _PYTHON.match(Path(rest[-1]).name) is not None
-
-
-def _hashes_of_executable(word: str, above: Sequence[Path]) -> Hashes:
-    path = shutil.which(word)
-    if path is None or _PYTHON.match(Path(word).name):
-        return {}
-    resolved = Path(path).resolve()
-    places = [*_SYSTEM, sys.prefix, sys.base_prefix]
-    if any(resolved.is_relative_to(place) for place in places):
-        return {}
-    # What is installed for all projects, such as node, is found by its bare name.
-    bare = os.sep not in word
-    return {} if bare and not _is_text(Path(path)) else _of_script(Path(path), above)
-
-
-def _of_named(word: str, folders: Sequence[str], above: Sequence[Path]) -> Hashes:
-    """Return the hashes of the file that a word names, also behind `--name=`.
-
-    Args:
-        word: A word of a command.
-        folders: Those that the command names: it may begin in one, as behind `cd`.
-        above: The scripts that the command is a line of.
-    """
-    texts = dict.fromkeys((word, word.partition("=")[2]))
-    if above:  # as in `"$(dirname "$0")/answer.py"`
-        texts[_FOLDER_OF_SCRIPT.sub("", word)] = None
-    for folder, text in product(("", *folders), texts):
-        path = Path(folder, text)
-        with suppress(OSError, ValueError):
-            if text and path.is_dir():
-                path /= "__main__.py"
-            if text and path.is_file() and _is_source(path):
-                # What a script names may be what it writes.
-                written = bool(above) and path.suffix in _MAY_BE_WRITTEN
-                return {} if written else _of_script(path, above)
-    return {}
-
-
-def _is_source(path: Path) -> bool:
-    """Tell whether a file that a command names is the user's code or settings."""
-    with path.open("rb") as file:
-        is_script = file.read(2) == b"#!" or os.access(path, os.X_OK)
-    return (is_script or path.suffix in _SCRIPTS | _TEXTS) and _is_own(path)
-
-
-def _is_text(path: Path) -> bool:
-    with path.open("rb") as file:
-        return b"\0" not in file.read(_LOOKED_AT)
-
-
-def _of_script(path: Path, above: Sequence[Path] = ()) -> Hashes:
-    """Return the hashes of a script, and of what it imports, or its lines name."""
-    if path in above:
-        return {}
-    shown = _shown(path, path.name)
-    with path.open("rb") as file:
-        first = file.readline(_LONGEST_NAME)
-    is_python = path.suffix == ".py" or (first.startswith(b"#!") and b"python" in first)
-    if not is_python:
-        found = {shown: sha256(path.read_bytes()).hexdigest()}
-        return found | _of_lines(path, above) if path.suffix in _SHELLS else found
-    below = shown.rpartition("/")[0]
-    beside = [str(path.resolve().parent), str(path.absolute().parent)]
-    walk = _Walk(_below([*beside, *_python_path()]), f"{below}/".lstrip("/"))
-    walk.add_source(path, shown)
-    return walk.hashes()
-
-
-def _of_lines(script: Path, above: Sequence[Path]) -> Hashes:
-    """Return the hashes of what the lines of a script of a shell name."""
-    found: Hashes = {}
-    if len(above) >= _MOST_LAYERS or script.stat().st_size > _LONGEST_SCRIPT:
-        return found
-    for line in script.read_text(encoding="utf-8", errors="replace").splitlines():
-        with suppress(ValueError):  # quotes that go on in the next line
-            for words in _commands(shlex.split(line, comments=True)):
-                found |= _hashes_of_words(words, (*above, script))
-    return found
-
-
-def _of_script_module(name: str, folders: Sequence[str]) -> Hashes:
-    """Return the hashes of what `python -m NAME` runs."""
-    walk = _Walk(_below([os.getcwd(), *folders, *_python_path()]), "")
-    walk.add_module(name)
-    walk.add_module(f"{name}.__main__")
-    return walk.hashes()
-
-
-def _of_code(code: str) -> Hashes:
-    """Return the hashes of what the code of `python -c CODE` imports."""
-    walk = _Walk(_below([os.getcwd(), *_python_path()]), "")
-    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-        for name in _imports(ast.parse(code), ""):
-            walk.add_module(name)
-    return walk.hashes()
-
-
-def _python_path() -> list[str]:
-    return [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
-
-
-def _shown(path: Path, otherwise: str) -> str:
-    """Return a path from the working folder on, or what it is called where it lies elsewhere."""
-    # Not resolved: a link is named as it was typed.
-    place = Path(os.path.normpath(path.absolute()))
-    if place.is_relative_to(Path.cwd()):
-        return place.relative_to(Path.cwd()).as_posix()
-    return otherwise

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alps.errors import RunFolderError
-from alps.extension import extensions, load
+from alps.extension import brought, extensions, load
 from alps.jsonl import parse_json
 from alps.run.folder import CONFIG, LOCK, changed_code, locked_folder
 from alps.run.opened import MANIFEST, SUMMARY, read_manifest
 from alps.systems.base import STDERR, TRACEBACKS
+from alps.systems.resolve import PYTHON
 
 if TYPE_CHECKING:
     from alps.own_code import Hashes
@@ -49,14 +50,15 @@ def task_code(task: str) -> Code:
 
 
 def _hashes(name: str) -> "Hashes":
-    kind, colon, named = name.partition(":")
-    if not colon or kind not in ("python", "program", "mcp"):
-        return {}
-    from alps.own_code import hashes_of_command, hashes_of_module
+    if name.startswith(PYTHON):
+        from alps.own_code import hashes_of_module
 
-    if kind == "python":
-        return hashes_of_module(named.partition(":")[0])
-    return hashes_of_command(named)
+        return hashes_of_module(name.removeprefix(PYTHON).partition(":")[0])
+    for start, where in brought("code").items():
+        if name.startswith(start):
+            hashes: Hashes = load(where)(name.removeprefix(start))
+            return hashes
+    return {}
 
 
 def refuse_changed_code(folder: Path, recorded: Mapping[str, Any], code: Code) -> None:

@@ -24,7 +24,7 @@ from alps.schema import (
     memory_fields,
 )
 from alps.similarity import THRESHOLD, similarity
-from alps.systems.retrievers import BM25
+from alps.systems.retrievers import BM25, terms
 from alps.systems.rules_patterns import (
     BY_SCRIPT,
     CURIOSITY,
@@ -395,6 +395,30 @@ def _curiosity(requests: Sequence[tuple[int, str]]) -> list[Statement]:
             value = f"Curious about {subject[:_LONGEST_VALUE]}"
             best, chosen = shared, [Statement(value, CURIOSITY, "indirect", 0.5, index, quote)]
     return chosen
+
+
+def best_told_option(sample: Any) -> dict[str, Any]:
+    """Choose the option of whose own words one message of the user holds the largest share.
+
+    What a memory returns counts as a message. Own words are those that not all options have. Where
+    shares are equal, the message that shares more words with the question decides, then the later
+    one; without a history, the first option.
+    """
+    seen = sample.seen()
+    texts = [*seen.memories, *(turn.text for turn in seen.turns if turn.role == "user")]
+    told = list(map(set, map(terms, texts)))
+    asked = set(terms(sample.question.message))
+    options = [set(terms(option)) for option in sample.question.options]
+    common = set.intersection(*options)
+
+    def worth(option: set[str]) -> tuple[float, int, int]:
+        own, best = option - common, (0.0, 0, -1)
+        for position, words in enumerate(told):
+            best = max(best, (len(own & words) / max(1, len(own)), len(asked & words), position))
+        return best
+
+    worths = [worth(option) for option in options]
+    return {"choice": "abcd"[worths.index(max(worths))], "reason": ""}
 
 
 def parrot(sample: UtilizationSample) -> dict[str, Any]:

@@ -335,35 +335,8 @@ def _answered(places: Sequence[int]) -> dict[str, Any]:
     return {"choice": letters[0], "reason": "", "tied": letters}
 
 
-def best_told_option(sample: ChoiceSample) -> dict[str, Any]:
-    """Choose the option of whose own words one message of the user holds the largest share.
-
-    What a memory returns counts as a message. Own words are those that not all options have. Where
-    shares are equal, the message that shares more words with the question decides, then the later
-    one; without a history, the first option.
-    """
-    # Here, as it imports numpy, which no other system of this task needs.
-    from alps.systems.retrievers import terms
-
-    seen = sample.seen()
-    texts = [*seen.memories, *(turn.text for turn in seen.turns if turn.role == "user")]
-    told = list(map(set, map(terms, texts)))
-    asked = set(terms(sample.question.message))
-    options = [set(terms(option)) for option in sample.question.options]
-    common = set.intersection(*options)
-
-    def worth(option: set[str]) -> tuple[float, int, int]:
-        own, best = option - common, (0.0, 0, -1)
-        for position, words in enumerate(told):
-            best = max(best, (len(own & words) / max(1, len(own)), len(asked & words), position))
-        return best
-
-    worths = [worth(option) for option in options]
-    return {"choice": LETTERS[worths.index(max(worths))], "reason": ""}
-
-
 SYSTEMS: dict[str, Answer | str] = {
-    "rules": best_told_option,
+    "rules": "rules:best_told_option",
     "oracle": lambda sample: _answered([sample.question.gold]),
     # No baseline that stands in every run: who verifies a submission has no histories.
     "mentions": lambda sample: _answered(by_mentions(sample.files, sample.question)),

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import alps
+from alps.run.fresh import code_of
 from tests.conftest import ROOT
 from tests.endtoend import (
     Finished,
@@ -190,6 +191,17 @@ def test_edited_code_is_refused_by_its_name_and_answers_anew_where_that_is_asked
     assert "reused" not in fresh.stdout
     assert "The previous run is kept in out.old until the next run with fresh=yes" in fresh.stdout
     assert files_of(tmp_path / "out.old") == {**there, ".lock": b""}
+
+
+@pytest.mark.parametrize(
+    ("kind", "files"),
+    [("program:", {"spoken.py", "memory.py"}), ("mcp:", {"spoken.py", "memory.py"}), ("http:", {})],
+)
+def test_the_files_of_a_command_are_found_whatever_it_is_for(kind, files, tmp_path, monkeypatch):
+    monkeypatch.chdir(project(tmp_path))
+    memory = f"{kind}{sys.executable} spoken.py"
+    code = code_of({"task": "personamem", "memory": memory, "model": "rules"})
+    assert code.get("memory", {}).keys() == set(files)
 
 
 def test_where_nothing_changed_nothing_is_said_of_it(tmp_path):

@@ -8,4 +8,5 @@ EXTENSION = Extension(
         "program:": "alps.ext.adapters.program:system_of",
         "python:": "alps.ext.adapters.python_class:system_of",
     },
+    code={"program:": "alps.ext.adapters.command_code:hashes_of_command"},
 )

@@ -120,6 +120,7 @@ EXTENSION = Extension(
     part_after=FILE,
     part="alps.ext.memory.part:MemoryRunPart",
     settings="alps.ext.memory.settings:MemoryKeys",
+    code={"mcp:": "alps.ext.adapters.command_code:hashes_of_command"},
     files=(STORED, CALLS, ANSWERS, STDERR, FILE),
     journals=(FILE, CALLS, ANSWERS),
     begun="alps.ext.memory.journal:is_begun",
