@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 
 from alps.llm.ledger import Call, Totals
-from alps.llm.prices import Price
+from alps.llm.prices import Price, ReplyTokens
 from alps.llm.replies import schema_of
 from alps.llm.types import Request
 
@@ -170,7 +170,8 @@ def _reserve(
     if (most := answer_bound(request, price)) is not None:
         # Of a stranger's request, say, all that it may answer is set aside.
         answer = most if request.form is not None else min(answer, most)
-    return Spending(prompt + answer, price.cost(prompt, answer, service=service) or 0.0)
+    used = ReplyTokens(prompt, answer, service=service)
+    return Spending(prompt + answer, price.cost(used) or 0.0)
 
 
 def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -> int:

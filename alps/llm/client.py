@@ -326,7 +326,7 @@ class Client:
             await self._limiter.pause_over()
             sent, started = asyncio.get_running_loop().time(), time.perf_counter()
             call = _call(request, key, ask=ask, attempt=attempt)
-            self._limiter.sent(sent)
+            self._limiter.breaker.sent(sent)
             try:
                 reply = await self._send_in_time(request, messages)
             except TransportError as error:
@@ -338,7 +338,7 @@ class Client:
                 raise
             except asyncio.CancelledError:
                 # the run is interrupted, the provider may answer all the same
-                self._limiter.interrupted(sent)
+                self._limiter.breaker.ended(sent)
                 call = replace(call, error="interrupted before the answer came")
                 await self._record(_Attempt(call, started, ticket), billed=None)
                 raise
@@ -393,7 +393,7 @@ class Client:
         elif error.status is not None:
             self._limiter.answered(sent)
         else:
-            self._limiter.interrupted(sent)
+            self._limiter.breaker.ended(sent)
 
     def _say_what_is_waited_for(self, model: str, error: TransportError) -> None:
         failing = self._limiter.breaker.failing_for(asyncio.get_running_loop().time())

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from alps.errors import UsageError
+from alps.errors import UsageError, causes_of
 from alps.llm.secrets import check_address
 from alps.llm.wire import libraries
 
@@ -128,13 +128,11 @@ def lacks_credentials(error: BaseException) -> bool:
     """Tell whether a client found no credentials and sent no request."""
     # litellm takes most such errors for a server's: without this they would be tried again, for
     # half a minute a record.
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in causes_of(error):
         kind = type(cause)
         is_local = f"{kind.__module__}.{kind.__name__}" in _LOCAL
         if _NO_CREDENTIALS.search(kind.__name__) or (is_local and _SAYS_SO.search(str(cause))):
             return True
-        cause = cause.__cause__ or cause.__context__
     return False
 
 

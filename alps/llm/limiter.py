@@ -62,13 +62,10 @@ class Announced:
             return
         self._compare(_Told(now, remaining, seconds))
         reset_at = now + seconds + (0.0 if seconds % 1 else _ROUNDED)
-        if self._window is False:
-            self._left, self._reset_at = remaining, reset_at
-        elif now < self._reset_at:  # answers come in another order than they were written in
-            self._left = min(self._left, remaining)
-            self._reset_at = min(self._reset_at, reset_at)
-        else:
-            self._left, self._reset_at = remaining, reset_at
+        # Answers come in another order than they were written in.
+        if self._window is not False and now < self._reset_at:
+            remaining, reset_at = min(self._left, remaining), min(self._reset_at, reset_at)
+        self._left, self._reset_at = remaining, reset_at
 
     def left(self, now: float) -> float:
         """Return how many requests may be under way now, infinity where that is not known."""
@@ -241,14 +238,6 @@ class Limiter:
         loop = asyncio.get_running_loop()
         while (left := self.breaker.resumes_at - loop.time()) > 0:
             await asyncio.sleep(left)
-
-    def sent(self, started: float) -> None:
-        """Record that a request is sent; its end is recorded, too."""
-        self.breaker.sent(started)
-
-    def interrupted(self, started: float) -> None:
-        """Record that nothing waits for a request any more."""
-        self.breaker.ended(started)
 
     def answered(self, started: float = -math.inf) -> None:
         """Note that a request got an answer of whatever kind: the endpoint works."""

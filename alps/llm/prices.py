@@ -135,19 +135,7 @@ class Price:
     tiers: tuple[Tier, ...] = ()
     services: Mapping[str, Rated] = field(default_factory=dict)
 
-    def cost(
-        self,
-        prompt_tokens: int,
-        completion_tokens: int,
-        *,
-        cached_tokens: int = 0,
-        service: str | None = None,
-    ) -> float | None:
-        """Return the dollars for so many tokens; None where it has no price."""
-        used = ReplyTokens(prompt_tokens, completion_tokens, cached_tokens, service=service)
-        return self.cost_of(used)
-
-    def cost_of(self, used: ReplyTokens) -> float | None:
+    def cost(self, used: ReplyTokens) -> float | None:
         """Return the dollars for what was used, or None where the price is not known.
 
         A way of being served without rates of its own has the standard ones, unless it is known to

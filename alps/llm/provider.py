@@ -168,7 +168,7 @@ def read_reply(response: Any, model: str, service: str | None = None) -> Reply:
     }
     counted = fields["prompt_tokens"] is not None and fields["completion_tokens"] is not None
     fields |= _without_secrets({name: fields[name] for name in _NAMED})
-    fields["cost"] = price_of(model).cost_of(used) if counted else None
+    fields["cost"] = price_of(model).cost(used) if counted else None
     if not _part(response, "choices"):  # embeddings have none
         return Reply(text=None, **fields)
     choice = response.choices[0]

@@ -21,7 +21,7 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace, new_class
 from typing import Any, TypeVar
@@ -77,16 +77,14 @@ _OF_ONE_REQUEST = re.compile(
 class Ladder:
     """Which mode each model of a run is asked in, by model and endpoint; it only ever goes down.
 
-    Args:
-        tell: Gets one line where a model is not asked by schema.
+    Where a model is not asked by schema, one line says so.
     """
 
-    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self) -> None:
         self._modes: dict[tuple[str, str | None], Structured] = {}
         self._taken: set[tuple[str, str | None, Structured | None, str]] = set()
         self._plain: set[tuple[str, str | None]] = set()
         self._thinking: set[tuple[str, str | None]] = set()
-        self._tell = tell or (lambda line: print(f"alps: {line}", file=sys.stderr))
 
     def mode(self, model: str, api_base: str | None) -> Structured:
         """Return the mode in which a model is asked for typed answers."""
@@ -155,13 +153,17 @@ class Ladder:
         if asked not in self._thinking:
             self._thinking.add(asked)
             why = "reasoning used up the previous limit"
-            self._tell(f"alps now asks {request.model} without an output limit, because {why}")
+            _tell(f"alps now asks {request.model} without an output limit, because {why}")
         return replace(request, longest=None)
 
     def _step_to(self, mode: Structured, model: str, api_base: str | None, why: str) -> None:
         self._modes[model, api_base] = mode
         if mode != MODES[0]:
-            self._tell(f"alps now asks {model} with structured={mode}, because {why}")
+            _tell(f"alps now asks {model} with structured={mode}, because {why}")
+
+
+def _tell(line: str) -> None:
+    print(f"alps: {line}", file=sys.stderr)
 
 
 def _form(request: Request[Any]) -> tuple[str, str | None, Structured | None, str]:

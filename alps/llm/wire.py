@@ -99,15 +99,12 @@ async def read_async(response: Any, exchange: Exchange) -> Any:
         httpx.DecodingError: If it is too large or can't be inflated.
     """
     try:
-        body = Body(response.headers.get("content-encoding", ""), exchange.largest)
-        async for data in response.aiter_raw():
-            body.add(data)
-            if exchange.each_piece is not None:
-                exchange.each_piece(data)
-        check_answers(body.data)
+        with _bounded(response, exchange) as body:
+            async for data in response.aiter_raw():
+                body.add(data)
+                if exchange.each_piece is not None:
+                    exchange.each_piece(data)
         return _whole(response, bytes(body.data), exchange)
-    except Unreadable as error:
-        raise _given_up(response, exchange, error) from error
     finally:
         await response.aclose()
 
@@ -115,13 +112,10 @@ async def read_async(response: Any, exchange: Exchange) -> Any:
 def read(response: Any, exchange: Exchange) -> Any:
     """Read a response as `read_async` does, where a client of a library is not asynchronous."""
     try:
-        body = Body(response.headers.get("content-encoding", ""), exchange.largest)
-        for data in response.iter_raw():
-            body.add(data)
-        check_answers(body.data)
+        with _bounded(response, exchange) as body:
+            for data in response.iter_raw():
+                body.add(data)
         return _whole(response, bytes(body.data), exchange)
-    except Unreadable as error:
-        raise _given_up(response, exchange, error) from error
     finally:
         response.close()
 
@@ -132,17 +126,31 @@ async def read_aiohttp(response: Any, exchange: Exchange) -> Any:
     Raises:
         httpx.DecodingError: If it is too large.
     """
-    body = Body("", exchange.largest)
     try:
-        async for data in response.content.iter_chunked(_KEPT):
-            body.add(data)
-        check_answers(body.data)
-    except Unreadable as error:
+        with _bounded(None, exchange) as body:
+            async for data in response.content.iter_chunked(_KEPT):
+                body.add(data)
+    except Exception:
         response.close()
-        raise _given_up(None, exchange, error) from error
+        raise
     exchange.body = bytes(body.data[:_KEPT])
     response._body = bytes(body.data)  # where aiohttp itself keeps what was read
     return response
+
+
+@contextmanager
+def _bounded(response: Any, exchange: Exchange) -> Iterator[Body]:
+    """Collect a body; `response` is the one of httpx that says how it is packed, if any."""
+    import httpx
+
+    encoding = "" if response is None else response.headers.get("content-encoding", "")
+    try:
+        body = Body(encoding, exchange.largest)
+        yield body
+        check_answers(body.data)
+    except Unreadable as error:
+        exchange.problem = str(error)
+        raise httpx.DecodingError(str(error), request=getattr(response, "request", None)) from error
 
 
 def check_answers(data: bytes | bytearray) -> None:
@@ -187,13 +195,6 @@ def _whole(response: Any, data: bytes, exchange: Exchange) -> Any:
     # known only where a response was read and closed by its own client, and litellm asks for it
     whole.elapsed = getattr(response, "_elapsed", timedelta())
     return whole
-
-
-def _given_up(response: Any, exchange: Exchange, error: Exception) -> Exception:
-    import httpx
-
-    exchange.problem = str(error)
-    return httpx.DecodingError(str(error), request=getattr(response, "request", None))
 
 
 def _stood_in(exchange: Exchange, request: Any) -> Any:

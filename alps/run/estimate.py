@@ -16,7 +16,7 @@ from alps.judges.embedded import EmbeddedJudge
 from alps.llm.budget import answer_bound, prompt_bytes
 from alps.llm.cache import cache_key
 from alps.llm.ledger import Ledger
-from alps.llm.prices import Price, price_of
+from alps.llm.prices import Price, ReplyTokens, price_of
 from alps.llm.structured import MODES
 from alps.llm.types import Recorder, Request
 from alps.run.course import track_plans, wrapped
@@ -81,17 +81,17 @@ class Stage:
         answer = answer_bound(request, price)
         likely = prompt // _BYTES_A_TOKEN if certain else 0
         most = None if answer is None else prompt + answer
-        most_cost = None if answer is None else price.cost(prompt, answer)
-        typical = price.cost(prompt // _BYTES_A_TOKEN, min(reply, answer or reply))
+        most_cost = None if answer is None else price.cost(ReplyTokens(prompt, answer))
+        usual = ReplyTokens(prompt // _BYTES_A_TOKEN, min(reply, answer or reply))
         return replace(
             self,
             calls=self.calls + 1,
             exact=self.exact and certain,
             least_tokens=self.least_tokens + likely,
             most_tokens=add_known(self.most_tokens, most),
-            least_cost=add_known(self.least_cost, price.cost(likely, 0)),
+            least_cost=add_known(self.least_cost, price.cost(ReplyTokens(likely, 0))),
             most_cost=add_known(self.most_cost, most_cost),
-            likely_cost=add_known(self.likely_cost, typical),
+            likely_cost=add_known(self.likely_cost, price.cost(usual)),
             likely_tokens=self.likely_tokens + prompt // _BYTES_A_TOKEN,
         )
 

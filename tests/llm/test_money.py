@@ -14,7 +14,7 @@ import pytest
 
 from alps.llm.budget import Budget, Spending, _reserve, _Seen, prompt_bytes
 from alps.llm.ledger import Totals
-from alps.llm.prices import Price, Rates, Tier, price_of
+from alps.llm.prices import Price, Rates, ReplyTokens, Tier, price_of
 from alps.llm.types import Request
 from tests.desk import QUESTION, Desk, always, chat, question
 from tests.endtoend import (
@@ -227,7 +227,7 @@ def test_a_cap_is_passed_by_at_most_what_is_in_flight(desk: Desk, monkeypatch, c
     with serve(longer) as server:
         requests = [question(server, answer=None, repeat=n) for n in range(80)]
         completions = desk.ask_all(*requests, budget=budget, concurrency=concurrency)
-    one = PLAIN.cost(60, 40_000)
+    one = PLAIN.cost(ReplyTokens(60, 40_000))
     assert [c.outcome for c in completions].count("budget") > 0
     assert 1.0 - 2 * one <= sum(row["cost"] for row in desk.rows) <= 1.0 + concurrency * one
 

@@ -48,13 +48,17 @@ def test_names_of_the_table_have_their_exact_prices():
         rates = (price.rates.input, price.rates.output, price.max_output_tokens)
         assert rates == (row[INPUT], row[OUTPUT], row.get("max_output_tokens")), name
         bill = pytest.approx(1_000 * row[INPUT] + 100 * row[OUTPUT])
-        assert price.cost(1_000, 100) == bill, name
+        assert price.cost(ReplyTokens(1_000, 100)) == bill, name
 
 
 def test_what_the_table_does_not_price_has_no_price_and_not_one_of_nothing():
     free = [key for key, row in CHATS.items() if row.get(INPUT) == row.get(OUTPUT) == 0]
     assert len(free) > 20
-    priced = [n for n in (*UNKNOWN.split(), *free) if price_of(n).rates or price_of(n).cost(9, 9)]
+    priced = [
+        n
+        for n in (*UNKNOWN.split(), *free)
+        if price_of(n).rates or price_of(n).cost(ReplyTokens(9, 9))
+    ]
     assert priced == []
 
 
@@ -71,7 +75,7 @@ def test_which_names_litellm_knows_a_provider_of():
 
 
 def cost(name: str, *used: int, service: str | None = None) -> float | None:
-    return price_of(name).cost_of(ReplyTokens(*used, service=service))
+    return price_of(name).cost(ReplyTokens(*used, service=service))
 
 
 MINI, SONNET, PRO = "openai/gpt-4.1-mini", "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-pro"

@@ -240,8 +240,8 @@ def _read_whole(
         # 0.
         prompt = max(0, one.prompt - shown.get(sample.benchmark_id, 0)) + tokens
         written = tokens if writes else 0
-        first = price.cost_of(ReplyTokens(prompt, one.completion, cache_write=written))
-        again = price.cost_of(ReplyTokens(prompt, one.completion, cached=tokens))
+        first = price.cost(ReplyTokens(prompt, one.completion, cache_write=written))
+        again = price.cost(ReplyTokens(prompt, one.completion, cached=tokens))
         rows.append((first or 0.0, again or 0.0, tokens))
     return np.array(rows, dtype=np.float64)
 

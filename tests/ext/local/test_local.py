@@ -15,7 +15,7 @@ from alps.ext.local.sending import Started, sender
 from alps.ext.local.server import ENVIRONMENT, Server, model_file
 from alps.llm.client import Client, Endpoint
 from alps.llm.ledger import Ledger
-from alps.llm.prices import price_of
+from alps.llm.prices import ReplyTokens, price_of
 from alps.llm.types import EndpointCalls, Request
 from tests.cluster import is_running
 from tests.endtoend import begin, rows
@@ -83,7 +83,7 @@ def test_doctor_says_whether_it_is_installed(alps, monkeypatch, tmp_path):
 
 def test_it_costs_nothing_and_servers_of_others_are_asked_as_ever():
     assert price_of("local").rates
-    assert price_of("local:any.gguf").cost(1000, 1000) == 0
+    assert price_of("local:any.gguf").cost(ReplyTokens(1000, 1000)) == 0
     limiter = Endpoint.of(None, 1).limiter
     assert sender(EndpointCalls("openai/gpt-4.1", None, limiter=limiter)) is None
     assert sender(EndpointCalls("openai/m", "https://llm.example.com/v1", limiter=limiter)) is None
