@@ -33,13 +33,12 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
     async def cancellable() -> T:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        if task is not None:
-            started.append(task)
+        assert task is not None
+        started.append(task)
 
         def cancel() -> None:
             cancelled.append(True)
-            if task is not None:
-                loop.call_soon_threadsafe(task.cancel)
+            loop.call_soon_threadsafe(task.cancel)
 
         _cancels[mine] = cancel
         if mine in _stopped:

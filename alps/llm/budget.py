@@ -142,11 +142,12 @@ class Budget:
             is_counted = call.prompt_tokens is not None and call.completion_tokens is not None
             if billed and is_counted:
                 flight.seen.add(flight.size, call)
-            spent = spending_of(call)
+            tokens = (call.prompt_tokens or 0) + (call.completion_tokens or 0)
+            spent = Spending(tokens, call.cost or 0.0)
             assumed, reserve = Spending(), flight.reserve
             if billed is None or (billed and not is_counted):
-                tokens = max(0, reserve.tokens - spent.tokens)
-                assumed = Spending(tokens, max(0.0, reserve.cost - spent.cost))
+                unknown = max(0, reserve.tokens - spent.tokens)
+                assumed = Spending(unknown, max(0.0, reserve.cost - spent.cost))
             elif billed and call.cost is None:
                 assumed = Spending(0, reserve.cost)
             self._tokens += spent.tokens + assumed.tokens
@@ -186,8 +187,3 @@ def answer_bound(request: Request[Any], price: Price) -> int | None:
     """Return the most tokens the model may answer to `request`, None where nothing bounds it."""
     limit = request.decoding.get("max_tokens") if request.form is None else request.form.most
     return int(limit) if limit is not None else price.max_output_tokens
-
-
-def spending_of(call: Call) -> Spending:
-    """Return the reported usage of an answered call."""
-    return Spending((call.prompt_tokens or 0) + (call.completion_tokens or 0), call.cost or 0.0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from alps.llm.limiter import Limiter
+from alps.llm.limiter import Announced, Limiter
 from tests.few import few
 from tests.virtual_time import in_virtual_time
 
@@ -155,6 +155,13 @@ def test_a_429_that_names_no_time_waits_for_the_one_that_answers_told():
         return crowd.starts
 
     assert min(in_virtual_time(paused())) == 4
+
+
+def test_an_answer_that_comes_late_tells_of_no_more_than_is_left():
+    limit = Announced()
+    for left, seconds, now in ((10, 60, 0), (4, 57, 3), (7, 57, 3.1)):
+        limit.told(left, seconds, now)
+    assert limit.left(4) == 4
 
 
 def test_a_request_that_has_its_place_and_has_not_started_waits_too():
