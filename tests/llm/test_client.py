@@ -343,6 +343,21 @@ def test_without_a_cache_a_finished_request_is_made_again(desk: Desk):
         assert desk.run(twice) == [BOTH, ("go",)]
 
 
+def test_a_request_that_is_given_up_is_under_way_no_more(desk: Desk):
+    with serve(always(Answer(GOOD, delay=60))) as server:
+
+        async def given_up(client: Client) -> tuple[int, list[float]]:
+            asked = asyncio.ensure_future(client.complete(question(server)))
+            while not server.requests:
+                await asyncio.sleep(0.01)
+            under_way = len(client._limiter.breaker._under_way)
+            await client.aclose()
+            await asyncio.gather(asked, return_exceptions=True)
+            return under_way, client._limiter.breaker._under_way
+
+        assert desk.run(given_up) == (1, [])
+
+
 def test_a_caller_that_goes_away_does_not_take_the_answer_from_the_other(desk: Desk):
     with serve(always(Answer(GOOD, delay=0.1))) as server:
 
