@@ -14,10 +14,10 @@ import pytest
 from alps.errors import UsageError
 from alps.ext.adapters.python_class import PythonSystem
 from alps.schema import ExtractionSample, Prediction
-from alps.systems import resolve_systems
 from alps.tasks import load_task
 from tests.builders import extraction_sample, memory
 from tests.conftest import ROOT
+from tests.endtoend import rows, run
 from tests.tracks import alps_here
 
 TASK = load_task("extraction")
@@ -96,14 +96,16 @@ def test_the_object_is_shown_the_sample_without_its_gold(make):
     assert asked.name == f"python:{asked.settings['class']}"
 
 
-def test_in_a_run_it_is_shown_no_id_of_the_data(make):
-    path = make("def predict(self, sample):\n    seen.append(sample)\n    return []").settings[
-        "class"
-    ]
-    (asked,) = resolve_systems(f"python:{path}", [TASK], id_key="data")
-    answer = asyncio.run(asked.answer(TASK, sample("a")))
-    assert (answer.benchmark_id, answer.outcome) == ("a", "ok")
-    assert len(seen_by(asked)[0].benchmark_id) == 24
+def test_in_a_run_it_is_shown_no_id_of_the_data(tmp_path):
+    noting = "open('seen.txt', 'a').write(sample.benchmark_id + chr(10))\n        return []"
+    body = f"class Mine:\n    def predict(self, sample):\n        {noting}\n"
+    (tmp_path / "mine.py").write_text(body)
+    words = ("task=extraction", "limit=2", "model=python:mine:Mine", "out=out")
+    assert run(tmp_path, "run", *words).returncode == 0
+    seen = (tmp_path / "seen.txt").read_text().split()
+    ids = {row["benchmark_id"] for row in rows(tmp_path / "out" / "predictions.jsonl")}
+    assert (len(seen), len(ids)) == (2, 2)
+    assert ids.isdisjoint(seen)
 
 
 @pytest.mark.parametrize(
