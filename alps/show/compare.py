@@ -38,7 +38,7 @@ from alps.stats.paired import (
     McNemar,
     Ranked,
     holm,
-    paired_mcnemar,
+    mcnemar,
     shared_letters,
 )
 from alps.tasks import Metric
@@ -468,13 +468,13 @@ def _contrast(pair: Mapping[str, Values], records: SharedRecords) -> Contrast:
     if difference.detectable is not None and difference.detectable <= _ROUNDING:
         # No spread was seen: that does not mean that any difference would be detected.
         difference = replace(difference, detectable=None)
-    mcnemar = None
+    found = None
     if _is_binary(records, one, other):
-        ones = records.column(one) == 1, records.column(other) == 1
-        mcnemar = paired_mcnemar(ones[0].tolist(), ones[1].tolist())
+        ahead = records.column(one) - records.column(other)
+        found = mcnemar(int((ahead > 0).sum()), int((ahead < 0).sum()))
     # Records of one session are not independent, which the exact test takes for granted.
     clusters = len(set(records.sessions))
-    exact = mcnemar is not None and clusters == len(records.ids) > 1
+    exact = found is not None and clusters == len(records.ids) > 1
     # Made as the interval, so that both say the same of 0.
     p = difference.p if difference.estimate.p is None else difference.estimate.p
     return Contrast(
@@ -482,7 +482,7 @@ def _contrast(pair: Mapping[str, Values], records: SharedRecords) -> Contrast:
         second,
         scores=(records.mean(one), records.mean(other)),
         difference=difference,
-        mcnemar=mcnemar,
+        mcnemar=found,
         p=p,
         exact=exact,
         clusters=clusters,

@@ -53,14 +53,6 @@ def mcnemar(first_only: int, second_only: int) -> McNemar:
     return McNemar(first_only, second_only, (first_only - second_only) ** 2 / discordant, p)
 
 
-def paired_mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
-    """Test two lists of verdicts on the same records; a ValueError if their lengths differ."""
-    if len(first) != len(second):
-        raise ValueError(f"lengths differ: {len(first)}, {len(second)}")
-    pairs = [(bool(left), bool(right)) for left, right in zip(first, second, strict=True)]
-    return mcnemar(pairs.count((True, False)), pairs.count((False, True)))
-
-
 @dataclass(frozen=True)
 class Difference:
     """First less second: the mean difference with its interval, and a two-sided p.
@@ -108,19 +100,14 @@ def paired_difference(
     estimate = clustered_difference(
         first, second, groups, bounds=bounds, resampled=resampled, tested=True
     )
-    error, count = _standard_error(ahead, groups), len(set(groups))
-    if error is None:
+    variance = None
+    if len(ahead):
+        variance = clustered_variance((ahead - ahead.mean()) / len(ahead), groups)
+    if variance is None:
         return Difference(estimate, None, None)
+    error, count = sqrt(variance), len(set(groups))
     p = t_tests(np.array(ahead.mean()), np.array(error), np.array(count, dtype=np.float64))
-    return Difference(estimate, float(p), detectable_difference(ahead, groups))
-
-
-def _standard_error(differences: Floats, groups: Sequence[Hashable]) -> float | None:
-    """Return the standard error of a mean between clusters; None with fewer than two."""
-    if not len(differences):
-        return None
-    variance = clustered_variance((differences - differences.mean()) / len(differences), groups)
-    return None if variance is None else sqrt(variance)
+    return Difference(estimate, float(p), detectable(error, count))
 
 
 def t_tests(means: Floats, errors: Floats, clusters: Floats) -> Floats:
@@ -145,29 +132,17 @@ def t_tests(means: Floats, errors: Floats, clusters: Floats) -> Floats:
     return np.where((clusters < 2) | ~(ahead > _ROUNDING), 1.0, np.minimum(ps, 1.0))
 
 
-def detectable_difference(
-    differences: Floats, clusters: Sequence[Hashable] | None = None
-) -> float | None:
-    """Return the smallest true difference that is found significant in 80 % of cases.
+def detectable(error: float, clusters: int) -> float:
+    """Return the smallest true difference that is found with a chance of `POWER`.
 
-    A difference observed to be smaller says little about which system is better. None with fewer
-    than two clusters.
+    A difference observed to be smaller says little about which system is better.
 
     Source: Bloom, Evaluation Review 19 (1995) 547.
 
     Args:
-        differences: Shape (records,), finite.
-        clusters: Cluster of each record; without it, records are independent.
+        error: The standard error between clusters.
+        clusters: How many there are, ≥ 2.
     """
-    groups = range(len(differences)) if clusters is None else clusters
-    error = _standard_error(differences, groups)
-    if error is None:
-        return None
-    return detectable(error, len(set(groups)))
-
-
-def detectable(error: float, clusters: int) -> float:
-    """Return the difference that is found with a chance of `POWER`, from its standard error."""
     # The two-sided quantile plus that of the power, times the standard error between clusters.
     freedom = clusters - 1
     shares = np.array([(1 + LEVEL) / 2, POWER])

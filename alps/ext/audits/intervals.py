@@ -25,10 +25,12 @@ from alps.stats.bootstrap import (
     Floats,
     Statistic,
     cluster_index,
+    cluster_sums,
     clustered_mean,
     clustered_ratio,
-    clustered_statistics,
+    percentile_interval,
     ratio,
+    resampled_sums,
 )
 from alps.stats.bounded import LEVEL, WITHIN, agresti_coull, student_quantile
 
@@ -193,6 +195,45 @@ def clustered_rates(
         # Items of one question err together: GPT-4's interval on openqa_eval is a third wider so.
         rates[name] = replace(clustered_ratio(above, below, clusters), n=int(below.sum()))
     return rates
+
+
+def clustered_statistics(
+    features: Floats,
+    clusters: Sequence[Hashable],
+    statistics: Sequence[Statistic],
+    *,
+    n: int | None = None,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> list[Estimate]:
+    """Estimate functions of sums over records, all from the same resampled clusters.
+
+    Args:
+        features: Shape (records, features): what is added up.
+        clusters: Shape (records,).
+        statistics: Each takes sums of shape (…, features) and returns figures of shape (…), NaN
+            where undefined.
+        n: Records that count for `Estimate.n`; all by default.
+        seed: Of the resampling.
+        draws: Resamples, ≥ 1.
+    """
+    # A statistic is a function of sums: each cluster is added up once, and not in every resample.
+    sums = cluster_sums(features, clusters)
+    count = len(features) if n is None else n
+    if not len(sums):
+        return [Estimate(None, None, None, count) for _ in statistics]
+    total = sums.sum(axis=0)
+    drawn = resampled_sums(sums, seed=seed, draws=draws) if len(sums) > 1 else None
+    estimates = []
+    for statistic in statistics:
+        value = float(statistic(total))
+        if np.isnan(value):
+            estimates.append(Estimate(None, None, None, count))
+            continue
+        interval = None if drawn is None else percentile_interval(statistic(drawn))
+        low, high = interval or (None, None)
+        estimates.append(Estimate(value, low, high, count))
+    return estimates
 
 
 def clustered_indices(

@@ -17,7 +17,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.stats.bootstrap import DRAWS, Estimate, Floats, Statistic, clustered_statistics, ratio
+from alps.ext.audits.intervals import clustered_statistics
+from alps.stats.bootstrap import DRAWS, Estimate, Floats, Statistic, ratio
 
 Kind = Literal["nominal", "ordinal", "interval"]
 Weights = Literal["unweighted", "linear", "quadratic"]

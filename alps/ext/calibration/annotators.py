@@ -15,15 +15,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from alps.stats.bootstrap import (
-    DRAWS,
-    Estimate,
-    Floats,
-    clustered_ratio,
-    clustered_statistics,
-    clustered_variance,
-    ratio,
-)
+from alps.ext.audits.intervals import clustered_statistics
+from alps.stats.bootstrap import DRAWS, Estimate, Floats, clustered_ratio, clustered_variance, ratio
 
 Score = Literal["accuracy", "rmse"]
 Status = Literal["passed", "failed", "underpowered"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from alps.ext.audits.intervals import clustered_statistics
 from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.label_rows import Value
 from alps.ext.calibration.labels import most_frequent
@@ -22,7 +23,7 @@ from alps.ext.calibration.matrix import (
     table_figures,
 )
 from alps.similarity import THRESHOLD, similarity
-from alps.stats.bootstrap import Estimate, Floats, Statistic, clustered_statistics, ratio
+from alps.stats.bootstrap import Estimate, Floats, Statistic, ratio
 from alps.stats.lengths import LENGTHS
 
 # Characters by which two outputs must differ for one to count as the longer one, as in AlpacaEval.

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.errors import RunFolderError, UsageError
+from alps.ext.audits.intervals import clustered_statistics
 from alps.ext.calibration import FITTED
 from alps.ext.calibration.agreement import (
     LabelScale,
@@ -32,7 +33,7 @@ from alps.run.opened import find_run, open_run, read_rows
 from alps.run.source import open_again
 from alps.show.formatting import counted
 from alps.similarity import THRESHOLD
-from alps.stats.bootstrap import Estimate, Floats, clustered_statistics
+from alps.stats.bootstrap import Estimate, Floats
 
 if TYPE_CHECKING:
     from rich.console import Console

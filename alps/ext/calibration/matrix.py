@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.ext.audits.intervals import proportion
+from alps.ext.audits.intervals import clustered_statistics, proportion
 from alps.ext.calibration.agreement import (
     Codes,
     LabelScale,
@@ -33,7 +33,6 @@ from alps.stats.bootstrap import (
     Statistic,
     cluster_index,
     clustered_mean,
-    clustered_statistics,
     percentile_interval,
     ratio,
     resampled_times,

@@ -11,6 +11,7 @@ from alps.ext.audits.intervals import (
     clopper_pearson,
     clustered_indices,
     clustered_rates,
+    clustered_statistics,
     confusion,
     few_differ,
     proportion,
@@ -18,12 +19,7 @@ from alps.ext.audits.intervals import (
     upper_bound,
     wilson,
 )
-from alps.stats.bootstrap import (
-    Estimate,
-    clustered_statistics,
-    percentile_interval,
-    resampled_sums,
-)
+from alps.stats.bootstrap import Estimate, percentile_interval, resampled_sums
 
 counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
