@@ -40,10 +40,11 @@ from alps.leaderboard.untrusted import faults_of
 from alps.leaderboard.verify import Options, verify
 from alps.llm.ledger import counted_in
 from alps.parsing import parse_settings
-from alps.run.estimate import Stage, dry_score
+from alps.run.estimate import Stage, estimated
 from alps.run.finished import Finished
 from alps.run.folder import caps_left, write_json
 from alps.run.opened import MANIFEST, read_manifest
+from alps.run.session import resolve_again
 from alps.run.source import open_data
 from alps.run.start import score_again
 from alps.settings import JudgeSettings, RunSettings
@@ -180,7 +181,9 @@ def _estimate(
     calls: list[Stage] = []
     with TemporaryDirectory(prefix="alps-rescore-") as scratch:
         for run in _runs(entry, settings, typed, Path(scratch) / "work"):
-            stages = dry_score(run.source, {**run.judging, "out": str(work / run.out.name)})
+            judged = work / run.out.name
+            again = resolve_again(run.source, {**run.judging, "out": str(judged)}, dry=True)
+            stages = estimated(*again, run.source, judged, generate=False)
             calls += [stage for stage in stages if stage.name == "judge"]
     return calls if settings.sample is None else _sampled_stages(calls, settings.sample)
 

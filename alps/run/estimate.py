@@ -27,7 +27,7 @@ from alps.run.judge_check import requests_of_check
 from alps.run.opened import PREDICTIONS
 from alps.run.parts import parts_of
 from alps.run.services import Services, open_services
-from alps.run.session import resolve, resolve_again
+from alps.run.session import resolve
 from alps.run.source import RunData
 from alps.schema import Prediction
 from alps.settings import RunSettings
@@ -126,36 +126,24 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     if session.settings.fresh:
         session = replace(session, folder=session.folder / "fresh")  # where nothing is answered yet
     settings, data, folder = session.settings, session.data, session.folder
-    stages = _estimated(settings, data, folder, folder)
+    stages = estimated(settings, data, folder, folder)
     for part in parts_of(settings, folder):
-        stages += part.stages(session, _estimated)
+        stages += part.stages(session, estimated)
     return stages
 
 
-def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
-    """Count the calls, tokens and dollars that judging a run again would take; see `score_again`.
-
-    Raises:
-        AlpsError: If the folder is no run, or the judge can't be used.
-    """
-    settings, data = resolve_again(source, judging, dry=True)
-    judged = Path(settings.out or source)
-    return _estimated(settings, data, source, judged, generate=False)
-
-
-def _estimated(
+def estimated(
     settings: RunSettings, data: RunData, answered: Path, judged: Path, *, generate: bool = True
 ) -> list[Stage]:
     """Count what is left to ask, where these folders hold predictions and verdicts already."""
     with TemporaryDirectory() as scratch, ExitStack() as opened:
         ledger = opened.enter_context(closed_after(Ledger(Path(scratch) / "calls.jsonl")))
+        parts = parts_of(settings, answered)
         if generate:
-            parts = parts_of(settings, answered)
             services = open_services(settings, data.tasks, ledger, None, parts=parts)
             services = wrapped(services, data, None)
         else:
             services = judging_services(settings, data.tasks, ledger, None)
-            parts = parts_of(settings, answered)
         opened.callback(lambda: run_loop(services.aclose()))
         plans = track_plans(settings, data, services)
         rounds = [Round(plans, *_held(answered, judged, Path(scratch) / "run", opened))]

@@ -1,17 +1,15 @@
 """Caveats of scores: below a trivial baseline, or by an unchecked judge."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from alps.judges.admission import DRAWN, is_admitted
 from alps.judges.embedded import is_embedded_judge
-from alps.rows import RubricCheck, Score, Summary
+from alps.rows import RubricCheck, Summary
 from alps.run.opened import RunFolder
 
 BELOW_MARK = "↓"
 """What marks a row of a table that is below a trivial baseline."""
 _DIGITS = 3
-# The highest score of which tables say that it is about 0.
-_ABOUT_ZERO = 0.05
 
 
 def strongest_above(differences: Mapping[str, float], *, lower_is_better: bool) -> str | None:
@@ -26,15 +24,6 @@ def strongest_above(differences: Mapping[str, float], *, lower_is_better: bool) 
     losses = {name: sign * round(value, _DIGITS) for name, value in differences.items()}
     worst = min(losses, key=lambda name: losses[name], default=None)
     return worst if worst is not None and losses[worst] < 0 else None
-
-
-def baselines_title(scores: Iterable[Score]) -> str:
-    """Return the title of a table of trivial baselines; it says where all score about 0."""
-    values = [score.value for score in scores]
-    about_zero = bool(values)
-    for value in values:
-        about_zero = about_zero and value is not None and abs(value) < _ABOUT_ZERO
-    return "Trivial baselines" + (" (expected to score about 0)" if about_zero else "")
 
 
 NOT_CHECKED = "not checked"
@@ -67,12 +56,6 @@ def judge_mark(summary: Summary) -> str:
 def judge_of(run: RunFolder) -> str:
     """Return the name of a run's judge, with the same mark once the run is finished."""
     return run.judge if run.summary is None else f"{run.judge}{judge_mark(run.summary)}"
-
-
-def judge_check_lines(summary: Summary) -> Iterator[str]:
-    """Say how many items a run's judge got right by rubric, or that its scores rest on no check."""
-    checks = summary.judge_check or summary.judge_check_before
-    yield from known_item_lines(summary.judge, checks)
 
 
 def known_item_lines(judge: str, checks: Mapping[str, RubricCheck] | None) -> Iterator[str]:

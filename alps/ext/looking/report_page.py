@@ -15,12 +15,12 @@ from markupsafe import Markup
 from alps.errors import UsageError
 from alps.ext.looking.report_first import Differences, Overview, alike, differences_of, overview_of
 from alps.ext.looking.report_sections import Head, MetricRow, TrackSection, draw_plane, heads_of
-from alps.ext.looking.whole_run import empty_line, known_agreement, method_lines
+from alps.ext.looking.whole_run import empty_line, judge_check_lines, known_agreement, method_lines
 from alps.judges.agreement import people_say
 from alps.rows import Score
 from alps.run.opened import AnswerKey, RunFolder, open_run
 from alps.show import charts
-from alps.show.caveats import judge_check_lines, judge_mark
+from alps.show.caveats import judge_mark
 from alps.show.charts import (
     DASHES,
     Chart,

@@ -11,13 +11,13 @@ from markupsafe import Markup
 from alps.errors import RunFolderError
 from alps.ext.looking.distributions import BarPart, Bin, curve_of_bins, histogram, stacked
 from alps.ext.looking.record import Highlights, RecordCard, cards, cards_of, rule
-from alps.ext.looking.whole_run import has_floors, notes_of, undefined
+from alps.ext.looking.whole_run import baselines_title, has_floors, notes_of, undefined
 from alps.jsonl import Row
 from alps.rows import BreakdownRow, Floor, GroupRow, Interval, Score, Summary, TrackSummary
 from alps.run.opened import AnswerKey, RunFolder, Samples, state_of
 from alps.schema import FAILURES, UNHEARD
 from alps.show import charts
-from alps.show.caveats import baselines_title, strongest_above
+from alps.show.caveats import strongest_above
 from alps.show.charts import colour_of
 from alps.show.formatting import MEANINGS, interval, letter_of, number, served_lines, signed
 from alps.show.parts import ChartedTrack, shown_parts

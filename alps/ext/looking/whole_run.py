@@ -13,7 +13,7 @@ from alps.judges.embedded import AGREEMENTS, embedded_judge
 from alps.llm.understanding import RAN_WILD
 from alps.rows import BreakdownRow, Interval, Score, Summary, TrackSummary
 from alps.run.opened import open_run
-from alps.show.caveats import baselines_title, judge_check_lines, judge_mark
+from alps.show.caveats import judge_mark, known_item_lines
 from alps.show.formatting import (
     GOLD_ACTIONS,
     PREDICTED_ACTIONS,
@@ -221,6 +221,25 @@ def _floors(track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool) -> 
         *figures("95 % interval", f"Δ vs.{apart}baseline"),
     ]
     return Table(f"{baselines_title(scores)}{judged}", columns, rows, layout="roomy")
+
+
+# The highest score of which tables say that it is about 0.
+_ABOUT_ZERO = 0.05
+
+
+def baselines_title(scores: Iterable[Score]) -> str:
+    """Return the title of a table of trivial baselines; it says where all score about 0."""
+    values = [score.value for score in scores]
+    about_zero = bool(values)
+    for value in values:
+        about_zero = about_zero and value is not None and abs(value) < _ABOUT_ZERO
+    return "Trivial baselines" + (" (expected to score about 0)" if about_zero else "")
+
+
+def judge_check_lines(summary: Summary) -> Iterator[str]:
+    """Say how many items a run's judge got right by rubric, or that its scores rest on no check."""
+    checks = summary.judge_check or summary.judge_check_before
+    yield from known_item_lines(summary.judge, checks)
 
 
 def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
