@@ -214,7 +214,6 @@ def open_services(
     Raises:
         AlpsError: If one of them is unknown, or the budget can't be enforced.
     """
-    local, embedded = is_local(settings.model, tasks), is_embedded_judge(settings.judge)
     asking = asked_models(settings, tasks, parts)
     if not asking:
         systems = _local(settings, tasks, folder, id_key)
@@ -224,24 +223,18 @@ def open_services(
     sharing = shared
     if sharing is None:
         cache = open_cache() if asked_as.cached else None
-        sharing = Shared(cache, capped(settings, ledger, asking), Ladder())
-
+        sharing = Shared(cache, capped(settings, ledger.totals, asking), Ladder())
     batches = None
     if folder is not None:
         for part in parts:
             batches = batches or part.gather(folder, sharing)
     clients = Clients(settings, ledger, sharing, batches)
-    if local:
+    if is_local(settings.model, tasks):
         systems = _local(settings, tasks, folder, id_key)
     else:
-        asked = clients.of(settings.api_base, settings.model, settings.requests_per_minute)
-        systems = _llm_systems(settings, tasks, asked)
-    if embedded:
-        judge = embedded_judge(settings.judge)
-    else:
-        most = settings.judge_requests_per_minute
-        judging = clients.of(settings.judge_api_base, settings.judge, most)
-        judge = _llm_judge(settings, judging, asked_as)
+        systems = _llm_systems(settings, tasks, clients)
+    embedded = is_embedded_judge(settings.judge)
+    judge = embedded_judge(settings.judge) if embedded else _llm_judge(settings, clients, asked_as)
     return Services(
         systems,
         judge,
@@ -263,11 +256,9 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
     check_judge(settings)
     if is_embedded_judge(settings.judge):
         return Services((), embedded_judge(settings.judge), None)
-    sharing = Shared(open_cache(), capped(settings, ledger, [_judge_of(settings)]))
+    sharing = Shared(open_cache(), capped(settings, ledger.totals, [_judge_of(settings)]))
     clients = Clients(settings, ledger, sharing)
-    most = settings.judge_requests_per_minute
-    client = clients.of(settings.judge_api_base, settings.judge, most)
-    return Services((), _llm_judge(settings, client), sharing.cache, clients)
+    return Services((), _llm_judge(settings, clients), sharing.cache, clients)
 
 
 def check_models(
@@ -353,11 +344,12 @@ def _local(
 
 
 def _llm_systems(
-    settings: RunSettings, tasks: Sequence[Task], client: "Client"
+    settings: RunSettings, tasks: Sequence[Task], clients: Clients
 ) -> tuple[tuple[System, ...], ...]:
     from alps.llm.prices import longest_budget
     from alps.systems.llm import LlmSystem
 
+    client = clients.of(settings.api_base, settings.model, settings.requests_per_minute)
     most = longest_budget(settings.model, settings.sampling(), settings.request)
     budgets = {task.track: task.answer.within for task in tasks if task.answer.within is not None}
     asked: dict[str, Any] = {"client": client, "api_base": settings.api_base}
@@ -376,10 +368,12 @@ def _llm_systems(
     return tuple(systems)
 
 
-def _llm_judge(settings: AskSettings, client: "Client", asked_as: AskedAs = AS_EVER) -> Judge:
+def _llm_judge(settings: AskSettings, clients: Clients, asked_as: AskedAs = AS_EVER) -> Judge:
     from alps.judges.llm import LlmJudge
     from alps.llm.prices import longest_budget
 
+    most = settings.judge_requests_per_minute
+    client = clients.of(settings.judge_api_base, settings.judge, most)
     first = asked_as.draw * settings.judge_repeats
     draws = [
         LlmJudge(
@@ -411,23 +405,20 @@ def check_priced_models(asked: Iterable[UsedModel]) -> None:
         check_priced(one.key, one.name)
 
 
-def capped(settings: Capped, ledger: Ledger, asked: Iterable[UsedModel]) -> "Budget | None":
-    """Return the budget of what is asked; a cap in dollars needs a price for each model."""
+def capped(settings: Capped, spent: Totals, asked: Iterable[UsedModel] = ()) -> "Budget | None":
+    """Return the budget that caps leave after what is spent; None without a cap.
+
+    A cap in dollars needs a price for each model that is `asked`.
+    """
     if settings.max_cost is not None:
         check_priced_models(asked)
-    return budget_within(settings.max_cost, settings.max_total_tokens, ledger.totals)
-
-
-def budget_within(
-    max_cost: float | None, max_total_tokens: int | None, spent: Totals
-) -> "Budget | None":
-    """Return the budget that these caps leave after what is spent; None without a cap."""
-    if max_cost is None and max_total_tokens is None:
+    if settings.max_cost is None and settings.max_total_tokens is None:
         return None
     from alps.llm.budget import Budget
     from alps.llm.prices import price_of
 
-    return Budget(max_cost=max_cost, max_total_tokens=max_total_tokens, spent=spent, price=price_of)
+    most = settings.max_total_tokens
+    return Budget(max_cost=settings.max_cost, max_total_tokens=most, spent=spent, price=price_of)
 
 
 def _check_llm(asked: UsedModel, embedded: Collection[str], *, keys: bool) -> None:

@@ -157,7 +157,7 @@ async def _generate(
     questions = personas = dropped = 0
     left_out: list[str] = []
     async with AsyncExitStack() as stack:
-        sharing = Shared(open_cache(), capped(settings, ledger, asked.values()))
+        sharing = Shared(open_cache(), capped(settings, ledger.totals, asked.values()))
         opened = Clients(settings, ledger, sharing)
         stack.push_async_callback(sharing.aclose)
         stack.push_async_callback(opened.give_up)

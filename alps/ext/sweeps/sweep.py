@@ -23,7 +23,7 @@ from alps.run.folder import changed_code, claimed_folder, refuse_other_files, re
 from alps.run.fresh import begins_again, former_of, kept_former, made_room
 from alps.run.opened import MANIFEST, SUMMARY, open_run
 from alps.run.progress import Watched
-from alps.run.services import UsedModel, asked_models, budget_within, check_priced_models
+from alps.run.services import UsedModel, asked_models, capped, check_priced_models
 from alps.run.session import RunSession, resolve, run_folder
 from alps.run.shared import Shared, open_cache
 from alps.run.source import RunData
@@ -258,5 +258,5 @@ def _shared(plan: SweepPlan, sessions: Sequence[RunSession]) -> Shared:
 
     tokens, cost = counted_in(session.folder for session in sessions)
     before = Totals(assumed_tokens=tokens, assumed_cost=cost)
-    budget = budget_within(plan.max_cost, plan.max_total_tokens, before)
+    budget = capped(plan, before)
     return Shared(open_cache(), budget, Ladder())
