@@ -390,9 +390,9 @@ class Task:
         input_row: The row that an external program is given: what a system may see, and nothing
             else.
         to_prediction: Turns the typed answer into the release's form of a prediction.
-        has_gold: Whether the sample can be scored.
         score: Scores one prediction by its verdict; failed predictions come with a verdict of None.
         metrics: What is reported, in this order.
+        has_gold: Whether the sample can be scored; that it has a `gold` where left out.
         judge: Asks the judge about one prediction; returns the verdict row without ids. Left out
             where nothing is to be judged.
         rubrics: The judge's instructions that its scores depend on.
@@ -423,9 +423,9 @@ class Task:
     messages: Callable[[Any], tuple[Mapping[str, str], ...]]
     input_row: Callable[[Any], dict[str, Any]]
     to_prediction: Callable[[Any], dict[str, Any]]
-    has_gold: Callable[[Any], bool]
     score: Callable[[Any, Prediction, Row | None, Judge], Scored]
     metrics: tuple[Metric, ...]
+    has_gold: Callable[[Any], bool] = lambda sample: sample.gold is not None
     judge: Callable[[Any, Prediction, Judge, JudgingOptions], Awaitable[dict[str, Any]]] = (
         no_judgement
     )

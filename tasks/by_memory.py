@@ -37,16 +37,6 @@ class History:
         """All turns, one session after the other."""
         return tuple(turn for session in self.sessions for turn in session)
 
-    def until(self, turns: int) -> "History":
-        """Return the first `turns` turns, in their sessions."""
-        sessions = []
-        for session in self.sessions:
-            sessions.append(session[:turns])
-            turns -= len(session)
-            if turns <= 0:
-                break
-        return History(tuple(sessions), self.times[: len(sessions)])
-
 
 @dataclass(frozen=True)
 class HistoryPlace:

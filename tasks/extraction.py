@@ -465,7 +465,6 @@ TASK = Task(
     messages=messages,
     input_row=input_row,
     to_prediction=to_prediction,
-    has_gold=lambda sample: sample.gold is not None,
     judge=judge_prediction,
     likely=likely_prediction,
     score=score,

@@ -448,7 +448,6 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             messages=messages,
             input_row=input_row,
             to_prediction=dict,
-            has_gold=lambda sample: sample.gold is not None,
             judge=judge_prediction,
             likely=likely_prediction,
             score=score,

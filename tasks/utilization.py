@@ -508,7 +508,6 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             messages=messages,
             input_row=input_row,
             to_prediction=lambda text: {"answer": text},
-            has_gold=lambda sample: sample.gold is not None,
             judge=judge_prediction,
             likely=lambda sample: {"answer": sample.query},
             score=score,

@@ -221,23 +221,15 @@ async def _with_verdict(
     options: JudgingOptions,
 ) -> Stage:
     """Count the calls that judge an answer, or the likeliest one where there is none yet."""
-    if prediction is None:
-        return await _with_likely(stage, unit, services.judge, options)
-    if prediction.outcome != "ok":
+    likely = unit.track.task.likely
+    if prediction is None and likely is not None:
+        told = Prediction(prediction=likely(unit.sample), outcome="ok", **unit.row({}))
+        for request in await _judging(unit, told, services.judge, options):
+            stage = stage.with_call(request, price_of(request.model), certain=False)
+    if prediction is None or prediction.outcome != "ok":
         return stage
     requests = await _judging(unit, prediction, services.judge, options)
     return _with_new(stage, requests, seen, services)
-
-
-async def _with_likely(stage: Stage, unit: Unit, judge: Judge, options: JudgingOptions) -> Stage:
-    """Count the calls that would judge the likeliest answer, where one is known."""
-    task = unit.track.task
-    if task.likely is None:
-        return stage
-    likely = Prediction(prediction=task.likely(unit.sample), outcome="ok", **unit.row({}))
-    for request in await _judging(unit, likely, judge, options):
-        stage = stage.with_call(request, price_of(request.model), certain=False)
-    return stage
 
 
 def _reply_tokens(unit: Unit) -> int:

@@ -193,10 +193,7 @@ class RecordScores:
 
     def members(self, breakdown: str) -> dict[str, NDArray[np.bool_]]:
         """Return which scored records each group of a breakdown has, in the order of `values`."""
-        numbers = np.full(len(self._place), np.nan)
-        column = self._members.get(breakdown, RecordColumn())
-        numbers[: len(column)] = column.numbers()
-        ordered = numbers[self._order()]
+        ordered = self._in_order(self._members.get(breakdown, RecordColumn()))
         return {group: ordered == code for group, code in self._groups.get(breakdown, {}).items()}
 
     def values(self, metric: Metric) -> Floats:
@@ -234,8 +231,10 @@ class RecordScores:
         return np.lexsort((self._repeat.numbers(), np.array(self._place, dtype=np.int64)))
 
     def _column(self, name: str) -> Floats:
+        return self._in_order(self._columns.get(name, RecordColumn()))
+
+    def _in_order(self, column: "RecordColumn") -> Floats:
         values = np.full(len(self._place), np.nan)
-        column = self._columns.get(name, RecordColumn())
         values[: len(column)] = column.numbers()
         ordered: Floats = values[self._order()]
         return ordered

@@ -208,7 +208,6 @@ def _task(level: Level, options: TaskOptions) -> Task:
         messages=lambda sample: chat_messages(PROMPT.text, asked_of(sample)),
         input_row=partial(_input_row, level),
         to_prediction=lambda held: {"memories": list(held.memories)},
-        has_gold=lambda sample: sample.gold is not None,
         score=partial(_score, level),
         metrics=level.metrics,
         judge=judge,

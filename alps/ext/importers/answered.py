@@ -107,7 +107,6 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             messages=lambda sample: chat_messages(PROMPT.text, {"question": sample.question}),
             input_row=_input_row,
             to_prediction=lambda answer: {"answer": answer},
-            has_gold=lambda sample: sample.gold is not None,
             judge=_judge,
             likely=lambda sample: {"answer": sample.gold},
             score=_score,

@@ -16,7 +16,7 @@ import numpy as np
 from alps.ext.memory.connection import require_ready
 from alps.ext.memory.journal import Diary
 from alps.ext.memory.protocol import Hit, stamp
-from alps.ext.memory.store import Store, recall_of, sessions_after
+from alps.ext.memory.store import Store, recall_of, sessions_after, until
 from alps.judges.base import Judge
 from alps.judges.matching import Item, MatchQuestion, Relation
 from alps.similarity import features
@@ -180,7 +180,7 @@ class Replay:
             recall = recall_of(task)
             history = recall.history(sample)
             for stop in _stops(life, reached, end):
-                await self._feed(user, history.until(stop), reached)
+                await self._feed(user, until(history, stop), reached)
                 reached = stop
                 was |= await self._told(user, life, stop)
             wanted = life.wanted.get(end, ())

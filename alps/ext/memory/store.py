@@ -295,7 +295,7 @@ class Store:
 
     async def _ingest(self, user: _User, asked: _Asked, end: int) -> None:
         # What a sample tells later must not be known yet.
-        history = asked.history().until(end)
+        history = until(asked.history(), end)
         for session in sessions_after(history, user.reached):
             answered = await self._call(user, "ingest", session)
             self._diary.note("ingest", user.id, answered.seconds, session=session.id)
@@ -382,6 +382,17 @@ def recall_of(task: Task) -> Recall:
 def sample_key(task: Task, sample: Any) -> str:
     """Return the key of a sample in the diary."""
     return f"{task.track} {sample.benchmark_id}"
+
+
+def until(history: History, turns: int) -> History:
+    """Return the first `turns` turns of a history, in their sessions."""
+    sessions = []
+    for session in history.sessions:
+        sessions.append(session[:turns])
+        turns -= len(session)
+        if turns <= 0:
+            break
+    return History(tuple(sessions), history.times[: len(sessions)])
 
 
 def sessions_after(history: History, turns: int) -> list[Session]:
