@@ -6,7 +6,7 @@ for the same reasons wherever they were given.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,6 @@ from alps.data.hub import HubName, hub_name, label, open_hub
 from alps.errors import DataError, UsageError
 from alps.extension import brought_tasks
 from alps.folders import kept_working_folder, slug
-from alps.jsonl import Row
 from alps.judges.embedded import is_embedded_judge
 from alps.keys import AskSettings
 from alps.llm.options import SAMPLING
@@ -32,8 +31,6 @@ from alps.run.source import (
     RunData,
     TrackData,
     open_data,
-    open_data_once,
-    open_known,
     options_of,
     refuse_changed,
     settings_of_run,
@@ -82,8 +79,7 @@ def resolve(
     settings: RunSettings,
     *,
     dry: bool = False,
-    opened: dict[object, RunData] | None = None,
-    known: Row | None = None,
+    opening: Callable[[RunSettings], RunData] = open_data,
 ) -> RunSession:
     """Resolve a run from its settings, and refuse what can't be carried out.
 
@@ -92,9 +88,7 @@ def resolve(
             on.
         dry: Whether nothing will be asked: keys and calibration are then not looked at, and litellm
             is not imported.
-        opened: Data that other runs opened, by what they were opened with; those of this one are
-            added.
-        known: What another process of this machine has just found the data to be.
+        opening: Finds the data; another way where somebody has just read the same.
 
     Raises:
         AlpsError: What is unknown, missing, not taken or without effect, in one line.
@@ -105,12 +99,7 @@ def resolve(
     # An unknown task is named before its options.
     settings = pin_data(settings, folder, load_tracks(settings.task, options_of(settings)))
     _refuse_of_another_task(settings)
-    if known is None:
-        data = open_data_once(settings, {} if opened is None else opened)
-    else:
-        data = open_known(settings, known)
-    data = replace(data, asked=asked)
-    data = narrowed(data, parts)
+    data = narrowed(replace(opening(settings), asked=asked), parts)
     check_recorded(settings, data)
     check_shown(settings, data)
     if not dry:

@@ -68,21 +68,6 @@ class TrackData:
             pool = source.pool(query, self.task.data.pool_size or 0) if own else None
             yield None if pool is None else self.task.read_sample(*pool)
 
-    def sessions(self) -> Iterator[str]:
-        """Yield the session of each record; no pool is built for it."""
-        return (record.session_id for record in self._records())
-
-    def ids(self, sessions: Collection[str]) -> set[str]:
-        """Return the ids of the records of some sessions; no pool is built for it."""
-        own = (record for record in self._records() if record.session_id in sessions)
-        return {record.benchmark_id for record in own}
-
-    def _records(self) -> Iterator[Any]:
-        """Yield what has the id and the session of each record."""
-        if isinstance(self.place, PoolSource):
-            return iter(self.place.queries[: self.limit])
-        return self.samples()
-
     @property
     def n(self) -> int:
         """How many samples there are."""
@@ -244,25 +229,6 @@ def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
     return TaskOptions(**{name: value for name, value in chosen.items() if value is not None})
 
 
-def open_known(settings: RunSettings, description: Row) -> RunData:
-    """Find data that another process of this machine has just read; they are not read again.
-
-    Args:
-        settings: Those of the run.
-        description: What the other process found.
-
-    Raises:
-        UsageError: If they are not there any more.
-    """
-    tasks = {task.track: task for task in load_tracks(settings.task, options_of(settings))}
-    split, source = _opened_layout(settings, list(tasks.values()))
-    tracks = []
-    for name, known in description["tracks"].items():
-        track = _find_track(settings, tasks[name], split, source)
-        tracks.append(replace(track, known=known))
-    return RunData(tuple(tracks), description)
-
-
 def open_data(settings: RunSettings, pools: Pools | None = None) -> RunData:
     """Find the data and read them once, so that a bad row is named before anything is paid for.
 
@@ -280,12 +246,12 @@ def open_data(settings: RunSettings, pools: Pools | None = None) -> RunData:
     """
     options = options_of(settings)
     tasks = load_tracks(settings.task, options)
-    split, source = _opened_layout(settings, tasks, pools)
+    split, source = opened_layout(settings, tasks, pools)
     left_out = _not_scored(settings, options, tasks)
     tracks: list[TrackData] = []
     for task in tasks:
         try:
-            track = _find_track(settings, task, split, source)
+            track = find_track(settings, task, split, source)
             # Reads every record: a bad row must be named before anything is paid for.
             _ = track.description
             tracks.append(track)
@@ -307,7 +273,7 @@ def open_data(settings: RunSettings, pools: Pools | None = None) -> RunData:
     return RunData(tuple(tracks), description)
 
 
-def _opened_layout(
+def opened_layout(
     settings: RunSettings, tasks: Sequence[Task], pools: Pools | None = None
 ) -> tuple[Split | HubSplit | None, PoolSource | None]:
     """Open the split that tasks without files of their own read, and what builds their pools."""
@@ -319,19 +285,6 @@ def _opened_layout(
     source = PoolSource(split, seed=settings.seed)
     kept = {} if pools is None else pools
     return split, kept.setdefault((split, settings.seed), source)
-
-
-def open_data_once(settings: RunSettings, opened: dict[object, RunData]) -> RunData:
-    """Return the data of a run out of `opened`, or open them and keep them there.
-
-    Raises:
-        AlpsError: See `open_data`.
-    """
-    named = settings.task, settings.data, settings.split, settings.limit, settings.seed
-    opened_with = *named, options_of(settings)
-    if opened_with not in opened:
-        opened[opened_with] = open_data(settings)
-    return opened[opened_with]
 
 
 def _may_lack(settings: RunSettings, task: Task) -> bool:
@@ -354,7 +307,7 @@ def _not_scored(
     return left_out
 
 
-def _find_track(
+def find_track(
     settings: RunSettings, task: Task, split: Split | HubSplit | None, source: PoolSource | None
 ) -> TrackData:
     """Find the records of a track; pools are built where the data hold none of this size."""
@@ -365,9 +318,8 @@ def _find_track(
         records = task.data.open_records(settings.data, options_of(settings))
         return TrackData(task.under(records.conditions), records, limit)
     assert split is not None
-    pooled = task.data.pool_size is not None and source is not None
-    if pooled and isinstance(split, Split) and not split.has(task.place):
-        assert source is not None
+    pooled = task.data.pool_size is not None
+    if pooled and source is not None and isinstance(split, Split) and not split.has(task.place):
         return TrackData(task, source, limit)
     return TrackData(task, split.track(task.place), limit)
 

@@ -14,7 +14,14 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from alps.run.source import RunData
+    from alps.settings import RunSettings
+
+Row = dict[str, Any]
 
 ENTRY = ("-P", "-m", "alps.ext.fleet.worker")
 """What Python is started with for a worker; -P: no file of the working folder is a library."""
@@ -64,18 +71,23 @@ def main() -> None:
 
 def _answer_to(order: Mapping[str, Any]) -> dict[str, str]:
     """Carry out a shard; return nothing, or the error that the user can mend."""
+    from functools import partial
+
     from alps.errors import AlpsError, FolderInUseError
     from alps.llm.limiter import TURN
     from alps.parsing import parse_settings
     from alps.run.session import resolve
+    from alps.run.source import open_data
     from alps.run.start import carry_out
     from alps.settings import RunSettings
 
     TURN.set(tuple(order["turn"]))
     os.environ["ALPS_PROGRESS"] = "off"  # the parent shows how all shards go on
     patience = time.monotonic() + _IN_USE
+    known = order.get("data")
+    opening = open_data if known is None else partial(_open_known, description=known)
     try:
-        session = resolve(parse_settings(order["settings"], RunSettings), known=order.get("data"))
+        session = resolve(parse_settings(order["settings"], RunSettings), opening=opening)
         while True:
             try:
                 carry_out(session)
@@ -86,6 +98,28 @@ def _answer_to(order: Mapping[str, Any]) -> dict[str, str]:
                 time.sleep(_LOOK_AGAIN)
     except AlpsError as error:
         return {"error": type(error).__name__, "message": str(error)}
+
+
+def _open_known(settings: "RunSettings", description: Row) -> "RunData":
+    """Find data that the parent has just read; they are not read again.
+
+    Args:
+        settings: Those of the run.
+        description: What the parent found.
+
+    Raises:
+        UsageError: If they are not there any more.
+    """
+    from alps.run.source import RunData, find_track, opened_layout, options_of
+    from alps.tasks import load_tracks
+
+    tasks = {task.track: task for task in load_tracks(settings.task, options_of(settings))}
+    split, source = opened_layout(settings, list(tasks.values()))
+    tracks = []
+    for name, known in description["tracks"].items():
+        track = find_track(settings, tasks[name], split, source)
+        tracks.append(replace(track, known=known))
+    return RunData(tuple(tracks), description)
 
 
 def carry_out_shard(order: Mapping[str, Any], folder: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ What one of them loses stops no other. The same sweep again goes on where it was
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +27,7 @@ from alps.run.progress import Watched
 from alps.run.services import UsedModel, asked_models, capped, check_priced_models
 from alps.run.session import RunSession, resolve, run_folder
 from alps.run.shared import Shared, open_cache
-from alps.run.source import RunData
+from alps.run.source import RunData, open_data, options_of
 from alps.settings import RunSettings
 from alps.show.formatting import counted
 
@@ -127,7 +128,7 @@ def _resolved(plan: SweepPlan) -> list[RunSession]:
     told: dict[str, list[str]] = {}
     for cell in plan.cells:
         try:
-            session = resolve(_placed(cell, plan), opened=opened)
+            session = resolve(_placed(cell, plan), opening=partial(_open_once, opened))
             refuse_other_files(session.folder)
             # Without a price a budget in dollars would never be spent.
             if plan.max_cost is not None:
@@ -247,6 +248,15 @@ async def _run_beside_others(session: RunSession, shared: Shared, watched: Watch
 
 def _asked(session: RunSession) -> list[UsedModel]:
     return asked_models(session.settings, session.data.tasks, session.parts)
+
+
+def _open_once(opened: dict[object, RunData], settings: RunSettings) -> RunData:
+    """Return the data of a run out of `opened`, or open them and keep them there."""
+    named = settings.task, settings.data, settings.split, settings.limit, settings.seed
+    opened_with = *named, options_of(settings)
+    if opened_with not in opened:
+        opened[opened_with] = open_data(settings)
+    return opened[opened_with]
 
 
 def _shared(plan: SweepPlan, sessions: Sequence[RunSession]) -> Shared:
