@@ -27,6 +27,7 @@ QUERIES = "task3"
 BANK = "bank.jsonl"
 GENERATED = 2_000
 SIZES = (100, 300, 500, 700, 1000)
+"""How many distractors a pool may have."""
 
 _WORTH_COMPARING = 0.3
 _FIELDS = ("memory_id", "session_id", "value", "label")

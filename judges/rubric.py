@@ -46,10 +46,11 @@ def _reason(value: object) -> str:
     return str(value or "")
 
 
-def _relation(value: object) -> str:
+def one_of(known: Sequence[str], value: object) -> str:
+    """Return the word of `known` that a value of a reply is, in any case; refuse others."""
     folded = str(value).strip().casefold()
-    if folded not in RELATIONS:
-        refuse(f"{value!r} is not one of {', '.join(RELATIONS)}")
+    if folded not in known:
+        refuse(f"{value!r} is not one of {', '.join(known)}")
     return folded
 
 
@@ -107,7 +108,7 @@ class JudgedPair(ReplyModel):
     reason: Reason
     gold: Id
     predicted: Id
-    relation: Annotated[Relation, forgiving(_relation)]
+    relation: Annotated[Relation, forgiving(partial(one_of, RELATIONS))]
 
 
 class MatchReply(ReplyModel):

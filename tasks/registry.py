@@ -190,10 +190,10 @@ def _plain(name: str) -> str:
 def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
     """Return the tracks of one task; those of a user's module are checked beforehand."""
     if name in TASKS:
-        tracks = _module(name).tracks(options)
+        tracks = import_module(f"alps.tasks.{name}").tracks(options)
         return tuple(replace(task, options=(*KEYS[name], *task.options)) for task in tracks)
     brings = brought_tasks().get(name)
-    make = _module(name).tracks if brings is None else load(brings.tasks[name])
+    make = _own_module(name).tracks if brings is None else load(brings.tasks[name])
     try:
         tracks = tuple(make(options))
     except AlpsError:
@@ -277,9 +277,7 @@ def _described(error: BaseException) -> str:
     return one_line(f"{type(error).__name__}: {message}" if message else type(error).__name__)
 
 
-def _module(name: str) -> ModuleType:
-    if name in TASKS:
-        return import_module(f"alps.tasks.{name}")
+def _own_module(name: str) -> ModuleType:
     if not name.startswith(PYTHON):
         names = (*TASKS, *brought_tasks(), ALL)
         known = ", ".join((*names, f"{PYTHON}MODULE"))

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
+from alps.data.pools import SIZES
 from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion, rubric
 from alps.llm.types import A_CHOICE, AnswerType, Read
@@ -56,8 +57,6 @@ from alps.tasks.record_parts import (
 from alps.text import fold_value, shown_value
 
 PROMPT = load_prompt("alps.tasks", "prompts", "retrieval")
-SIZES = (100, 300, 500, 700, 1000)
-"""How many distractors a pool may have."""
 USED = "memory_used"
 RUBRICS = (rubric(USED),)
 

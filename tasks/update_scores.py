@@ -199,28 +199,17 @@ def _kept_places(matches: Iterable[Match], lists: MatchedLists) -> dict[int, int
     return kept
 
 
-def rewritten_old(
-    old: Sequence[Memory], predicted: Sequence[UpdatedMemory], actions: Sequence[Action]
+def _old_named(
+    old: Sequence[Memory], named: Iterable[UpdatedMemory], *, by_words: bool = False
 ) -> set[int]:
-    """Return the old memories, by position, that a prediction says it modified."""
-    places = {memory.memory_id: place for place, memory in enumerate(old)}
-    rewritten = set()
-    for memory, action in zip(predicted, actions, strict=True):
-        place = _place(places, memory.memory_id, memory.replaces)
-        if action == "modify" and place is not None:
-            rewritten.add(place)
-    return rewritten
-
-
-def deleted_old(old: Sequence[Memory], deleted: Sequence[UpdatedMemory]) -> set[int]:
-    """Return the places of old memories that a prediction says it deleted, by id or value."""
+    """Return the old memories, by position, that items name: by an id, or else by their words."""
     by_id: Mapping[str, int] = {memory.memory_id: place for place, memory in enumerate(old)}
     by_value = {fold(memory.value): place for place, memory in enumerate(old)}
     places = set()
-    for memory in deleted:
+    for memory in named:
         place = _place(by_id, memory.memory_id, memory.replaces)
-        # Under an id of its own a deleted memory is still known by its words.
-        place = by_value.get(fold(memory.value)) if place is None else place
+        if place is None and by_words:
+            place = by_value.get(fold(memory.value))
         if place is not None:
             places.add(place)
     return places
@@ -302,8 +291,18 @@ class _Answered:
 
     @cached_property
     def kept(self) -> dict[int, int]:
-        """Which prediction has each memory that should be gone, by row and position."""
-        return _kept_gone(self.lists, self.listed, self.matches)
+        """Which prediction has each memory that should be gone, by row and position.
+
+        That is one that matches it, or states it besides what it matches: «new (formerly old)».
+        """
+        rows = self.lists.rows
+        kept = {match.gold: match.predicted for match in self.matches if match.gold >= self.gold}
+        for row in range(self.gold, len(rows)):
+            for match in self.in_gold:
+                value = self.listed[match.predicted].value
+                if states_besides(value, rows[match.gold].value, rows[row].value):
+                    kept.setdefault(row, match.predicted)
+        return kept
 
     @cached_property
     def extras(self) -> list[int]:
@@ -327,7 +326,8 @@ def score(
     of_changed = precision_recall_f1(**_changes(one, _reworded(one, judge)), failed=one.failed)
     for name, value in of_changed.items():
         scores[f"{name}_changed"] = value
-    cells = _cells(one, _rows_of(lists, deleted_old(old, deleted)))
+    # Under an id of its own a deleted memory is still known by its words.
+    cells = _cells(one, _rows_of(lists, _old_named(old, deleted, by_words=True)))
     told = one.gold + len(lists.gone) - len(lists.replaced)
     if one.failed:
         scores["action_accuracy"] = 0.0
@@ -335,8 +335,11 @@ def score(
         right = sum(cells[action, action] for action in ACTIONS)
         scores["action_accuracy"] = right / told if told else 1.0
     scores |= agreement_score(verdict)
+    modified = [
+        memory for memory, action in zip(listed, actions, strict=True) if action == "modify"
+    ]
     counts = {
-        **_fates(one, _rows_of(lists, rewritten_old(old, listed, actions))),
+        **_fates(one, _rows_of(lists, _old_named(old, modified))),
         **_action_counts(cells, failed=one.failed),
         "gold": one.gold,
         "predicted": one.counted,
@@ -345,25 +348,6 @@ def score(
         **relation_counts(relations, one.in_gold, judge),
     }
     return Scored(scores, counts, _details(one))
-
-
-def _kept_gone(
-    lists: MatchedLists, listed: Sequence[UpdatedMemory], matches: Sequence[Match]
-) -> dict[int, int]:
-    """Return which prediction has each memory that should be gone, by row and position.
-
-    That is one that matches it, or states it besides what it matches: «new (formerly old)».
-    """
-    gold = len(lists.changes)
-    kept = {match.gold: match.predicted for match in matches if match.gold >= gold}
-    for row in range(gold, len(lists.rows)):
-        for match in matches:
-            value = listed[match.predicted].value
-            if match.gold < gold and states_besides(
-                value, lists.rows[match.gold].value, lists.rows[row].value
-            ):
-                kept.setdefault(row, match.predicted)
-    return kept
 
 
 def states_besides(value: str, new: str, old: str) -> bool:

@@ -14,7 +14,7 @@ from alps.errors import RunFolderError
 from alps.extension import brought, extensions, load
 from alps.jsonl import parse_json
 from alps.run.folder import CONFIG, LOCK, changed_code, locked_folder
-from alps.run.opened import MANIFEST, SUMMARY, read_manifest
+from alps.run.opened import MANIFEST, PREDICTIONS, SUMMARY, read_manifest
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.systems.resolve import PYTHON
 
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 Code = dict[str, "Hashes"]
 """The hashes of the user's own code, by the setting that names it; only of those that name any."""
 
-_PREDICTIONS = "predictions.jsonl"
 _OF_A_START = (
-    *("verdicts.jsonl", "scores.jsonl", "baselines.jsonl", _PREDICTIONS, SUMMARY, CONFIG),
+    *("verdicts.jsonl", "scores.jsonl", "baselines.jsonl", PREDICTIONS, SUMMARY, CONFIG),
     *(TRACEBACKS, STDERR),
 )
 
@@ -102,7 +101,7 @@ def is_begun(folder: Path) -> bool:
             said.append(load(extension.begun)(folder))
     if False in said:
         return False
-    answers = folder / _PREDICTIONS
+    answers = folder / PREDICTIONS
     return True in said or (answers.is_file() and answers.stat().st_size > 0)
 
 

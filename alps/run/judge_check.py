@@ -14,7 +14,7 @@ from alps.judges.base import Judge, fingerprint_id
 from alps.judges.embedded import EmbeddedJudge
 from alps.judges.rubric import Rubric
 from alps.llm.ledger import Totals
-from alps.llm.types import JUDGE_CHECK, Request
+from alps.llm.types import JUDGE_CHECK, Recorder, Request
 from alps.rows import RubricCheck
 from alps.run.collector import stopping_together
 from alps.run.journal import Journal
@@ -132,8 +132,6 @@ async def requests_of_check(
     """Return the calls of the check of a judge, but for those that `folder` has answers to."""
     if isinstance(judge, EmbeddedJudge):
         return []
-    from alps.llm.types import Recorder
-
     requests: list[Request[Any]] = []
     known = _kept(folder / FILE)
     for one in _drawn(judge, rubrics):

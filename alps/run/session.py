@@ -202,7 +202,7 @@ def refuse_without_effect(settings: AskSettings, parts: Parts = ()) -> None:
         if "judge" not in settings.model_fields_set:
             why = f"judge= is missing, so the judge is {settings.judge}"
         _refuse(settings, OF_THE_JUDGE, why)
-        if isinstance(settings, JudgeSettings) and _is_unchecked_in_vain(settings, parts):
+        if isinstance(settings, JudgeSettings) and is_unchecked_in_vain(settings, parts):
             raise UsageError(f"judge_check=no would change nothing: {why}; leave it out")
 
 
@@ -219,25 +219,9 @@ def _refuse_of_the_model(settings: RunSettings, parts: Parts) -> None:
         raise UsageError(f"env={settings.env} would change nothing: {why}")
 
 
-def _is_unchecked_in_vain(settings: JudgeSettings, parts: Parts) -> bool:
+def is_unchecked_in_vain(settings: JudgeSettings, parts: Parts) -> bool:
     """Tell whether `judge_check=no` was given, and neither the run nor a part asks a judge."""
     return not settings.judge_check and not any(part.uses("judge_check") for part in parts)
-
-
-def without_effect(settings: RunSettings) -> frozenset[str]:
-    """Return the settings of a model, or of a judge, that no model or no judge is sent.
-
-    Raises:
-        AlpsError: If the task is unknown.
-    """
-    parts = parts_of(settings, run_folder(settings))
-    names: tuple[str, ...] = ()
-    if is_local(settings.model, load_tracks(settings.task)):
-        names += OF_THE_MODEL
-    if is_embedded_judge(settings.judge):
-        names += OF_THE_JUDGE
-        names += ("judge_check",) if _is_unchecked_in_vain(settings, parts) else ()
-    return frozenset(name for name in names if _is_given(settings, name))
 
 
 def _is_given(settings: AskSettings, name: str) -> bool:

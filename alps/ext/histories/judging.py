@@ -25,6 +25,7 @@ from alps.judges.rubric import (
     Reason,
     Rubric,
     RubricQuestion,
+    one_of,
     read_rubric,
 )
 from alps.llm.replies import forgiving, refuse
@@ -53,13 +54,6 @@ def _mark(value: object) -> int:
     return int(str(value)[0])
 
 
-def _one_of(known: Sequence[str], value: object) -> str:
-    folded = str(value).strip().casefold()
-    if folded not in known:
-        refuse(f"{value!r} is not one of {', '.join(known)}")
-    return folded
-
-
 class PointReply(RatingReply):
     """The reply to a point: 0, 1 for a part of it, or 2."""
 
@@ -72,7 +66,7 @@ class StatedReply(RatingReply):
 
     reason: Reason
     mark: Annotated[Literal[0, 1, 2], forgiving(_mark)]
-    included: Annotated[Literal["yes", "no"], forgiving(partial(_one_of, ("yes", "no")))]
+    included: Annotated[Literal["yes", "no"], forgiving(partial(one_of, ("yes", "no")))]
 
     def marks(self) -> dict[str, int]:
         """Return both on one scale."""
@@ -85,7 +79,7 @@ class ChangedReply(RatingReply):
     reason: Reason
     outcome: Annotated[
         Literal["correct", "hallucination", "omission", "other"],
-        forgiving(partial(_one_of, CHANGES)),
+        forgiving(partial(one_of, CHANGES)),
     ]
 
     def marks(self) -> dict[str, int]:
@@ -98,7 +92,7 @@ class OutcomeReply(RatingReply):
 
     reason: Reason
     outcome: Annotated[
-        Literal["correct", "hallucination", "omission"], forgiving(partial(_one_of, OUTCOMES))
+        Literal["correct", "hallucination", "omission"], forgiving(partial(one_of, OUTCOMES))
     ]
 
     def marks(self) -> dict[str, int]:

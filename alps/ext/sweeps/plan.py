@@ -131,12 +131,24 @@ def _without_idle(runs: Sequence[tuple[RunSettings, frozenset[str]]]) -> Iterato
 
 
 def _idle(settings: RunSettings) -> frozenset[str]:
-    from alps.run.session import without_effect
+    """Return the settings of a model, or of a judge, that no model or no judge is sent."""
+    from alps.judges.embedded import is_embedded_judge
+    from alps.run.parts import parts_of
+    from alps.run.session import OF_THE_JUDGE, OF_THE_MODEL, is_unchecked_in_vain, run_folder
+    from alps.systems import is_local
+    from alps.tasks import load_tracks
 
+    names: tuple[str, ...] = ()
     try:
-        return without_effect(settings)
+        parts = parts_of(settings, run_folder(settings))
+        if is_local(settings.model, load_tracks(settings.task)):
+            names += OF_THE_MODEL
     except AlpsError:  # of an unknown task, which is told where the run is set up
         return frozenset()
+    if is_embedded_judge(settings.judge):
+        names += OF_THE_JUDGE
+        names += ("judge_check",) if is_unchecked_in_vain(settings, parts) else ()
+    return frozenset(filter(settings.is_given, names))
 
 
 def read_plan(path: Path) -> SweepPlan:
