@@ -16,7 +16,7 @@ from alps.judges.embedded import EmbeddedJudge
 from alps.llm.budget import answer_bound, prompt_bytes
 from alps.llm.cache import cache_key
 from alps.llm.ledger import Ledger
-from alps.llm.prices import Price, ReplyTokens, price_of
+from alps.llm.prices import ReplyTokens, price_of
 from alps.llm.structured import MODES
 from alps.llm.types import Recorder, Request
 from alps.run.course import track_plans, wrapped
@@ -70,14 +70,12 @@ class Stage:
         """Whether any of its calls has no known price."""
         return self.calls > 0 and self.least_cost is None
 
-    def with_call(
-        self, request: Request[Any], price: Price, *, certain: bool, reply: int = _VERDICT
-    ) -> "Stage":
+    def with_call(self, request: Request[Any], *, certain: bool, reply: int = _VERDICT) -> "Stage":
         """Return the stage with one more call; an uncertain one may turn out not to be needed.
 
         `reply` is how many tokens a typical one has.
         """
-        prompt = prompt_bytes(request, request.messages)
+        price, prompt = price_of(request.model), prompt_bytes(request, request.messages)
         answer = answer_bound(request, price)
         likely = prompt // _BYTES_A_TOKEN if certain else 0
         most = None if answer is None else prompt + answer
@@ -225,7 +223,7 @@ async def _with_verdict(
     if prediction is None and likely is not None:
         told = Prediction(prediction=likely(unit.sample), outcome="ok", **unit.row({}))
         for request in await _judging(unit, told, services.judge, options):
-            stage = stage.with_call(request, price_of(request.model), certain=False)
+            stage = stage.with_call(request, certain=False)
     if prediction is None or prediction.outcome != "ok":
         return stage
     requests = await _judging(unit, prediction, services.judge, options)
@@ -278,8 +276,7 @@ def _with_new(
         if cache is not None and any(cache.get(kept) is not None for kept in _keys(request)):
             stage = replace(stage, cached=stage.cached + 1)
             continue
-        price = price_of(request.model)
-        stage = stage.with_call(request, price, certain=request.certain, reply=reply)
+        stage = stage.with_call(request, certain=request.certain, reply=reply)
     return stage
 
 

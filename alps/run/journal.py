@@ -33,7 +33,7 @@ class Journal:
     The last row of a record counts.
 
     Opening it cuts off a torn last line and leaves out lines that can't be read: their records are
-    done again. `unreadable` counts the latter.
+    done again.
 
     Args:
         key: Returns the key of a row; None where it is about no record.
@@ -53,21 +53,21 @@ class Journal:
         self._numbers = {} if numbers is None else numbers
         self._file = Appender(path)
         self._offsets, self._lengths = array("q"), array("I")
-        self.unreadable = 0
         for offset, length, row in scan(path):
-            name = key(row) if row is not None else None
-            if row is None or name is None:
-                self.unreadable += 1
-            else:
+            if row is not None and (name := key(row)) is not None:
                 self._remember(name, row, offset, length)
 
-    def append(self, row: Row) -> None:
-        """Write `row` durably; it replaces an earlier row of the same record."""
-        self._note(row, self._file.append)
-
     def write(self, row: Row) -> None:
-        """Write `row`, which is on disk once the journal is settled: it can be made again."""
-        self._note(row, self._file.write)
+        """Write `row`, which is on disk once the journal is settled: it can be made again.
+
+        It replaces an earlier row of the same record.
+        """
+        name = self._key(row)
+        if name is None:
+            raise ValueError(f"a row without its keys: {sorted(row)}")
+        before = self._file.size
+        self._file.write(row)
+        self._remember(name, row, before, self._file.size - before)
 
     async def append_together(self, row: Row) -> None:
         """Write `row` durably; rows that come at about the same time share a flush to disk."""
@@ -86,14 +86,6 @@ class Journal:
         if name is not None and self._holds(name):
             await self.append_together({**about, "outcome": WITHDRAWN})
 
-    def _note(self, row: Row, write: Callable[[Row], None]) -> None:
-        name = self._key(row)
-        if name is None:
-            raise ValueError(f"a row without its keys: {sorted(row)}")
-        before = self._file.size
-        write(row)
-        self._remember(name, row, before, self._file.size - before)
-
     def _remember(self, name: str, row: Row, offset: int, length: int) -> None:
         number = self._numbers.setdefault(name, len(self._numbers))
         while len(self._offsets) <= number:
@@ -105,9 +97,6 @@ class Journal:
     def get(self, name: str) -> Row | None:
         """Return the row under the key `name`."""
         return self._read(self._numbers[name]) if self._holds(name) else None
-
-    def __len__(self) -> int:
-        return sum(offset != _NOWHERE for offset in self._offsets)
 
     def keys(self) -> list[str]:
         """Return the keys of the records that have a row."""

@@ -15,14 +15,13 @@ def show_estimate(
     stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None
 ) -> None:
     """Print what a run would ask, and what it would cost."""
-    console = terminal()
+    console, total = terminal(), total_of(stages)
     rows = []
     for stage in stages:
         rows.append(row_of(f"{stage.model}, {_STAGES.get(stage.name, stage.name)}", *_cells(stage)))
     if len(stages) > 1:
         rows[-1] = rows[-1]._replace(ends=True)
-        rows.append(row_of("total", *_cells(total_of(stages)), style="bold"))
-    total = total_of(stages)
+        rows.append(row_of("total", *_cells(total), style="bold"))
     answer = Line(f"{_answer(total)}; no request sent yet", "bold")
     notes = _estimate_notes(stages, max_cost=max_cost, max_total_tokens=max_total_tokens)
     columns = [named(wraps="fold"), *figures("calls", "tokens in", "likely", "range")]

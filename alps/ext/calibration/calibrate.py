@@ -482,7 +482,7 @@ async def _verdict(asker: LabelledJudge, item: JudgedItem, journal: Journal, jud
     verdict = await asker.verdict(item)
     # What could not be asked is asked again when the same command goes on.
     if verdict.outcome not in UNHEARD:
-        journal.append(_row(item, verdict, judge))
+        await journal.append_together(_row(item, verdict, judge))
     return verdict
 
 
