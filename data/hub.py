@@ -66,14 +66,6 @@ class HubName:
         """Return what `data=` takes for this data set at `revision`."""
         return f"{self._without_revision}@{revision}"
 
-    def pinned(self) -> str:
-        """Return what `data=` takes for this data set at the commit that its revision is now.
-
-        Raises:
-            HubError: If the revision can't be resolved.
-        """
-        return self.at(self.resolved())
-
     def resolved(self) -> str:
         """Return the commit that its revision is now; else raise a HubError."""
         return self.commit or _resolved(self.repository, self.branch)

@@ -277,7 +277,7 @@ async def _evaluate(plan: RunPlan, unit: Unit) -> UnitResult:
 
 def _known(journals: Journals, unit: Unit) -> UnitResult | None:
     """Return what the journals hold of a unit; None where its answer is to be asked for."""
-    prediction = heard_prediction(journals.predictions, unit)
+    prediction = heard_prediction(journals.predictions.get(unit.key), unit)
     if prediction is None:
         return None
     row = journals.verdicts.get(unit.key) if prediction.outcome == "ok" else None

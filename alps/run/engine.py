@@ -15,7 +15,7 @@ from alps.jsonl import Row
 from alps.judges.base import Judge
 from alps.llm.secrets import masked
 from alps.llm.types import Recorder
-from alps.run.journal import Journal, journal_key
+from alps.run.journal import journal_key
 from alps.schema import UNHEARD, Prediction
 from alps.systems.base import System
 from alps.systems.embedded import Embedded
@@ -202,9 +202,8 @@ def _score(unit: Unit, prediction: Prediction, verdict: Row | None, judge: Judge
     return ScoreRow(prediction.outcome, "score" if verdict is not None else "generate", scored)
 
 
-def heard_prediction(journal: Journal, unit: Unit) -> Prediction | None:
-    """Return a journal's answer; None where it was not heard, or its row is no prediction."""
-    row = journal.get(unit.key)
+def heard_prediction(row: Row | None, unit: Unit) -> Prediction | None:
+    """Return the answer in a row; None where it was not heard, or the row is no prediction."""
     try:
         prediction = None if row is None else Prediction.model_validate(row)
         if prediction is not None and prediction.prediction is not None:

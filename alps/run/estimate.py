@@ -1,7 +1,6 @@
 """Estimate of what a run would ask and cost, counted before anything is paid for."""
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from contextlib import closing as closed_after
@@ -22,9 +21,8 @@ from alps.llm.types import Recorder, Request
 from alps.run.course import track_plans, wrapped
 from alps.run.engine import TrackPlan, Unit, floor_answers, heard_prediction, is_judged, units
 from alps.run.finished import judging_services
-from alps.run.journal import Journal
 from alps.run.judge_check import requests_of_check
-from alps.run.opened import PREDICTIONS
+from alps.run.opened import PREDICTIONS, AnswerKey, StoredRows, stored_rows
 from alps.run.parts import parts_of
 from alps.run.services import Services, open_services
 from alps.run.session import resolve
@@ -99,18 +97,18 @@ class Round:
     """Tracks that a run asks at one size of the context, and what it holds of them already."""
 
     tracks: Sequence[TrackPlan]
-    predictions: Journal | None
-    verdicts: Journal | None
+    predictions: StoredRows
+    verdicts: StoredRows
 
     def heard(self, unit: Unit) -> Prediction | None:
         """Return the answer that it holds."""
-        return None if self.predictions is None else heard_prediction(self.predictions, unit)
+        return heard_prediction(self.predictions.get(_key_of(unit)), unit)
 
     def needs_verdict(self, unit: Unit, *, heard: bool) -> bool:
         """Tell whether a unit is to be judged; a verdict that it holds is of a `heard` answer."""
         if not unit.track.task.has_gold(unit.sample):
             return False
-        verdict = self.verdicts.get(unit.key) if heard and self.verdicts is not None else None
+        verdict = self.verdicts.get(_key_of(unit)) if heard else None
         return verdict is None or not is_judged(verdict)
 
 
@@ -144,11 +142,11 @@ def estimated(
             services = judging_services(settings, data.tasks, ledger, None)
         opened.callback(lambda: run_loop(services.aclose()))
         plans = track_plans(settings, data, services)
-        rounds = [Round(plans, *_held(answered, judged, Path(scratch) / "run", opened))]
+        rounds = [Round(plans, *_held(answered, judged, opened))]
         for part in parts:
             for inside, less in part.rounds(plans):
-                held = _held(answered / inside, judged / inside, Path(scratch) / inside, opened)
-                if generate or held[0] is not None:
+                if generate or (answered / inside / PREDICTIONS).exists():
+                    held = _held(answered / inside, judged / inside, opened)
                     rounds.append(Round(tuple(less), *held))
         options = JudgingOptions(extras=settings.extras == "judge")
         rubrics = rubrics_of(data.tasks) if settings.judge_check else []
@@ -156,19 +154,15 @@ def estimated(
         return run_loop(estimate(rounds, services, options=options, checking=checking))
 
 
-def _held(
-    answered: Path, judged: Path, scratch: Path, opened: ExitStack
-) -> tuple[Journal | None, Journal | None]:
-    """Open copies of the predictions and the verdicts that are there, until the end of `opened`.
+def _held(answered: Path, judged: Path, opened: ExitStack) -> tuple[StoredRows, StoredRows]:
+    """Open the predictions and the verdicts that are there, until the end of `opened`."""
+    # Read alone: a journal mends a torn line, which in a run that goes on is one being written.
+    predictions = opened.enter_context(stored_rows(answered / PREDICTIONS))
+    return predictions, opened.enter_context(stored_rows(judged / VERDICTS))
 
-    Opening mends a torn line, which in a run that goes on is one being written.
-    """
-    scratch.mkdir(parents=True)
-    journals: list[Journal | None] = []
-    for path in (answered / PREDICTIONS, judged / VERDICTS):
-        copy = Journal(Path(shutil.copy(path, scratch))) if path.exists() else None
-        journals.append(None if copy is None else opened.enter_context(closed_after(copy)))
-    return journals[0], journals[1]
+
+def _key_of(unit: Unit) -> AnswerKey:
+    return AnswerKey(unit.track.task.track, unit.sample.benchmark_id, unit.repeat)
 
 
 async def estimate(

@@ -273,7 +273,7 @@ def pin_data(settings: RunSettings, folder: Path, tasks: Sequence[Task]) -> RunS
     if data is None and any(task.data.open_records is None for task in tasks):
         data = open_hub(name.data, settings.split).data
     elif data is None:
-        data = name.pinned()
+        data = name.at(name.resolved())
     elif name.commit is None:
         kept = f"{folder} uses {label(data)}; for another commit, choose another out="
         click.echo(f"alps: {kept}", err=True)

@@ -278,7 +278,7 @@ async def _ask(audit: OpenAudit, asking: RunSettings, ledger: Ledger) -> bool:
 
     async def work() -> None:
         for unit in waiting:
-            prediction = heard_prediction(audit.predictions, unit)
+            prediction = heard_prediction(audit.predictions.get(unit.key), unit)
             if prediction is None:
                 continue
             order.append(unit.key)
