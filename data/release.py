@@ -82,13 +82,12 @@ class Split:
         Raises:
             UsageError: If the split does not have it.
         """
-        folder = self.folder / track
-        if not (folder / INPUT).is_file():
+        if not self.has(track):
             raise UsageError(
                 f"{self.folder}: no {track}/{INPUT} here; data= takes a folder in the release "
                 "layout"
             )
-        return folder
+        return self.folder / track
 
 
 def open_split(data: str, split: str | None) -> Split | HubSplit:

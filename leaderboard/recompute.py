@@ -197,7 +197,7 @@ def recompute_from_scores(task: Task, scores: Rows) -> dict[str, Any]:
             board.add(index, name, Scored(row["scores"], row.get("counts") or {}), repeat=repeat)
             unrated += task.only_rated and not row["scores"]
         else:
-            board.add_unscored()
+            board.unscored += 1
     means = {}
     for metric in task.metrics:
         estimate = board.estimate(metric)

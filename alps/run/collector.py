@@ -124,7 +124,7 @@ class Outcome:
                 why = _with_reply(name, score.outcome, verdict["error"], verdict.get("raw"))
                 self.remember_error(f"judge {score.outcome}", why, unit.place)
             self.board.failed_judgements[score.outcome] += 1
-            self.board.add_unscored()
+            self.board.unscored += 1
         elif score.stage == "generate":
             count_failure(self.board, prediction.outcome)
         if score.scored is not None:
@@ -294,7 +294,7 @@ async def _score_free_floors(plan: RunPlan, unit: Unit, outcome: Outcome) -> Non
             continue
         # A floor of the user's own raised: it has no answer that could be scored.
         outcome.floors[name].failed_predictions[prediction.outcome] += 1
-        outcome.floors[name].add_unscored()
+        outcome.floors[name].unscored += 1
         outcome.remember_error(name, prediction.error, unit.place)
 
 

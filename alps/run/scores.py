@@ -41,6 +41,9 @@ class RecordScores:
         metrics: What is shown of them.
         sessions: The numbers that sessions have; boards on the same records share one, and add to
             it.
+
+    Attributes:
+        unscored: How many records could not be scored.
     """
 
     def __init__(self, metrics: Sequence[Metric], sessions: dict[str, int] | None = None) -> None:
@@ -86,10 +89,6 @@ class RecordScores:
             self._members[name].put(row, codes.setdefault(group, len(codes)))
         for name, value in {**scored.scores, **scored.counts}.items():
             self._columns[name].put(row, value)
-
-    def add_unscored(self) -> None:
-        """Count a record that could not be scored."""
-        self.unscored += 1
 
     @property
     def scored(self) -> int:
@@ -259,7 +258,7 @@ def count_failure(board: RecordScores, outcome: str) -> None:
     """Count a failed prediction by its kind; kinds without a response are unscored."""
     board.failed_predictions[outcome] += 1
     if outcome not in FAILURES:
-        board.add_unscored()
+        board.unscored += 1
 
 
 _BYTES, _FLOATS = "B", "d"

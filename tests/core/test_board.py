@@ -121,7 +121,7 @@ def test_bounds_are_what_the_worst_and_the_best_of_the_unscored_would_make_of_it
     metric, records, bounds
 ):
     filled = apart(*records)
-    filled.add_unscored()
+    filled.unscored += 1
     found = filled.bounds(metric, filled.estimate(metric))
     assert found == (bounds if bounds is None else pytest.approx(bounds))
 
