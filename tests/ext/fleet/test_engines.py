@@ -5,6 +5,9 @@ import signal
 import pytest
 
 from alps.errors import AlpsError, UsageError
+from alps.ext.fleet.worker import _open_known
+from alps.parsing import parse_words
+from alps.settings import RunSettings
 from tests.cluster import cluster, is_running, state_of, worker_ids
 from tests.endtoend import finish, one_line, run, start, wait_until
 from tests.ext.fleet.test_shards import MEMORY, OFF, VERDICT, asking, is_the_same
@@ -201,3 +204,10 @@ def test_a_folder_that_one_process_began_is_not_divided(tmp_path):
     (whole / "summary.json").unlink()
     with pytest.raises(AlpsError, match="this run used one process"):
         make_run(whole, *WORDS, *TWO)
+
+
+def test_a_shard_takes_the_records_for_what_its_parent_has_read():
+    settings = parse_words(["task=extraction", "model=rules", "data=samples"], RunSettings)
+    known = {"n": 7, "sha256": "0"}
+    data = _open_known(settings, {"split": "dev", "tracks": {"task1": known}})
+    assert (data.n, data.tracks[0].description) == (7, known)

@@ -16,12 +16,13 @@ from rich.console import Console
 from alps.ext.sweeps import models_of
 from alps.ext.sweeps.plan import PlanError, SweepCell, read_plan
 from alps.ext.sweeps.progress import SweepProgress, SweepRow, table_of
-from alps.ext.sweeps.sweep import Swept, sweep
+from alps.ext.sweeps.sweep import Swept, _resolved, sweep
 from alps.ext.sweeps.table import report_sweep, write_sweep_page
 from alps.llm.client import Client, Endpoint
 from alps.llm.ledger import Ledger, counted_in
 from alps.llm.types import Reply, Request
 from alps.parsing import parse_words
+from alps.run.source import open_data
 from alps.run.start import run
 from alps.settings import RunSettings
 from tests.endtoend import JOURNALS, contents
@@ -194,10 +195,21 @@ def test_a_plan_that_says_nothing_or_something_twice_is_refused(more, fault, tmp
     assert fault in told
 
 
+def test_runs_on_the_same_data_read_them_once(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(
+        "alps.ext.sweeps.sweep.open_data", lambda found: opened.append(found) or open_data(found)
+    )
+    plan = '[matrix]\nmodel = ["rules", "oracle"]\ntask = ["extraction", "update"]\nlimit = [2]\n'
+    _resolved(read_plan(written(tmp_path, plan)))
+    assert sorted(found.task for found in opened) == ["extraction", "update"]
+
+
 def test_what_is_said_of_all_runs_holds_where_it_changes_something(tmp_path):
     plan = """
         temperature = 0.5
         judge_api_base = "http://127.0.0.1:9/v1"
+        judge_check = false
         [matrix]
         model = ["rules", "openai/x"]
         task = ["extraction"]
@@ -207,6 +219,7 @@ def test_what_is_said_of_all_runs_holds_where_it_changes_something(tmp_path):
         by_model, by_judge = cell.settings.model != "rules", cell.settings.judge != "lexical"
         assert cell.settings.temperature == (0.5 if by_model else None)
         assert (cell.settings.judge_api_base is not None) is by_judge
+        assert cell.settings.judge_check is not by_judge
 
 
 @pytest.mark.parametrize(
