@@ -48,6 +48,7 @@ from words import whole
 
 from alps.data.release import read_samples
 from alps.errors import AlpsError
+from alps.ext.adapters.recorded_verdicts import RecordedJudge
 from alps.ext.calibration import calibration_file
 from alps.ext.calibration.calibrate import calibrate_judge
 from alps.ext.calibration.labels import read_labels, read_verdicts
@@ -55,7 +56,6 @@ from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
 from alps.ext.datasets.settings import AuditSettings, PoolSettings
 from alps.ext.judging.settings import JudgesSettings
 from alps.jsonl import dump
-from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import (
     MATCH_ANSWER,
     BinaryReply,
@@ -110,9 +110,9 @@ def read_release(folder: Path, task: Task) -> object:
 
 def read_predictions(folder: Path, task: Task, samples: list[Any]) -> object:
     """Read recorded predictions, and check and write them as a run does."""
-    from alps.systems.recorded import RecordedPredictions
+    from alps.ext.adapters.recorded_answers import RecordedPredictions
 
-    system = RecordedPredictions(folder / "predictions.jsonl", task=task)
+    system = RecordedPredictions(folder / "predictions.jsonl", tasks=(task,))
     for sample in samples:
         prediction = asyncio.run(system.answer(task, sample))
         if prediction.prediction is not None:

@@ -184,20 +184,16 @@ def is_embedded_judge(name: str) -> bool:
 
 def beginnings_of_judges() -> tuple[str, ...]:
     """Return how the names of judges begin that say what they read."""
-    return (RECORDED, *brought("judges"))
+    return tuple(dict.fromkeys((RECORDED, *brought("judges"))))
 
 
 def embedded_judge(name: str) -> Judge:
-    """Return the embedded judge, the recorded verdicts or an extension's judge of that name.
+    """Return the embedded judge or an extension's judge of that name.
 
     Raises:
         UsageError: If there is none, or it needs an extra that is not installed.
         DataError: If what it reads can't be read.
     """
-    if name.startswith(RECORDED):
-        from alps.judges.recorded import RecordedJudge
-
-        return RecordedJudge(typed_path(name.removeprefix(RECORDED)))
     for start, where in brought("judges").items():
         if name.startswith(start):
             made: Judge = load(where)(typed_path(name.removeprefix(start)))

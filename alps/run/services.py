@@ -310,7 +310,9 @@ def check_names(
         known += beginnings_of_systems()
         _check_llm(_model_of(settings), known, keys=keys)
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
-        resolve_systems(settings.model, tasks)
+        for system in dict.fromkeys(resolve_systems(settings.model, tasks)):
+            if hasattr(system, "check_data"):
+                system.check_data(data)
     elif generate:
         from alps.llm.secrets import program_environment
 

@@ -8,7 +8,6 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 import click
 
 from alps.data.hub import HubName, hub_name, label, open_hub
-from alps.errors import DataError, UsageError
+from alps.errors import UsageError
 from alps.extension import brought_tasks
 from alps.folders import kept_working_folder, slug
 from alps.judges.embedded import is_embedded_judge
@@ -29,7 +28,6 @@ from alps.run.parts import Parts, parts_of
 from alps.run.services import check_names, say_once
 from alps.run.source import (
     RunData,
-    TrackData,
     open_data,
     options_of,
     refuse_changed,
@@ -37,7 +35,6 @@ from alps.run.source import (
 )
 from alps.settings import JudgeSettings, RunSettings, as_typed
 from alps.systems import PROGRAM, is_local
-from alps.systems.resolve import RECORDED
 from alps.tasks import Task, load_tracks
 from alps.tasks.registry import PYTHON, TASKS, allow_modules, keys_by_task
 
@@ -100,7 +97,6 @@ def resolve(
     settings = pin_data(settings, folder, load_tracks(settings.task, options_of(settings)))
     _refuse_of_another_task(settings)
     data = narrowed(replace(opening(settings), asked=asked), parts)
-    check_recorded(settings, data)
     check_shown(settings, data)
     if not dry:
         settings = effective_run(settings, data.tasks)
@@ -371,57 +367,6 @@ def run_folder(settings: RunSettings) -> Path:
 def digest(settings: dict[str, Any]) -> str:
     """Return the hash that separates folders of different settings."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
-
-
-def check_recorded(settings: RunSettings, data: RunData) -> None:
-    """Refuse recorded answers that do not belong to the data.
-
-    Raises:
-        UsageError: If their file is not there.
-        DataError: If a table has other records, or says of one something else than the data, or if
-            no row of a JSON Lines file is about any of them.
-    """
-    name = settings.model.removeprefix(RECORDED)
-    if not settings.model.startswith(RECORDED) or not name:
-        return
-    path = Path(name).expanduser()
-    # With `limit=` the answers still belong to all of the data.
-    tracks = [replace(track, limit=None) for track in data.tracks]
-    if path.suffix != ".csv" or path.is_dir():
-        _check_ids(path, tracks)
-        return
-    for track in tracks if path.is_file() else ():
-        if track.task.data.check_results is not None:
-            for line in track.task.data.check_results(path, track.samples()):
-                say_once(f"{path}: {line}")
-
-
-def _check_ids(path: Path, tracks: Sequence[TrackData]) -> None:
-    """Refuse a file of answers to other records: each would count as not predicted."""
-    from alps.systems.recorded import recorded_ids
-
-    known: dict[str, dict[str, None]] = {}
-    for track in tracks:
-        known[track.task.track] = dict.fromkeys(one.benchmark_id for one in track.samples())
-    others: list[str] = []
-    for of, name in recorded_ids(path):
-        tracks_named = known.values() if of is None else [known.get(of, {})]
-        if any(name in names for names in tracks_named):
-            return
-        others.append(name)
-    if others:
-        theirs = list(dict.fromkeys(chain.from_iterable(known.values())))
-        what = (
-            f"the data has none of the file's ids ({len(others):,}); in the file: {_some(others)}"
-        )
-        what += f"; in the data: {_some(theirs)}"
-        file = path / "predictions.jsonl" if path.is_dir() else path
-        raise DataError(what, path=file, field="benchmark_id")
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(f"'{name[:40]}'" for name in names[:2])
-    return f"{shown}, …" if len(names) > 2 else shown
 
 
 def check_shown(settings: RunSettings, data: RunData) -> None:

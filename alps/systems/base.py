@@ -21,7 +21,8 @@ _ERROR_LENGTH = 2_000
 class System(Protocol):
     """Something that answers samples, of one task or of several.
 
-    One that holds something open has an `aclose`, after which it can be asked again.
+    One that holds something open has an `aclose`, after which it can be asked again. One that can't
+    answer all data has a `check_data`, which gets the `RunData` of a run before it begins.
 
     Attributes:
         name: What the user called it.
@@ -46,12 +47,14 @@ class Place:
         env: Variables of the environment that a program gets, too.
         id_key: Makes the ids that the user's own code is shown; None where it is shown those of the
             data.
+        tasks: What it is asked.
     """
 
     timeout: float = 120.0
     folder: Path | None = None
     env: Sequence[str] = ()
     id_key: str | None = None
+    tasks: Sequence[Task] = ()
 
     @property
     def tracebacks(self) -> Path | None:

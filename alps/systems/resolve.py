@@ -1,11 +1,11 @@
 """Systems by the name that `model=` gives."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from alps.errors import UsageError, closest
 from alps.extension import brought, load
-from alps.folders import typed_path
 from alps.systems.base import Place, System
 from alps.systems.embedded import Embedded, Unheard, embedded
 from alps.systems.wrappers import embedded_in_variants
@@ -57,38 +57,16 @@ def resolve_system(model: str, task: Task, place: Place = NOWHERE) -> System:
     Raises:
         UsageError: If there is none by that name.
     """
-    if model == RECORDED:
-        raise UsageError(
-            f"model={model} names no file; write {RECORDED}FILE, such as {RECORDED}runs/mine"
-        )
-    if model.startswith(RECORDED):
-        _refuse_variants(model, task)
-        from alps.systems.recorded import RecordedPredictions
-
-        return RecordedPredictions(typed_path(model.removeprefix(RECORDED)), task=task)
     for start, where in brought("systems").items():
         if model.startswith(start):
-            made: System = load(where)(model.removeprefix(start), place)
+            known = replace(place, tasks=place.tasks or (task,))
+            made: System = load(where)(model.removeprefix(start), known)
             return made
     if model == NO_SYSTEM:
         return Unheard(model)
     if model not in task.systems:
         raise _unknown(model, task)
     return embedded(model, task, tracebacks=place.tracebacks)
-
-
-def _refuse_variants(model: str, task: Task) -> None:
-    """Refuse recorded answers where they would be taken for answers to each variant of a sample.
-
-    Raises:
-        UsageError: If the task asks several.
-    """
-    if task.asking.variants is not None:
-        ways = ", ".join(f"{name}={value}" for name, value in task.conditions.items())
-        raise UsageError(
-            f"model={model}: the file has one answer per record, but this run needs answers to "
-            f"several variants of each record ({ways}); leave out the setting that adds them"
-        )
 
 
 def _unknown(model: str, task: Task) -> UsageError:
@@ -118,7 +96,7 @@ def resolve_systems(
     Raises:
         UsageError: If there is none by that name for one of them.
     """
-    place = Place(timeout, folder, env, id_key)
+    place = Place(timeout, folder, env, id_key, tuple(tasks))
     if not model.startswith(tuple(brought("systems"))):
         return tuple(resolve_system(model, task, place) for task in tasks)
     system = resolve_system(model, tasks[0], place)

@@ -8,9 +8,9 @@ import pytest
 
 from alps.data.release import INPUT, read_samples
 from alps.errors import AlpsError, DataError
+from alps.ext.adapters.recorded_verdicts import RecordedJudge
 from alps.ext.calibration.labels import read_labels, read_verdicts
 from alps.ext.published.authors_v1 import judge_score
-from alps.judges.recorded import RecordedJudge
 from alps.llm import prices
 from alps.parsing import read_config
 from alps.settings import RunSettings

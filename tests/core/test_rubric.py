@@ -10,11 +10,11 @@ import pytest
 
 from alps.data.release import open_split, read_track
 from alps.errors import DataError
+from alps.ext.adapters.recorded_verdicts import RecordedJudge
 from alps.judges.base import fingerprint_id
 from alps.judges.copying import copied_share, grounding, own_text
 from alps.judges.embedded import EmbeddedJudge
 from alps.judges.llm import LlmJudge
-from alps.judges.recorded import RecordedJudge
 from alps.judges.repeated import RepeatedJudge, agreement_of
 from alps.judges.rubric import BINARY, Rating, RubricQuestion, enforce, rating_answer, rubric
 from alps.llm.client import Client

@@ -43,7 +43,7 @@ def test_a_system_is_told_where_it_works_and_what_it_raises_is_kept_there(tmp_pa
     monkeypatch.setattr(resolve, "load", lambda where: lambda name, place: (name, place))
     words = {"timeout": 3.0, "folder": tmp_path, "env": ("A",), "id_key": "k"}
     made = resolve_systems("here:it", [TASK, TASK], **words)
-    assert made == (("it", Place(3.0, tmp_path, ("A",), "k")),) * 2
+    assert made == (("it", Place(3.0, tmp_path, ("A",), "k", (TASK, TASK))),) * 2
 
 
 @pytest.mark.parametrize("model", TASK.systems)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from alps.errors import UsageError
+from alps.ext.adapters.recorded_answers import RecordedPredictions
 from alps.judges.base import fingerprint_id
 from alps.leaderboard.checks.copies import answers_of, check_gold_overlap, likeness
 from alps.leaderboard.commands import verify_command
@@ -28,7 +29,6 @@ from alps.parsing import parse_settings
 from alps.run.source import open_data
 from alps.schema import Prediction, read_memories
 from alps.settings import RunSettings
-from alps.systems.recorded import RecordedPredictions
 from alps.tasks import load_task
 from alps.tasks.extraction import TASK
 from tests.conftest import ROOT
@@ -314,7 +314,9 @@ def unseen():
 @pytest.mark.skipif(not FULL.is_dir(), reason=f"no real outputs: {FULL} is not there")
 @pytest.mark.parametrize("model", MODELS or [""])
 def test_no_real_model_is_taken_for_one_that_saw_the_gold(unseen, model):
-    system = RecordedPredictions(FULL / "outputs" / "task1" / model / "records.jsonl", task=TASK)
+    system = RecordedPredictions(
+        FULL / "outputs" / "task1" / model / "records.jsonl", tasks=(TASK,)
+    )
     answers = [(sample, asyncio.run(system.answer(TASK, sample)).prediction) for sample in unseen]
     found = Findings()
     check_gold_overlap("x", TASK, [(s, a) for s, a in answers if a is not None], found)

@@ -74,7 +74,7 @@ def data_answers(settings: "AnswersSettings") -> None:
 
 EXTENSION = Extension(
     "histories",
-    needs=("datasets", "memory"),
+    needs=("adapters", "datasets", "memory"),
     tasks={
         **{name: f"{READERS}.{name}:tracks" for name in SETS},
         **{name: f"{LEVELS_OF_SETS}.{name}:tracks" for name in LEVELS},

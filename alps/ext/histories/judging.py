@@ -12,12 +12,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from alps.ext.adapters.recorded_verdicts import RecordedJudge
 from alps.ext.histories.model import CitedSet, SetQuestion
 from alps.ext.histories.sample import UNKNOWN, HistorySample
 from alps.judges.base import Judge
 from alps.judges.matching import POLICIES, Item, MatchQuestion
 from alps.judges.options import OptionQuestion
-from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import (
     NOTHING,
     Rating,

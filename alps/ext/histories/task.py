@@ -11,6 +11,7 @@ from typing import Any
 
 from alps.data.hub import RELEASE
 from alps.errors import UsageError
+from alps.ext.adapters.recorded_verdicts import RecordedJudge
 from alps.ext.histories.book import Book, BookEntry, audit_set, open_book
 from alps.ext.histories.files import SetChoice
 from alps.ext.histories.judging import is_mark, judge_prediction, right_of, rubrics_of
@@ -27,7 +28,6 @@ from alps.ext.histories.sample import (
     place_of,
 )
 from alps.judges.base import Judge
-from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import RubricQuestion
 from alps.llm.types import IN_WORDS, AnswerType
 from alps.prompts import load_prompt

@@ -3,5 +3,7 @@
 from alps.extension import Extension
 
 EXTENSION = Extension(
-    "published", scorings={"authors-v1": "alps.ext.published.authors_v1:rescored"}
+    "published",
+    needs=("adapters",),
+    scorings={"authors-v1": "alps.ext.published.authors_v1:rescored"},
 )

@@ -15,8 +15,8 @@ from itertools import product
 from typing import Any
 
 from alps.errors import UsageError
+from alps.ext.adapters.recorded_verdicts import RecordedJudge
 from alps.judges.base import Judge, fingerprint_id
-from alps.judges.recorded import RecordedJudge
 from alps.schema import Memory, Prediction
 from alps.tasks.base import JudgingOptions, Row, Scored, Task
 from alps.tasks.extraction import predicted_memories

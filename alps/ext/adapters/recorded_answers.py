@@ -1,19 +1,28 @@
 """Predictions that were made elsewhere, read from a file."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.folders import typed_path
 from alps.jsonl import Row, scan
 from alps.llm.types import Completes, EmptyAnswer
+from alps.run.services import say_once
+from alps.run.source import RunData, TrackData
 from alps.schema import Outcome, Prediction
 from alps.slips import HEAD, refuse_form
-from alps.systems.base import one_line
+from alps.systems.base import Place, one_line
+from alps.systems.resolve import RECORDED
 from alps.tasks import Task
+
+Rows = Mapping[str, tuple[int, Row]]
+"""Rows of one track with their lines, by the id of the record."""
 
 
 class RecordedPredictions:
@@ -31,41 +40,59 @@ class RecordedPredictions:
         DataError: If a row can't be read, or an id stands twice.
     """
 
-    def __init__(self, path: Path, *, task: Task) -> None:
+    def __init__(self, path: Path, *, tasks: Sequence[Task]) -> None:
         path = _file_of(path)
-        self.name = f"predictions:{path.name}"
+        self.name = f"{RECORDED}{path.name}"
         self._path = path
-        self._task = task
-        read = task.data.read_results if path.suffix == ".csv" else None
-        self._is_table = read is not None
-        self._lines, digest = _index(path, task.track) if read is None else _table(path, read)
-        self.settings: Mapping[str, Any] = {"sha256": digest}
-        for name, (line, row) in self._lines.items():  # a bad row is named before a run begins
-            self._read(name, line, row)
+        self._is_table = path.suffix == ".csv"
+        self._rows: dict[str, Rows] = {}
+        for task in tasks:
+            read = task.data.read_results if self._is_table else None
+            rows, digest = _index(path, task.track) if read is None else _table(path, read)
+            self.settings: Mapping[str, Any] = {"sha256": digest}
+            self._rows[task.track] = rows
+            for name, (line, row) in rows.items():  # a bad row is named before a run begins
+                self._read(task, name, line, row)
 
     def on(self, client: Completes) -> "RecordedPredictions":
         """Return the system itself: it makes no requests."""
         return self
 
-    async def answer(self, task: Task, sample: Any) -> Prediction:
-        """Return the recorded answer to `sample`; the file was read for its task."""
-        name = sample.benchmark_id
-        if name not in self._lines:
-            error = f"no row for this record in {self._path.name}"
-            outcome: Outcome = "transport" if self._is_table else "empty"
-            return Prediction(benchmark_id=name, track=task.track, outcome=outcome, error=error)
-        return self._read(name, *self._lines[name])
+    def check_data(self, data: RunData) -> None:
+        """Refuse data that the answers do not belong to.
 
-    def _read(self, name: str, line: int, row: Row) -> Prediction:
+        Raises:
+            DataError: If a table has other records, or says of one something else than the data, or
+                if no row of a JSON Lines file is about any of them.
+        """
+        # With `limit=` the answers still belong to all of the data.
+        tracks = [replace(track, limit=None) for track in data.tracks]
+        if not self._is_table:
+            _check_ids(self._path, tracks)
+        for track in tracks if self._is_table else ():
+            if track.task.data.check_results is not None:
+                for line in track.task.data.check_results(self._path, track.samples()):
+                    say_once(f"{self._path}: {line}")
+
+    async def answer(self, task: Task, sample: Any) -> Prediction:
+        """Return the recorded answer to `sample`."""
+        name, rows = sample.benchmark_id, self._rows[task.track]
+        if name in rows:
+            return self._read(task, name, *rows[name])
+        error = f"no row for this record in {self._path.name}"
+        outcome: Outcome = "transport" if self._is_table else "empty"
+        return Prediction(benchmark_id=name, track=task.track, outcome=outcome, error=error)
+
+    def _read(self, task: Task, name: str, line: int, row: Row) -> Prediction:
         own = "outcome" in row  # a row of a run, not one that the release's tools exchange
         fields: Row = {"outcome": "ok", **(row if own else {}), "benchmark_id": name}
-        fields["track"] = self._task.track
+        fields["track"] = task.track
         answer = fields.pop("prediction", None)
         if not own:
             answer = {key: value for key, value in row.items() if key != "benchmark_id"}
         try:
             prediction = Prediction.model_validate(fields)
-            read = self._task.answer.read(answer) if prediction.outcome == "ok" else None
+            read = task.answer.read(answer) if prediction.outcome == "ok" else None
         except EmptyAnswer as error:
             return prediction.model_copy(update={"outcome": "empty", "error": str(error)})
         except ValidationError as error:
@@ -81,23 +108,67 @@ class RecordedPredictions:
             raise DataError(str(error), path=self._path, line=line, field=field) from error
         if read is None:
             return prediction
-        value, notes = self._task.to_prediction(read.value), (*prediction.notes, *read.notes)
+        value, notes = task.to_prediction(read.value), (*prediction.notes, *read.notes)
         return prediction.model_copy(update={"prediction": value, "notes": notes})
 
 
-def recorded_ids(path: Path) -> Iterator[tuple[str | None, str]]:
-    """Yield the track and the id of each answer in a JSON Lines file, or in a run's folder.
-
-    The track is None where a row names none. Rows that can't be read are left out.
+def system_of(path: str, place: Place) -> RecordedPredictions:
+    """Return the answers in a file, or in the folder of a run.
 
     Raises:
-        UsageError: If the file does not exist.
+        UsageError: If no file is named, or a task asks several variants of a record.
     """
-    for _, _, row in scan(_file_of(path)):
+    if not path:
+        raise UsageError(
+            f"model={RECORDED} names no file; write {RECORDED}FILE, such as {RECORDED}runs/mine"
+        )
+    for task in place.tasks:
+        _refuse_variants(f"{RECORDED}{path}", task)
+    return RecordedPredictions(typed_path(path), tasks=place.tasks)
+
+
+def _refuse_variants(model: str, task: Task) -> None:
+    """Refuse answers that would be taken for answers to each variant of a sample."""
+    if task.asking.variants is not None:
+        ways = ", ".join(f"{name}={value}" for name, value in task.conditions.items())
+        raise UsageError(
+            f"model={model}: the file has one answer per record, but this run needs answers to "
+            f"several variants of each record ({ways}); leave out the setting that adds them"
+        )
+
+
+def _check_ids(path: Path, tracks: Sequence[TrackData]) -> None:
+    """Refuse a file of answers to other records: each would count as not predicted."""
+    known: dict[str, dict[str, None]] = {}
+    for track in tracks:
+        known[track.task.track] = dict.fromkeys(one.benchmark_id for one in track.samples())
+    others: list[str] = []
+    for of, name in _ids(path):
+        tracks_named = known.values() if of is None else [known.get(of, {})]
+        if any(name in names for names in tracks_named):
+            return
+        others.append(name)
+    if others:
+        theirs = list(dict.fromkeys(chain.from_iterable(known.values())))
+        what = (
+            f"the data has none of the file's ids ({len(others):,}); in the file: {_some(others)}"
+        )
+        what += f"; in the data: {_some(theirs)}"
+        raise DataError(what, path=path, field="benchmark_id")
+
+
+def _ids(path: Path) -> Iterator[tuple[str | None, str]]:
+    """Yield the track and the id of each answer in a JSON Lines file, None where it names none."""
+    for _, _, row in scan(path):
         if row is not None and isinstance(row.get("benchmark_id"), str):
             track = row.get("track")
             for answer in _answers_of(row):
                 yield track if isinstance(track, str) else None, answer["benchmark_id"]
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(f"'{name[:40]}'" for name in names[:2])
+    return f"{shown}, …" if len(names) > 2 else shown
 
 
 def _file_of(path: Path) -> Path:
