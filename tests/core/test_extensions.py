@@ -413,6 +413,46 @@ def test_what_one_can_not_do_is_said_in_a_line(tmp_path, fields, text, words, sa
     assert "Traceback" not in done.stderr
 
 
+LOOKS = """
+from dataclasses import replace
+from alps.extension import Extension
+from alps.run.parts import RunPart
+from alps.show.parts import ShownPart
+EXTENSION = Extension(
+    "odd", tasks={"odd": "odd:tracks"}, part_if=("seed",), part="odd:Part",
+    shows=lambda summary: True, shown="odd:Shown",
+)
+class Part(RunPart):
+    def open(self, services, data, folder):
+        return {}["lost"] if self.settings.seed == 3 else services
+class Shown(ShownPart):
+    def tables(self, summary, track, metrics):
+        raise KeyError("lost")
+def tracks(options):
+    from alps.tasks import load_task
+    def record_parts(record):
+        raise KeyError("lost")
+    task = load_task("extraction")
+    return (replace(task, name="odd", shown=replace(task.shown, record_parts=record_parts)),)
+"""
+IN_THE_WAY = {
+    "the record": ("show", "out", "1"),
+    "the page": ("report", "out", "out=page.html"),
+    "a run of a sweep": ("run", "task=odd", "model=rules,floor/empty", "limit=2", "seed=3"),
+}
+
+
+def test_what_it_breaks_is_blamed_on_no_run_and_no_row(tmp_path):
+    package = installed(tmp_path / "site", "odd", {"odd.py": LOOKS}, "odd:EXTENSION")
+    made = python(tmp_path, package, "-m", "alps", "run", "task=odd", *RUN[2:])
+    assert made.returncode == 0, made.stderr
+    for what, words in IN_THE_WAY.items():
+        done = python(tmp_path, package, "-m", "alps", *words)
+        said = " ".join((done.stdout + done.stderr).split())
+        assert "the extension odd failed in" in said, what
+        assert done.returncode != 0, what
+
+
 def test_a_command_of_ours_stays_its_own(tmp_path):
     text = BRIEF["brief/__init__.py"].replace('{"brief": ', '{"ls": ')
     package = installed(tmp_path / "site", "brief", {"brief.py": text}, "brief:EXTENSION")

@@ -7,6 +7,7 @@ from typing import Any
 
 from alps.errors import RunFolderError
 from alps.ext.looking.dialogue import DialogueView, Piece, dialogue_view, excerpt
+from alps.extension import blamed
 from alps.run.opened import AnswerKey, RunFolder, Samples, read_wanted, state_of
 from alps.schema import FAILURES, UNHEARD
 from alps.show.formatting import MEANINGS, counted
@@ -122,6 +123,9 @@ def build_view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView
     try:
         return _view(key, task, record)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
+        # A fault of an extension's is no damage: it is said by the name of that.
+        if blamed(error):
+            raise
         journals = "predictions.jsonl, verdicts.jsonl or scores.jsonl"
         fault = f"the row in {journals} can't be read; repeat the run with another out="
         raise RunFolderError(f"{track_title(key.track)}/{key.id}: {fault}") from error

@@ -12,6 +12,7 @@ from alps.errors import RunFolderError
 from alps.ext.looking.distributions import BarPart, Bin, curve_of_bins, histogram, stacked
 from alps.ext.looking.record import Highlights, RecordCard, cards, cards_of, rule
 from alps.ext.looking.whole_run import baselines_title, has_floors, notes_of, undefined
+from alps.extension import blamed
 from alps.jsonl import Row
 from alps.rows import BreakdownRow, Floor, GroupRow, Interval, Score, Summary, TrackSummary
 from alps.run.opened import AnswerKey, RunFolder, Samples, state_of
@@ -561,6 +562,9 @@ def heads_of(runs: Sequence[RunFolder]) -> list[Head]:
             sections = _sections(run, position)
         # Rows of journals are not read by a model: a damaged one fails wherever it is used.
         except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
+            # A fault of an extension's is no damage: it is said by the name of that.
+            if blamed(error):
+                raise
             fault = f"not a run of this alps version ({error!r})"
             raise RunFolderError(f"{run.folder}: {fault}") from error
         if not sections:

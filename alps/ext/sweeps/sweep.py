@@ -15,6 +15,7 @@ from alps.errors import AlpsError, RunFolderError, UsageError
 from alps.event_loop import run_loop
 from alps.ext.sweeps.plan import PlanError, SweepCell, SweepPlan, told_once
 from alps.ext.sweeps.progress import SweepProgress
+from alps.extension import blamed
 from alps.folders import kept_working_folder, working_folder
 from alps.llm.ledger import Totals, counted_in
 from alps.run.collector import stopping_together
@@ -199,7 +200,7 @@ async def _all(
             except AlpsError as error:
                 ended = Ended(cell, session.folder, None, str(error))
             except Exception as error:  # whatever it is, the other runs go on
-                fault = f"{type(error).__name__}: {error}"
+                fault = blamed(error) or f"{type(error).__name__}: {error}"
                 ended = Ended(cell, session.folder, None, fault)
         board.end(place, ended.failure)
         return ended
