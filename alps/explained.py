@@ -309,7 +309,8 @@ def typed_as(name: str, key: SettingKey) -> str:
 def _in_current_words(ctx: click.Context, args: list[str]) -> list[str]:
     """Replace the old words of a command by its own, and say so in one line."""
     for old, what in brought("removed").items():
-        if args[:1] == [old]:
+        words = old.split()
+        if args[: len(words)] == words:
             raise click.UsageError(f"'alps {old}' was removed: {what}", ctx)
     for old, new in brought("moved").items():
         words = old.split()

@@ -379,6 +379,10 @@ LATE = {
         *({"commands": {"odd": "odd_late:odd"}}, "", ("--help",)),
         (0, NOT_LOADED.format("odd", "AttributeError")),
     ),
+    "a removed command of two words": (
+        *({"removed": {"data odd": "type data list"}}, "", ("data", "odd")),
+        (2, "'alps data odd' was removed: type data list"),
+    ),
     "a part that is none": (
         *(PARTLY, "class Part: pass", RUN),
         (2, "the extension's odd_late:Part is no alps.run.parts.RunPart"),
