@@ -33,6 +33,8 @@ COMMANDS = {
     "compare": "alps.commands:compare",
 }
 """Where the commands of the spine lie; extensions name their own."""
+_TAKEN = {"scorings": ("alps",), "starts": ("predictions:", "recorded:"), "words": ("completion",)}
+"""Further names that the spine has."""
 
 
 def _never(_: Any) -> bool:
@@ -155,7 +157,7 @@ class Extension:
 def extensions() -> tuple[Extension, ...]:
     """Return all extensions, those of others first; one that can't be used is named and left out.
 
-    What one of others names must be its own: a name, a command, or a beginning that another has.
+    What one of others names must be its own: neither the spine nor another may have it.
     """
     ours = {extension.name: extension for extension in _own()}
     others: dict[str, Extension] = {}
@@ -184,10 +186,25 @@ def _fault(extension: Extension, others: Mapping[str, Extension]) -> str:
         return f"another extension is called {extension.name}"
     starts = {start for one in others.values() for start in (*one.systems, *one.judges)}
     for start in (*extension.systems, *extension.judges):
-        if not start.endswith(":") or start in starts:
+        if not start.endswith(":") or start in {*starts, *_TAKEN["starts"]}:
             return f"the beginning {start} is another's, or has no colon at its end"
+    for kind in ("tasks", "scorings", "exports"):
+        if names := getattr(extension, kind):
+            taken = {name for one in others.values() for name in getattr(one, kind)}
+            for name in names.keys() & {*taken, *_names_of_spine(kind)}:
+                return f"{kind}: the name {name} is another's"
     taken = {words for one in others.values() for words in one.commands}
-    return _fault_of_words(extension, taken | COMMANDS.keys())
+    return _fault_of_words(extension, {*taken, *COMMANDS, *_TAKEN["words"]})
+
+
+def _names_of_spine(kind: str) -> Collection[str]:
+    if kind == "exports":
+        from alps import __all__ as public
+
+        return public
+    if kind == "tasks":
+        return ["all", *(module.name for module in _modules_of_tasks())]
+    return _TAKEN[kind]
 
 
 def _fault_of_words(extension: Extension, taken: Collection[str]) -> str:
@@ -240,15 +257,19 @@ def headings() -> dict[str, str]:
 
 def _lacks(extension: Extension, kept: Collection[str]) -> bool:
     others = set(extension.needs) - set(kept)
-    # The package of tasks is found, and not imported: every command reads the extensions.
-    tasks = find_spec("alps.tasks") if others else None
-    folders = pkgutil.iter_modules(tasks.submodule_search_locations if tasks else [])
+    folders = _modules_of_tasks() if others else ()
     return not others <= {folder.name for folder in folders if folder.ispkg}
+
+
+def _modules_of_tasks() -> Iterator[pkgutil.ModuleInfo]:
+    # The package of tasks is found, and not imported: every command reads the extensions.
+    tasks = find_spec("alps.tasks")
+    return pkgutil.iter_modules(tasks.submodule_search_locations if tasks else [])
 
 
 @cache
 def brought_tasks() -> dict[str, Extension]:
-    """Return the extensions that bring tasks, by the names of these; of two alike ours counts."""
+    """Return the extensions that bring tasks, by the names of these."""
     return {name: one for one in extensions() for name in one.tasks}
 
 

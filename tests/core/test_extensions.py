@@ -344,6 +344,13 @@ ODD = {
     "'own', commands={'none mine': 'broken:mine'}": "there is no group alps none",
     "'own', systems={'ru': 'broken:system'}": "the beginning ru is another's, or has no colon",
     "'own', judges={'fitted:': 'broken:judge'}": "the beginning fitted: is another's",
+    "'own', systems={'predictions:': 'broken:s'}": "the beginning predictions: is another's",
+    "'own', commands={'completion': 'broken:c'}": "there is a command alps completion already",
+    "'own', tasks={'extraction': 'broken:t'}": "tasks: the name extraction is another's",
+    "'own', tasks={'locomo': 'broken:t'}": "tasks: the name locomo is another's",
+    "'own', scorings={'alps': 'broken:s'}": "scorings: the name alps is another's",
+    "'own', scorings={'authors-v1': 'broken:s'}": "scorings: the name authors-v1 is another's",
+    "'own', exports={'evaluate': 'broken:e'}": "exports: the name evaluate is another's",
     "'own', needs=('nothing',)": "needs nothing",
     "'memory'": "another extension is called memory",
 }
