@@ -11,7 +11,7 @@ from alps import __version__
 from alps.completion import COMPLETE_VAR, SHELLS, script
 from alps.exit_codes import close_streams, encode_all, guarded, open_streams
 from alps.explained import ExplainedGroup
-from alps.extension import COMMANDS
+from alps.extension import COMMANDS, has_command
 
 _EPILOG = "alps COMMAND --help lists settings; alps completion --help sets up Tab completion"
 _TITLE = "Evaluate how LLM assistants extract, update, retrieve and use memories."
@@ -47,9 +47,14 @@ def welcome() -> str:
     """Return the text, at most 80 columns wide, styled unless NO_COLOR is set."""
     width = max(map(len, CAME_FOR)) + 2
     lines = [_styled(_TITLE, bold=True), ""]
+    # The command of a deleted extension is not advised.
     for what, command in CAME_FOR.items():
-        lines.append(f"  {what.ljust(width)}{_styled(command, fg='cyan')}")
-    further = [f"{what}: {_styled(command, fg='cyan')}" for what, command in _FURTHER.items()]
+        if has_command(command.split()[1]):
+            lines.append(f"  {what.ljust(width)}{_styled(command, fg='cyan')}")
+    further = []
+    for what, command in _FURTHER.items():
+        if command == "alps --help" or has_command(command.split()[1]):
+            further.append(f"{what}: {_styled(command, fg='cyan')}")
     return "\n".join([*lines, "", "       ".join(further)])
 
 

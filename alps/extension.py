@@ -250,6 +250,11 @@ def brought(
     return declared
 
 
+def has_command(word: str) -> bool:
+    """Tell whether `alps WORD` is there, which a hint may name: an extension may be deleted."""
+    return word in COMMANDS or word in brought("commands")
+
+
 def headings() -> dict[str, str]:
     """Return the heading of each command of extensions, by its first word."""
     return {name: one.heading for one in extensions() for name in one.commands if " " not in name}

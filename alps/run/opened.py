@@ -17,6 +17,7 @@ from alps.data.hub import as_read, label
 from alps.data.pools import PoolSource
 from alps.data.release import Split, open_split
 from alps.errors import AlpsError, CodeNotImportedError, RunFolderError, UsageError, closest, shown
+from alps.extension import has_command
 from alps.folders import same_file
 from alps.jsonl import Row, parse_json, scan
 from alps.rows import Manifest, Summary, TrackRow, TrackSummary
@@ -346,8 +347,9 @@ def find_run(word: str) -> Path:
     Raises:
         UsageError: If there is none; names the closest one in `runs/`.
     """
+    listed = f" (alps ls lists the runs in {RUNS}/)" if has_command("ls") else ""
     if not word.strip():
-        raise UsageError("name a run, not '' (alps ls lists the runs in runs/)")
+        raise UsageError(f"name a run, not ''{listed}")
     path = Path(word).expanduser()
     for folder in (path, RUNS / word):
         if (folder / MANIFEST).is_file():
@@ -360,8 +362,7 @@ def find_run(word: str) -> Path:
         hint = f"; name a run in it, such as {first}" if first is not None else ""
         raise UsageError(f"{word}: no run here ({MANIFEST} is missing){hint}")
     there = [manifest.parent.name for manifest in RUNS.glob(f"*/{MANIFEST}")]
-    hint = f"{closest(path.name, there)} (alps ls lists the runs in {RUNS}/)"
-    raise UsageError(f"{word}: no such run folder{hint}")
+    raise UsageError(f"{word}: no such run folder{closest(path.name, there)}{listed}")
 
 
 def _is_of_calibration(settings: Row) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.cells import cell_len
 from rich.console import Group
 
-from alps.extension import brought
+from alps.extension import has_command
 from alps.rows import Floor, Interval, Score, Summary, TrackSummary
 from alps.run.opened import RunFolder, lead_of, read_manifest
 from alps.schema import FAILURES
@@ -172,8 +172,7 @@ def _parts(
         facts.append(f"{counted(resumed, 'answer')} reused")
     yield from map(Line, _packed(facts, width))
     yield from map(Line, _caveats(summary, metrics, folder))
-    there = brought("commands")
-    if advice := [said for word, said in _NEXT.items() if word in there]:
+    if advice := [said for word, said in _NEXT.items() if has_command(word)]:
         yield Line(f"Next: {', '.join(advice)}")
     yield Line(f"RUN = {folder}")
 

@@ -84,7 +84,7 @@ def reduced(tmp_path):
 
 @pytest.mark.parametrize("name", few({name: name for name in EXTENSIONS}, plain={"looking"}))
 @pytest.mark.release
-def test_without_an_extension_all_else_is_imported_and_runs(reduced, name):
+def test_without_an_extension_all_else_is_imported_and_runs(reduced, tmp_path, name):
     done, _, command = reduced("ext", name, task="extraction", boards=BOARDS)
     assert "extraction: F1 " in done.stdout
     shown = command("show", "out")
@@ -97,7 +97,11 @@ def test_without_an_extension_all_else_is_imported_and_runs(reduced, name):
     # The page of records builds on looking, too: without it no command is left to advise.
     advice = re.findall(r"^Next: .*", done.stdout, re.MULTILINE)
     assert len(advice) == (name != "looking")
-    for word in re.findall(r"alps (\w+) RUN", " ".join(advice)):
+    unknown = command("compare", "out", "nowhere").stderr
+    page = tmp_path / "page.html"
+    assert command("report", "out", f"out={page}").returncode == (2 if name == "looking" else 0)
+    said = f"{advice} {command().stdout} {unknown} {page.read_text() if page.exists() else ''}"
+    for word in set(re.findall(r"\balps (ls|view|show|report|doctor|calibrate|annotate) ?", said)):
         assert re.search(rf"^ *{word} ", listed, re.MULTILINE), f"{word} is not there"
 
 

@@ -9,6 +9,7 @@ from math import comb
 
 import pytest
 
+from alps.ext import calibration
 from alps.ext.batches.gather import Batches
 from alps.ext.batches.journal import BatchJournal
 from alps.judges.admission import DRAWN, FEWEST_RIGHT, drawn_items, is_admitted, pool
@@ -209,6 +210,11 @@ def test_a_log_says_how_far_the_check_is(run, monkeypatch):
     for line in stages:
         assert re.search(r"0/3 .* judge check \d+/12", line), line
     assert "judge check" not in lines[-1]
+
+
+def test_nobody_is_sent_to_the_command_of_a_deleted_extension(run, monkeypatch):
+    monkeypatch.setattr(calibration, "has_command", lambda word: word != "annotate")
+    assert "People can check" not in run(Judge(right)).out
 
 
 def test_a_judge_that_tells_them_apart_judges_and_its_share_is_next_to_its_scores(run, tmp_path):

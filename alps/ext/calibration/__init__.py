@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from alps.commands import command, console, say, stop_at_budget
 from alps.explained import WithCommands
-from alps.extension import Extension
+from alps.extension import Extension, has_command
 from alps.waiting import tell
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def _has_part(settings: Any, folder: Path) -> bool:
 
 def _next_step(finished: Any) -> str:
     """Name the command by which people check the LLM that judged."""
-    if "/" not in finished.summary.judge:
+    if "/" not in finished.summary.judge or not has_command("annotate"):
         return ""
     from alps.ext.calibration.next_steps import after_run
 

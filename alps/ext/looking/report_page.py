@@ -16,6 +16,7 @@ from alps.errors import UsageError
 from alps.ext.looking.report_first import Differences, Overview, alike, differences_of, overview_of
 from alps.ext.looking.report_sections import Head, MetricRow, TrackSection, draw_plane, heads_of
 from alps.ext.looking.whole_run import empty_line, judge_check_lines, known_agreement, method_lines
+from alps.extension import has_command
 from alps.judges.agreement import people_say
 from alps.rows import Score
 from alps.run.opened import AnswerKey, RunFolder, open_run
@@ -187,6 +188,7 @@ def render(runs: Sequence[RunFolder]) -> str:
     environment.globals.update(known_agreement=known_agreement, people_say=people_say)
     environment.globals.update(judge_mark=judge_mark, judge_check_lines=judge_check_lines)
     environment.globals.update(metric_title=metric_title, task_title=task_title)
+    environment.globals.update(has_command=has_command)
     environment.filters.update(p_value=p_value, signed=signed)
     heads = heads_of(runs)
     sections: list[TrackSection] = []
