@@ -15,7 +15,7 @@ import click
 
 from alps.errors import AlpsError, one_line
 from alps.event_loop import cancel_loop
-from alps.extension import blamed
+from alps.extension import blamed, names_of_others
 
 INTERRUPTED = 130
 # Signals that end a command as Ctrl-C does: `kill`, a container that stops, a closed terminal.
@@ -134,6 +134,10 @@ def guarded(command: Callable[[], object]) -> int:
                 "your home folder is unknown; set HOME, or ALPS_CACHE to a folder for the replies"
             )
         elif not (told := blamed(error)):
+            # What a method of theirs returned may raise much later, in a line of ours.
+            if others := ", ".join(names_of_others()):
+                what = f"a fault of alps, or of what an extension returned: {others}"
+                _complain(f"{what}; to find out, uninstall the extension", 1)
             raise
         code = _complain(told, 2)
     return code if isinstance(code, int) else 0

@@ -343,6 +343,11 @@ def load(where: str) -> Any:
         raise UsageError(f"the extension's {where} could not be loaded: {_said(error)}") from error
 
 
+def names_of_others() -> list[str]:
+    """Return the names of the extensions of others that are installed."""
+    return sorted(entry.name for entry in entry_points(group=GROUP))
+
+
 def blamed(error: BaseException) -> str:
     """Return the name of the extension of others whose code raised, and where; or nothing."""
     entries = entry_points(group=GROUP)

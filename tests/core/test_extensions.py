@@ -428,6 +428,28 @@ def test_what_one_can_not_do_is_said_in_a_line(tmp_path, fields, text, words, sa
     assert "Traceback" not in done.stderr
 
 
+RETURNS = """from alps.run.parts import RunPart
+class Part(RunPart):
+    def {method}:
+        return None"""
+METHODS = {
+    "narrow": "narrow(self, data)",
+    "open": "open(self, services, data, folder)",
+    "summarise": "summarise(self, summary, course)",
+}
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_what_a_wrong_value_of_its_breaks_later_names_it_above_the_traceback(tmp_path, method):
+    declared = DECLARED.format(f"**{PARTLY!r}")
+    files = {"odd.py": declared, "odd_late.py": RETURNS.format(method=method)}
+    package = installed(tmp_path / "site", "odd", files, "odd:EXTENSION")
+    done = python(tmp_path, package, "-m", "alps", *RUN)
+    said = "alps: a fault of alps, or of what an extension returned: odd; to find out, uninstall"
+    assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+
+
 LOOKS = """
 from dataclasses import replace
 from alps.extension import Extension
