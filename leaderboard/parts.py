@@ -61,7 +61,10 @@ class BoardPart:
 
     All methods but those of pages may raise an `AlpsError`. What a submission can hold is given by
     its format: fields and files that it does not have are refused when a run is packed. A part may
-    check submissions of runs with its setting, and show what their cards say.
+    check submissions of runs with its setting, and show what their cards say. Where `on_card` is a
+    setting, `public_name`, `corrected`, `to_compare`, `behind`, `judge_sample`, `setup`,
+    `setup_words`, `people`, `under_name`, `sections` and `download` are never called: they are of
+    the fields of the format.
     """
 
     difference_title = ""

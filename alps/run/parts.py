@@ -49,7 +49,9 @@ class Course:
 class RunPart:
     """The part of an extension in one run; a method that it does not define does nothing.
 
-    The methods are in the order in which a run calls them. All may raise an `AlpsError`.
+    The methods are in the order in which a run calls them. All may raise an `AlpsError`. Those
+    up to `check` are called on an object of their own, made before the settings take effect: the
+    part that is then opened knows nothing of what they kept.
     """
 
     def __init__(self, settings: "RunSettings") -> None:
