@@ -33,8 +33,6 @@ COMMANDS = {
     "compare": "alps.commands:compare",
 }
 """Where the commands of the spine lie; extensions name their own."""
-_TAKEN = {"scorings": ("alps",), "starts": ("predictions:", "recorded:"), "words": ("completion",)}
-"""Further names that the spine has."""
 
 
 def _never(_: Any) -> bool:
@@ -162,7 +160,7 @@ def extensions() -> tuple[Extension, ...]:
     ours = {extension.name: extension for extension in _own()}
     others: dict[str, Extension] = {}
     for entry, extension in _of_others():
-        if fault := _fault(extension, {**ours, **others}):
+        if fault := _fault(extension, {"alps": _spine(), **ours, **others}):
             _leave_out(f"the extension {entry.name}", entry.value, TypeError(fault))
         else:
             others[extension.name] = extension
@@ -186,25 +184,28 @@ def _fault(extension: Extension, others: Mapping[str, Extension]) -> str:
         return f"another extension is called {extension.name}"
     starts = {start for one in others.values() for start in (*one.systems, *one.judges)}
     for start in (*extension.systems, *extension.judges):
-        if not start.endswith(":") or start in {*starts, *_TAKEN["starts"]}:
+        if not start.endswith(":") or start in starts:
             return f"the beginning {start} is another's, or has no colon at its end"
     for kind in ("tasks", "scorings", "exports"):
-        if names := getattr(extension, kind):
-            taken = {name for one in others.values() for name in getattr(one, kind)}
-            for name in names.keys() & {*taken, *_names_of_spine(kind)}:
-                return f"{kind}: the name {name} is another's"
-    taken = {words for one in others.values() for words in one.commands}
-    return _fault_of_words(extension, {*taken, *COMMANDS, *_TAKEN["words"]})
+        taken = {name for one in others.values() for name in getattr(one, kind)}
+        for name in getattr(extension, kind).keys() & taken:
+            return f"{kind}: the name {name} is another's"
+    return _fault_of_words(extension, {words for one in others.values() for words in one.commands})
 
 
-def _names_of_spine(kind: str) -> Collection[str]:
-    if kind == "exports":
-        from alps import __all__ as public
+def _spine() -> Extension:
+    """Return what the spine has, as an extension would declare it."""
+    from alps import __all__ as public
 
-        return public
-    if kind == "tasks":
-        return ["all", *(module.name for module in _modules_of_tasks())]
-    return _TAKEN[kind]
+    return Extension(
+        "alps",
+        commands={**COMMANDS, "completion": ""},
+        tasks=dict.fromkeys(["all", *(module.name for module in _modules_of_tasks())], ""),
+        exports=dict.fromkeys(public, ""),
+        scorings={"alps": ""},
+        systems={"predictions:": ""},
+        judges={"recorded:": ""},
+    )
 
 
 def _fault_of_words(extension: Extension, taken: Collection[str]) -> str:

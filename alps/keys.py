@@ -185,6 +185,12 @@ class AskSettings(Keys):
                 sampling[name] = None if value == "none" else value
         return sampling
 
+    def is_given(self, name: str) -> bool:
+        """Tell whether a key was given another value than its default."""
+        field = type(self).model_fields[name]
+        default = field.get_default(call_default_factory=True)
+        return field.is_required() or getattr(self, name) != default
+
 
 class JudgingKeys(AskSettings):
     """How predictions are judged and scored.

@@ -67,12 +67,6 @@ class RunSettings(_RunKeys):
         names = sorted(set(type(self).model_fields) - OPERATIONAL)
         return {name: self._said(name) for name in names if self.is_given(name)}
 
-    def is_given(self, name: str) -> bool:
-        """Tell whether a key was given another value than its default."""
-        field = type(self).model_fields[name]
-        default = field.get_default(call_default_factory=True)
-        return field.is_required() or getattr(self, name) != default
-
     def recorded(self) -> dict[str, Any]:
         """Return what a manifest says of them: the experiment, and what every manifest says."""
         experiment, recorded = self.experiment(), dict[str, Any]()

@@ -220,11 +220,6 @@ def is_unchecked_in_vain(settings: JudgeSettings, parts: Parts) -> bool:
     return not settings.judge_check and not any(part.uses("judge_check") for part in parts)
 
 
-def _is_given(settings: AskSettings, name: str) -> bool:
-    value: Any = getattr(settings, name)
-    return bool(value != type(settings).model_fields[name].default)
-
-
 def _refuse(
     settings: AskSettings,
     keys: tuple[str, ...],
@@ -232,7 +227,7 @@ def _refuse(
     instead: str = "leave it out, or name a litellm model",
 ) -> None:
     for key in keys:
-        if _is_given(settings, key):
+        if settings.is_given(key):
             shown = "" if key.endswith(("api_base", "request")) else getattr(settings, key)
             raise UsageError(f"{key}={shown} would change nothing: {why}; {instead}")
 
@@ -245,7 +240,7 @@ def _refuse_of_another_task(settings: RunSettings) -> None:
     }
     for task, keys in keys_by_task().items():
         for key in keys:
-            if key not in taken and key in RunSettings.model_fields and _is_given(settings, key):
+            if key not in taken and key in RunSettings.model_fields and settings.is_given(key):
                 value, only = as_typed(getattr(settings, key)), f"only task {task} uses {key}="
                 if task not in TASKS:
                     those = [name for name, one in brought_tasks().items() if key in one.task_keys]
