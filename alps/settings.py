@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 else:
     _ways = ("alps", *brought("scorings"))
-    _others = [f"; {way}: by an extension" for way in _ways if way not in ("alps", "authors-v1")]
-    _said = "".join([as_of(JudgingKeys, "scoring").description, *_others])
+    _told = {"authors-v1": as_of(JudgingKeys, "scoring").description}
+    _said = "; ".join(_told.get(way, f"{way}: by an extension") for way in _ways[1:])
     Scoring = Annotated[Literal[_ways], Field(description=_said)]
 
     class JudgeSettings(*keys_of("judging", JudgingKeys), JudgingKeys):
