@@ -190,6 +190,8 @@ def _fault(extension: Extension, others: Mapping[str, Extension]) -> str:
         taken = {name for one in others.values() for name in getattr(one, kind)}
         for name in getattr(extension, kind).keys() & taken:
             return f"{kind}: the name {name} is another's"
+    if extension.on_card in {one.on_card for one in others.values() if one.on_card}:
+        return f"on_card={extension.on_card}: another extension has this"
     return _fault_of_words(extension, {words for one in others.values() for words in one.commands})
 
 

@@ -357,6 +357,7 @@ ODD = {
     "'own', scorings={'alps': 'broken:s'}": "scorings: the name alps is another's",
     "'own', scorings={'authors-v1': 'broken:s'}": "scorings: the name authors-v1 is another's",
     "'own', exports={'evaluate': 'broken:e'}": "exports: the name evaluate is another's",
+    "'own', board='broken:B', on_card='memory'": "on_card=memory: another extension has this",
     "'own', needs=('nothing',)": "needs nothing",
     "'memory'": "another extension is called memory",
 }
