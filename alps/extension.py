@@ -205,8 +205,6 @@ def _spine() -> Extension:
         tasks=dict.fromkeys(["all", *(module.name for module in _modules_of_tasks())], ""),
         exports=dict.fromkeys(public, ""),
         scorings={"alps": ""},
-        systems={"predictions:": ""},
-        judges={"recorded:": ""},
     )
 
 
