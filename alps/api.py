@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from alps.errors import closest
 from alps.event_loop import run_apart, run_beside
+from alps.extension import extensions, load
 from alps.rows import Score
 from alps.run.opened import RunFolder, find_run
 from alps.run.opened import open_run as open_folder
@@ -191,10 +192,12 @@ class Run:
     def _read(self) -> RunFolder:
         return open_folder(self.folder)
 
-    def _repr_html_(self) -> str:
-        from alps.show.notebook import run_as_html
-
-        return run_as_html(self._read)
+    def _repr_html_(self) -> str | None:
+        for extension in extensions():
+            if extension.in_notebook:
+                shown: str = load(extension.in_notebook)(self._read)
+                return shown
+        return None
 
 
 def evaluate(

@@ -97,6 +97,8 @@ class Extension:
         takes_words: Tells whether the words of `alps run` are its own to carry out.
         run_words: What carries them out: `mine:run`.
         next_step: Returns a line that follows the tables of a finished run, or nothing.
+        in_notebook: What a notebook shows of a run, from an `alps.run.opened.RunFolder` to HTML:
+            `mine:shown`.
         exports: Functions and classes that `alps` has of it, by their names there.
         begun: Tells of a run folder that holds one of its files whether a run is to go on from
             there; None where it has no say: `mine:is_begun`.
@@ -141,6 +143,7 @@ class Extension:
     takes_words: Callable[[Sequence[str]], bool] = _never
     run_words: str = ""
     next_step: Callable[[Any], str] = _nothing
+    in_notebook: str = ""
     exports: dict[str, str] = field(default_factory=dict)
     begun: str = ""
     shows: Callable[[Any], bool] = _never

@@ -141,7 +141,7 @@ def recorded_run(shelf: Shelf, folder: Path) -> Path:
         judged = {"model_output": given, "judge_output": {"pair_reviews": [same]}}
         reviews.append({"benchmark_id": visitor_id(n), **judged})
     model = f"model=predictions:{write_rows(folder / 'answers.jsonl', answers)}"
-    judge = f"judge=recorded:{write_rows(folder / 'reviews.jsonl', reviews)}"
+    judge = f"judge=recorded:{write_rows(folder / 'lexical.jsonl', reviews)}"
     return make_run(folder / "run", "task=extraction", f"data={shelf.data}", model, judge)
 
 
@@ -150,7 +150,7 @@ def test_verdicts_of_a_judge_that_can_not_be_asked_again_are_taken_as_they_stand
     assert packed.verification.consistent
     system, track = packed.card.system, packed.card.tracks["task1"]
     assert (system.kind, system.model) == ("recorded", "predictions:answers.jsonl")
-    assert (track.judge, track.comparable) == ("recorded:reviews.jsonl", False)
+    assert (track.judge, track.comparable) == ("recorded:lexical.jsonl", False)
     assert track.scores["f1_strict"].value == 0.5
     second = {"gold": "g2", "predicted": "p2", "relation": "same", "reason": "", "strength": 0.0}
     forge_rows(packed.folder, "task1/verdicts", changed("0.pairs", lambda old: [*old, second]))

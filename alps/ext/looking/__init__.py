@@ -63,6 +63,7 @@ def report(runs: list[Path], settings: "ReportSettings") -> None:
 EXTENSION = Extension(
     "looking",
     heading=EVERYDAY,
+    in_notebook="alps.ext.looking.notebook:run_as_html",
     commands={
         "ls": "alps.ext.looking:ls",
         "show": "alps.ext.looking:show",
