@@ -20,7 +20,7 @@ from alps.run.opened import AnswerKey, RunFolder, open_run, read_rows, read_want
 from alps.schema import FAILURES, UNHEARD
 from alps.show.caveats import judge_of
 from alps.show.formatting import folded_away, number, visible
-from alps.show.record_text import pick
+from alps.show.named_record import pick
 from alps.tasks.record_parts import AnsweredRecord, Facts, Listed, Paired, Pairing, Passage, Side
 from alps.tasks.registry import track_title
 

@@ -56,7 +56,7 @@ from alps.run.session import resolve_again
 from alps.run.source import RunData
 from alps.settings import RunSettings
 from alps.show.formatting import counted
-from alps.show.record_text import pick
+from alps.show.named_record import pick
 from alps.show.table import (
     Table,
     dim,

@@ -12,7 +12,7 @@ from alps.ext.looking.record import build_view, explain
 from alps.ext.looking.record_text import read_keys
 from alps.run.opened import AnswerKey, find_run, open_run
 from alps.show.formatting import duration, visible
-from alps.show.record_text import pick
+from alps.show.named_record import pick
 from alps.tasks import load_task
 from alps.tasks.record_parts import AnsweredRecord
 from tests.builders import extraction_sample, memories, memory
