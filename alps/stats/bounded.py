@@ -25,8 +25,6 @@ WITHIN = 0.3
 ASSUMED = 3.0
 # How many more records of the greatest possible variance are counted, of scores and differences.
 UNSEEN, UNSEEN_DIFFERENCE = 1.0, 0.5
-# Of areas under a curve: a record that differs at few sizes only hides how far others may differ.
-UNSEEN_AREA = 3.0
 # Of every interval of this package.
 LEVEL = 0.95
 # No interval where a cluster holds more records than this many times the number of clusters.

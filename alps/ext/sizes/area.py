@@ -8,10 +8,13 @@ import numpy as np
 
 from alps.run.scores import RecordScores
 from alps.stats.bootstrap import UNIT, Clusters, Estimate, Floats, cluster_index, clustered_mean
-from alps.stats.bounded import LEVEL, UNSEEN_AREA
+from alps.stats.bounded import LEVEL
 from alps.tasks import Metric
 
 ROUNDING = 1e-9
+# The `unseen` of `clustered_ratio`: a record that differs at few sizes only hides how far others may
+# differ.
+UNSEEN = 3.0
 
 
 def area_of(boards: Sequence[RecordScores], sizes: Sequence[int], metric: Metric) -> Estimate:
@@ -95,7 +98,7 @@ def area_under(
         bounds: Of the values; None where they have none.
     """
     areas = values @ area_weights(sizes) if len(values) else np.zeros(0)
-    mean = clustered_mean(areas, clusters, bounds=bounds, unseen=UNSEEN_AREA)
+    mean = clustered_mean(areas, clusters, bounds=bounds, unseen=UNSEEN)
     if bounds is None or mean.low is None or mean.high is None:
         return mean
     names = cluster_index(clusters)
