@@ -37,7 +37,7 @@ class RecordedPredictions:
 
     Raises:
         UsageError: If the file does not exist.
-        DataError: If a row can't be read, or an id stands twice.
+        DataError: If a line is no row of an answer, or an id stands twice.
     """
 
     def __init__(self, path: Path, *, tasks: Sequence[Task]) -> None:
@@ -45,25 +45,23 @@ class RecordedPredictions:
         self.name = f"{RECORDED}{path.name}"
         self._path = path
         self._is_table = path.suffix == ".csv"
-        self._rows: dict[str, Rows] = {}
+        self._tasks, self._rows = tasks, dict[str, Rows]()
         for task in tasks:
             read = task.data.read_results if self._is_table else None
             rows, digest = _index(path, task.track) if read is None else _table(path, read)
             self.settings: Mapping[str, Any] = {"sha256": digest}
             self._rows[task.track] = rows
-            for name, (line, row) in rows.items():  # a bad row is named before a run begins
-                self._read(task, name, line, row)
 
     def on(self, client: Completes) -> "RecordedPredictions":
         """Return the system itself: it makes no requests."""
         return self
 
     def check_data(self, data: RunData) -> None:
-        """Refuse data that the answers do not belong to.
+        """Refuse data that the answers do not belong to, and rows that can't be read.
 
         Raises:
-            DataError: If a table has other records, or says of one something else than the data, or
-                if no row of a JSON Lines file is about any of them.
+            DataError: If a table has other records, or says of one something else than the data, if
+                no row of a JSON Lines file is about any of them, or one of them is no answer.
         """
         # With `limit=` the answers still belong to all of the data.
         tracks = [replace(track, limit=None) for track in data.tracks]
@@ -73,6 +71,10 @@ class RecordedPredictions:
             if track.task.data.check_results is not None:
                 for line in track.task.data.check_results(self._path, track.samples()):
                     say_once(f"{self._path}: {line}")
+        # Answers to another task are mostly to other records, too, and that says more.
+        for task in self._tasks:
+            for name, (number, row) in self._rows[task.track].items():
+                self._read(task, name, number, row)
 
     async def answer(self, task: Task, sample: Any) -> Prediction:
         """Return the recorded answer to `sample`."""

@@ -12,8 +12,7 @@ from alps.stats.bounded import LEVEL
 from alps.tasks import Metric
 
 ROUNDING = 1e-9
-# The `unseen` of `clustered_ratio`: a record that differs at few sizes only hides how far others may
-# differ.
+# The `unseen` of `clustered_ratio`: a record that differs at few sizes hides how far others may.
 UNSEEN = 3.0
 
 
