@@ -49,6 +49,8 @@ def test_other_predictions_do_not_get_the_scores_of_those_that_were_judged_there
 
 
 def test_a_run_that_has_changed_since_is_judged_anew(here):
+    # The file of its answers is not asked for again.
+    (here / "mine.jsonl").unlink()
     command("score", "right", "judge=lexical")
     shutil.copy(here / "wrong" / "predictions.jsonl", here / "right")
     command("score", "right", "judge=lexical")

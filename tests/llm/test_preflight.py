@@ -497,6 +497,11 @@ def test_answers_to_other_records_are_refused_with_ids_of_both(tmp_path):
         assert "'mine-0', 'mine-1', …" in line
         assert f"'{theirs}'" in line
         assert not (tmp_path / "out").exists()
+    # With limit= they still belong to the data.
+    last = {"benchmark_id": "alps_ext_002", "memory_items": []}
+    (tmp_path / "mine.jsonl").write_text(f"{json.dumps(last)}\n")
+    done = run(tmp_path, "run", *words, "limit=1")
+    assert "1 scored, 1 of them failed (1 empty)" in done.stdout, done.stderr
 
 
 def test_personamem_without_a_cache_says_what_to_do(tmp_path):

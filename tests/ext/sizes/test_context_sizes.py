@@ -102,7 +102,12 @@ def test_the_interval_of_an_area_takes_a_record_with_its_values_at_all_sizes():
     area = area_under(np.repeat([[0.0], [1.0]], 6, axis=0) * np.ones(3), [100, 200, 800], sessions)
     assert area.value == 0.5
     assert 0.0 <= area.low < 0.3 < 0.7 < area.high <= 1.0
-    # Near an end it has more room than that of scores.
+    # It has more room than that of scores, most of all near an end.
+    values = np.array([[0.0, 0.5, 1.0]] * 6 + [[0.0, 0.5, 0.5]] * 6)
+    area = area_under(values, [100, 200, 400], sessions)
+    scores = clustered_mean(values @ area_weights([100, 200, 400]), sessions)
+    assert area.low < scores.low
+    assert area.high > scores.high
     values = np.zeros((40, 3))
     values[:2, 2] = 1.0
     area = area_under(values, [100, 200, 400], range(40))
