@@ -160,7 +160,7 @@ def budgets(project: Path) -> list[Budget]:
     run = plain_run(project)
     whole = count(project / room for room in ROOMS)
     return [
-        Budget("lines of the spine", 32_000, _spine(project).lines, 32_160),
+        Budget("lines of the spine", 32_000, _spine(project).lines, 32_155),
         Budget("modules that a plain run calls", 60, run["called"], 94),
         Budget("modules of ours that it imports", 100, run["imported"], 128),
         Budget(f"lines of {START}", 250, len(start.splitlines()), 131),

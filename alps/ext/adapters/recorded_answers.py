@@ -44,7 +44,8 @@ class RecordedPredictions:
         path = _file_of(path)
         self.name = f"{RECORDED}{path.name}"
         self._path = path
-        self._is_table = path.suffix == ".csv"
+        tables = [task.data.read_results for task in tasks if task.data.read_results is not None]
+        self._is_table = path.suffix == ".csv" and bool(tables)
         self._tasks, self._rows = tasks, dict[str, Rows]()
         for task in tasks:
             read = task.data.read_results if self._is_table else None
