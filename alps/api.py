@@ -193,11 +193,8 @@ class Run:
         return open_folder(self.folder)
 
     def _repr_html_(self) -> str | None:
-        for extension in extensions():
-            if extension.in_notebook:
-                shown: str = load(extension.in_notebook)(self._read)
-                return shown
-        return None
+        shown = next(filter(None, (one.in_notebook for one in extensions())), None)
+        return None if shown is None else str(load(shown)(self._read))
 
 
 def evaluate(

@@ -185,17 +185,20 @@ def _fault(extension: Extension, others: Mapping[str, Extension]) -> str:
         return fault
     if extension.name in others:
         return f"another extension is called {extension.name}"
-    starts = {start for one in others.values() for start in (*one.systems, *one.judges)}
+    starts = _taken("systems", others) | _taken("judges", others)
     for start in (*extension.systems, *extension.judges):
         if not start.endswith(":") or start in starts:
             return f"the beginning {start} is another's, or has no colon at its end"
     for kind in ("tasks", "scorings", "exports"):
-        taken = {name for one in others.values() for name in getattr(one, kind)}
-        for name in getattr(extension, kind).keys() & taken:
+        for name in getattr(extension, kind).keys() & _taken(kind, others):
             return f"{kind}: the name {name} is another's"
-    if extension.on_card in {one.on_card for one in others.values() if one.on_card}:
+    if extension.on_card in {one.on_card for one in others.values()} - {""}:
         return f"on_card={extension.on_card}: another extension has this"
-    return _fault_of_words(extension, {words for one in others.values() for words in one.commands})
+    return _fault_of_words(extension, _taken("commands", others))
+
+
+def _taken(kind: str, others: Mapping[str, Extension]) -> set[str]:
+    return {name for one in others.values() for name in getattr(one, kind)}
 
 
 def _spine() -> Extension:

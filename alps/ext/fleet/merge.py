@@ -165,16 +165,22 @@ def _refuse_strangers(shard: _Shard, data: RunData, inside: Sequence[Path]) -> N
     for track in data.tracks:
         inside_own = (record for record in records_of(track) if record.session_id in sessions)
         own[track.task.track] = {record.benchmark_id for record in inside_own}
-    seen = set()
-    for place in inside:
-        for name in _OF_RECORDS:
-            keys = read_rows(shard.folder / place / name, track=shard.run.unnamed)
-            seen |= {(key.track, key.id) for key in keys}
+    seen = _records_in(shard, inside)
     strange = sorted(key for key in seen if key[1] not in own.get(key[0], ()))
     if strange:
         what = f"{counted(len(strange), 'answer')} to records outside shard"
         which = f"{shard.number}/{shard.count}, such as {'/'.join(strange[0])}"
         raise RunFolderError(f"{shard.folder}: {what} {which}; run this shard again")
+
+
+def _records_in(shard: _Shard, inside: Sequence[Path]) -> set[tuple[str, str]]:
+    """Return the track and the id of each record that journals of a shard are about."""
+    seen = set()
+    for place in inside:
+        for name in _OF_RECORDS:
+            keys = read_rows(shard.folder / place / name, track=shard.run.unnamed)
+            seen |= {(key.track, key.id) for key in keys}
+    return seen
 
 
 def _write_together(path: Path, parts: Sequence[Path]) -> None:
