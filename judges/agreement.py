@@ -1,4 +1,4 @@
-"""How far people agree with a judge, as the extensions that keep calibrations know it."""
+"""Agreement of people with a judge, as the extensions that keep calibrations know it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -136,7 +136,7 @@ class Request(Generic[T]):
     structured: Structured | None = None
     steps_down: bool = False
     plain: bool = False
-    form: "Form | None" = None
+    form: "RequestForm | None" = None
 
     @property
     def decoding(self) -> dict[str, Any]:
@@ -266,7 +266,7 @@ class Sender(Protocol):
         """End what it started."""
 
 
-class Form(Protocol):
+class RequestForm(Protocol):
     """A way to ask a model that is no chat of ours; the text of its replies is its own."""
 
     @property
