@@ -8,12 +8,14 @@ from typing import Any, NoReturn
 import click
 
 from alps import __version__
-from alps.completion import COMPLETE_VAR, SHELLS, script
 from alps.exit_codes import close_streams, encode_all, guarded, open_streams
-from alps.explained import ExplainedGroup
+from alps.explained import ExplainedGroup, tab_answers
 from alps.extension import COMMANDS, has_command
 
-_EPILOG = "alps COMMAND --help lists settings; alps completion --help sets up Tab completion"
+COMPLETE_VAR = "_ALPS_COMPLETE"
+"""The variable by which a shell asks what Tab is answered with."""
+_EPILOG = "alps COMMAND --help lists settings"
+_ON_TAB = "alps completion --help sets up Tab completion"
 _TITLE = "Evaluate how LLM assistants extract, update, retrieve and use memories."
 CAME_FOR = {
     "first score, offline": "alps run task=extraction model=rules",
@@ -25,12 +27,19 @@ CAME_FOR = {
 _FURTHER = {"All commands": "alps --help", "Check this machine": "alps doctor"}
 
 
+class _Alps(ExplainedGroup):
+    """The commands of the spine, and of extensions."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Say what else helps; nothing is advised of a deleted extension."""
+        self.epilog = f"{_EPILOG}; {_ON_TAB}" if has_command("completion") else _EPILOG
+        super().format_epilog(ctx, formatter)
+
+
 # Each command imports what it needs when it is called: help and Tab must not wait for libraries.
 @click.group(
-    cls=ExplainedGroup,
+    cls=_Alps,
     lazy=COMMANDS,
-    under={"completion": None},
-    epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
     subcommand_metavar="COMMAND [KEY=VALUE]…",
@@ -62,17 +71,10 @@ def _styled(text: str, **style: Any) -> str:
     return text if os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
-@cli.command()
-@click.argument("shell", type=click.Choice(SHELLS))
-def completion(shell: str) -> None:
-    """Print a script that lets Tab complete commands, settings, their values and runs.
-
-    \b
-      eval "$(alps completion bash)"        in ~/.bashrc
-      eval "$(alps completion zsh)"         in ~/.zshrc, after compinit
-      alps completion fish | source         in ~/.config/fish/config.fish
-    """
-    click.echo(script(cli, shell))
+def _carry_out() -> Any:
+    if COMPLETE_VAR in os.environ:
+        tab_answers()  # a shell that click does not know by itself is answered, too
+    return cli.main(standalone_mode=False, complete_var=COMPLETE_VAR)
 
 
 def main() -> NoReturn:
@@ -82,7 +84,7 @@ def main() -> NoReturn:
     encode_all()
     # Records come and go without cycles: by its own thresholds the collector took 10 % of a run.
     gc.set_threshold(50_000, 20, 20)
-    code = guarded(lambda: cli.main(standalone_mode=False, complete_var=COMPLETE_VAR))
+    code = guarded(_carry_out)
     code = close_streams(code)
     # The interpreter would look through every object once more before it ends: 50 ms.
     gc.freeze()

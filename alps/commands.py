@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alps.completion import words_of
 from alps.errors import BudgetError, TooManyFailuresError
-from alps.explained import Explained, ExplainedGroup, Words
+from alps.explained import Explained, ExplainedGroup, Words, on_tab
 from alps.extension import extensions, load
 from alps.waiting import end, status, tell
 
@@ -94,7 +93,7 @@ class _Takes:
         """Return the parameters that come before those of the function, and the one behind."""
         first: list[click.Parameter] = []
         if self.run:
-            first.append(click.Argument(["run"], metavar="RUN", shell_complete=words_of(runs=True)))
+            first.append(click.Argument(["run"], metavar="RUN", shell_complete=on_tab(runs=True)))
         if self.record:
             first.append(click.Argument(["record"], metavar="[ID]", default=""))
         if not self.shown:
@@ -106,7 +105,7 @@ class _Takes:
             nargs=-1,
             required=(self.runs or self.folders) and not self.none,
             metavar=self.shown,
-            shell_complete=words_of(runs=self.runs, folders=self.folders),
+            shell_complete=on_tab(runs=self.runs, folders=self.folders),
         )
         return first, [words]
 

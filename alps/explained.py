@@ -1,7 +1,7 @@
 """Commands whose help explains their settings, in groups, and groups of such commands."""
 
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from alps.errors import UsageError, closest
-from alps.extension import EVERYDAY, brought, headings, load
+from alps.extension import EVERYDAY, UNLISTED, brought, extensions, headings, load
 
 _OWN_TASK = "python:MODULE: allow alps to import the code of the run's own task"
 _AFTER_A_COMMAND = "settings follow a command: alps run task=extraction model=rules"
@@ -156,7 +156,6 @@ class ExplainedGroup(click.Group):
 
     Args:
         lazy: Where further commands lie, `module:name` by name: imported when they are asked for.
-        under: The headings of those that are not everyday ones; None: help does not list it.
     """
 
     command_class = Explained
@@ -166,11 +165,10 @@ class ExplainedGroup(click.Group):
         self,
         *others: Any,
         lazy: Mapping[str, str] = MappingProxyType({}),
-        under: Mapping[str, str | None] = MappingProxyType({}),
         **named: Any,
     ) -> None:
         super().__init__(*others, **{"options_metavar": "", **named})
-        self._lazy, self._under = lazy, under
+        self._lazy = lazy
 
     @property
     def _prefix(self) -> str:
@@ -204,13 +202,13 @@ class ExplainedGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands with a line each, under their headings."""
-        rows: dict[str | None, list[tuple[str, str]]] = {}
+        rows: dict[str, list[tuple[str, str]]] = {}
         names = self.list_commands(ctx)
         above = headings() if self._lazy else {}
         for name, command in self._loaded(ctx, names):
-            heading = self._under.get(name, above.get(name, EVERYDAY))
-            rows.setdefault(heading, []).append((name, self._line_of(ctx, command)))
-        rows.pop(None, None)
+            line = name, self._line_of(ctx, command)
+            rows.setdefault(above.get(name, EVERYDAY), []).append(line)
+        rows.pop(UNLISTED, None)
         for heading in dict.fromkeys([*_HEADINGS, *rows]):
             if heading in rows:
                 with formatter.section(heading or "Commands"):
@@ -293,6 +291,23 @@ class WithCommands(ExplainedGroup):
         items = super().shell_complete(ctx, incomplete)
         first = next(one for one in self._command.params if isinstance(one, click.Argument))
         return [*items, *first.shell_complete(ctx, incomplete)]
+
+
+def tab_answers() -> list[Callable[..., list[CompletionItem[str]]]]:
+    """Return what answers Tab; importing it may teach click a shell."""
+    return [load(one.on_tab) for one in extensions() if one.on_tab]
+
+
+def on_tab(*, runs: bool = False, folders: bool = False) -> Callable[..., list[Any]]:
+    """Return what click calls for Tab on words, among which `runs` or other `folders` may be."""
+
+    def answer(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+        items = list[Any]()
+        for answers in tab_answers():
+            items += answers(context, parameter, incomplete, runs=runs, folders=folders)
+        return items
+
+    return answer
 
 
 def needed_first(keys: Mapping[str, SettingKey]) -> list[tuple[str, SettingKey]]:

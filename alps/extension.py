@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 GROUP = "alps.extensions"
 EVERYDAY = ""
 """The heading of the commands that help lists first."""
+UNLISTED = "unlisted"
+"""The heading of those that it does not list."""
 COMMANDS = {
     "run": "alps.commands:run",
     "score": "alps.commands:score",
@@ -58,7 +60,10 @@ class Extension:
             from `alps.tasks.TaskOptions` to the tracks.
         task_keys: The keys of a run that mean something to those tasks, and not to every task; its
             own among them are in `TaskOptions.added`.
-        heading: Under which `alps --help` lists them, such as `Memory`; `EVERYDAY` for none.
+        heading: Under which `alps --help` lists them, such as `Memory`; `EVERYDAY` for none, and
+            `UNLISTED` where it does not.
+        on_tab: What answers Tab on the words of a command, from click's context and parameter, what
+            is typed, and whether `runs` or other `folders` are among the words: `mine:answers`.
         moved: Commands by their old words, which work for one version: `{"old": "memory new"}`.
         removed: What to do instead of commands that are gone, by their words.
         needs: The names of the extensions that it imports, and of tasks that have a folder to
@@ -117,6 +122,7 @@ class Extension:
     tasks: dict[str, str] = field(default_factory=dict)
     task_keys: tuple[str, ...] = ()
     heading: str = "Others"
+    on_tab: str = ""
     moved: dict[str, str] = field(default_factory=dict)
     removed: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
@@ -207,7 +213,7 @@ def _spine() -> Extension:
 
     return Extension(
         "alps",
-        commands={**COMMANDS, "completion": ""},
+        commands=COMMANDS,
         tasks=dict.fromkeys(["all", *(module.name for module in _modules_of_tasks())], ""),
         exports=dict.fromkeys(public, ""),
         scorings={"alps": ""},

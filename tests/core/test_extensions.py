@@ -94,6 +94,7 @@ def test_without_an_extension_all_else_is_imported_and_runs(reduced, tmp_path, n
     assert "Traceback" not in shown.stderr
     listed = command("--help").stdout
     assert "Run a system on a task" in listed
+    assert ("alps completion" in listed) is (name != "completion")
     scorings = command("run", "--help", "scoring").stdout
     # That scoring reads recorded verdicts, which the adapters bring.
     assert ("authors-v1" in scorings) is (name not in ("published", "adapters"))
@@ -211,10 +212,16 @@ def test_a_dry_run_counts_the_calls_behind_a_wrap_or_says_that_it_can_not(tmp_pa
 SCORING = """
 from dataclasses import replace
 
+from click.shell_completion import CompletionItem
+
 from alps.extension import Extension
 from alps.tasks import Metric, Scored
 
-EXTENSION = Extension("half", scorings={"half": "half:rescored"})
+EXTENSION = Extension("half", scorings={"half": "half:rescored"}, on_tab="half:answers")
+
+
+def answers(context, parameter, text, *, runs, folders):
+    return [CompletionItem("half-run")] if runs and "half-run".startswith(text) else []
 
 
 def rescored(tasks):
@@ -242,6 +249,7 @@ def test_a_run_is_scored_in_the_way_of_an_extension(tmp_path):
     assert "must be 'alps', 'half' or 'authors-v1'" in alps(*RUN, "scoring=hlf").stderr
     tab = {"COMP_WORDS": "alps score half scoring=", "_ALPS_COMPLETE": "bash_complete"}
     assert alps(**tab).stdout.split() == ["alps", "half", "authors-v1"]
+    assert alps(**{**tab, "COMP_WORDS": "alps score half-"}).stdout.split() == ["half-run"]
 
 
 CALLED = """

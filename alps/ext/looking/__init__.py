@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from alps.commands import command, console, say
-from alps.completion import words_of
+from alps.explained import on_tab
 from alps.extension import EVERYDAY, Extension
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @command(quick=True)
-@click.argument("folder", default="runs", shell_complete=words_of(folders=True))
+@click.argument("folder", default="runs", shell_complete=on_tab(folders=True))
 def ls(folder: str) -> None:
     """List the runs of a folder, newest first."""
     from alps.ext.looking.listing import list_runs

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alps.commands import command, console, print_as, say, stop_at_budget
-from alps.completion import words_of
-from alps.explained import WithCommands
+from alps.explained import WithCommands, on_tab
 from alps.extension import Extension
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     name="annotate",
     quick=True,
 )
-@click.argument("folder", shell_complete=words_of(folders=True))
+@click.argument("folder", shell_complete=on_tab(folders=True))
 def collect(folder: str, settings: Any) -> None:
     """Collect human labels on a local web page.
 
@@ -100,7 +99,7 @@ def annotate_draw(run: Path, settings: "DrawSettings") -> None:
     group=collect,
     quick=True,
 )
-@click.argument("folder", shell_complete=words_of(folders=True))
+@click.argument("folder", shell_complete=on_tab(folders=True))
 def annotate_export(folder: str, settings: "LabelExportSettings") -> None:
     """Export labels as a label folder, gold with a change log, or queries.
 

@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-from alps.cli import cli
-from alps.completion import COMPLETE_VAR, SHELLS, script
+from alps.cli import COMPLETE_VAR, cli
+from alps.ext.completion import SHELLS
+from alps.ext.completion.answers import script
 from alps.extension import brought_tasks
 from alps.settings import RunSettings
 from alps.tasks.registry import TASKS

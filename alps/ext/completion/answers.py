@@ -5,7 +5,7 @@ A word is answered whole (`task=extraction`). Nothing heavy is imported, as Tab 
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -17,10 +17,8 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from alps.cli import COMPLETE_VAR
 from alps.explained import SettingKey, Words, needed_first
-
-COMPLETE_VAR = "_ALPS_COMPLETE"
-SHELLS = ("bash", "zsh", "fish")
 
 # Values of settings that take others, too; those of settings that take no others are read from the
 # settings.
@@ -37,26 +35,26 @@ _FILES = frozenset(("config", "file", "verdicts", "calibration", "changed", "bas
 _OF_A_FILE = ("predictions:", "recorded:")
 _MODELS = ("openai/", "anthropic/", "predictions:", "program:", "python:")
 _RUNS = "runs/"
-Answer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
 
 
-def words_of(*, runs: bool = False, folders: bool = False) -> Answer:
-    """Return what answers Tab on words: run folders, other folders, and the settings."""
-
-    def answer(
-        context: click.Context, parameter: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[str]]:
-        before = context.params.get(parameter.name or "") or ()
-        given = dict(word.split("=", 1) for word in before if "=" in word)
-        items: list[CompletionItem[str]] = []
-        if "=" not in incomplete and (runs or folders):
-            words = _run_folders(incomplete) if runs else _paths(incomplete)
-            items += [CompletionItem(word) for word in words if word not in before]
-        if isinstance(parameter, Words):
-            items += _settings(parameter.keys(), incomplete, given)
-        return items
-
-    return answer
+def answers(
+    context: click.Context,
+    parameter: click.Parameter,
+    incomplete: str,
+    *,
+    runs: bool,
+    folders: bool,
+) -> list[CompletionItem[str]]:
+    """Answer Tab on the words of a command: run folders, other folders, and the settings."""
+    before = context.params.get(parameter.name or "") or ()
+    given = dict(word.split("=", 1) for word in before if "=" in word)
+    items: list[CompletionItem[str]] = []
+    if "=" not in incomplete and (runs or folders):
+        words = _run_folders(incomplete) if runs else _paths(incomplete)
+        items += [CompletionItem(word) for word in words if word not in before]
+    if isinstance(parameter, Words):
+        items += _settings(parameter.keys(), incomplete, given)
+    return items
 
 
 def script(command: click.Command, shell: str) -> str:
