@@ -30,8 +30,10 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
     mine = threading.get_ident()
     cancelled: list[bool] = []
     started: list[asyncio.Task[Any]] = []
+    results: list[T] = []
 
-    async def cancellable() -> T:
+    # Not what the task returns: asyncio asks a task that is done for its repr, with its result.
+    async def cancellable() -> None:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
         started.append(task)
@@ -44,12 +46,13 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
         if mine in _stopped:
             cancel()
         try:
-            return await main
+            results.append(await main)
         finally:
             del _cancels[mine]
 
     try:
-        return asyncio.run(cancellable())
+        asyncio.run(cancellable())
+        return results[0]
     except asyncio.CancelledError:
         if not cancelled:
             raise

@@ -30,7 +30,7 @@ from alps.leaderboard.submission import (
 )
 from alps.leaderboard.untrusted import all_text, leak_in, leak_in_answer, shown
 from alps.run.opened import RunFolder
-from alps.tasks.by_memory import keeps_memories
+from alps.tasks.base import keeps_memories
 
 # What a card calls the split of data that have none, as a task's files of its own.
 WHOLE = "whole"

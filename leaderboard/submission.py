@@ -37,7 +37,8 @@ from alps.leaderboard.untrusted import (
     open_plain,
     read_model,
 )
-from alps.tasks.by_memory import FULL, keeps_memories
+from alps.tasks.base import keeps_memories
+from alps.tasks.by_memory import FULL
 
 CARD, REVIEW = "submission.json", "review.json"
 SAMPLES = "samples"

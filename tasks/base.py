@@ -19,7 +19,7 @@ from alps.llm.replies import schema_of
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, asked_sha256
 from alps.schema import Prediction
-from alps.tasks.by_memory import MemoryProbes, Recall, Script, keeps_memories
+from alps.tasks.by_memory import FULL, LAST, NOTHING, ORACLE, PLACEBO, MemoryProbes, Recall, Script
 from alps.tasks.metrics import Breakdown, Metric, headline_of, only_rated
 from alps.tasks.record_parts import OF_ANY_TASK, AnsweredRecord, Highlight, RecordPart, no_parts
 
@@ -94,6 +94,11 @@ class TaskOptions:
 DEFAULTS = TaskOptions()
 OF_MEMORY = ("memory", "max_context_tokens", "k")
 """The settings of a task whose samples have a history."""
+
+
+def keeps_memories(memory: str) -> bool:
+    """Tell whether `memory=` names a system, and no choice among the turns of a history."""
+    return memory not in (FULL, NOTHING, ORACLE, PLACEBO) and not memory.startswith(LAST)
 
 
 def memory_conditions(options: TaskOptions) -> dict[str, Any]:

@@ -20,11 +20,6 @@ BYTES_A_TOKEN = 4
 FULL, NOTHING, LAST, ORACLE, PLACEBO = "full", "none", "last:", "oracle", "placebo"
 
 
-def keeps_memories(memory: str) -> bool:
-    """Tell whether `memory=` names a system, and no choice among the turns of a history."""
-    return memory not in (FULL, NOTHING, ORACLE, PLACEBO) and not memory.startswith(LAST)
-
-
 @dataclass(frozen=True)
 class History:
     """The conversations of a user in their order: the turns of each, and when, in ISO 8601."""

@@ -26,7 +26,7 @@ from alps.run.summary import served_row
 from alps.schema import UNHEARD
 from alps.settings import RunSettings
 from alps.systems import floor_systems, is_local
-from alps.systems.wrappers import in_variants
+from alps.systems.resolve import in_variants
 from alps.tasks import Task
 from alps.tasks.base import JudgingOptions, rubrics_of
 

@@ -14,7 +14,6 @@ from typing import Any, BinaryIO, NamedTuple
 from pydantic import ValidationError
 
 from alps.data.hub import as_read, label
-from alps.data.pools import PoolSource
 from alps.data.release import Split, open_split
 from alps.errors import AlpsError, CodeNotImportedError, RunFolderError, UsageError, closest, shown
 from alps.extension import has_command
@@ -406,7 +405,7 @@ def read_wanted(
         return Samples({}, f"data not readable, so dialogues and gold are not shown: {error}")
     if samples is not None:
         return Samples(samples)
-    if isinstance(data.place, PoolSource):
+    if run.tracks[track].pools is not None:
         return Samples({}, "alps now builds pools differently, so this run's pools are not shown")
     changed = "has changed since this run, so dialogues and gold are not shown"
     return Samples({}, f"{data.place} {changed}")
@@ -426,6 +425,8 @@ def track_data(run: RunFolder, track: str) -> TrackData:
         raise UsageError(
             f"{run.folder}: alps builds pools only from a data folder, but this run used data=hub"
         )
+    from alps.data.pools import PoolSource
+
     return TrackData(task, PoolSource(split, seed=pools.seed), limit)
 
 

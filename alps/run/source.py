@@ -9,10 +9,9 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alps.data.hub import HubError, HubSplit, hub_name
-from alps.data.pools import PoolSource
 from alps.data.release import Split, open_split, read_samples, read_track, track_hash
 from alps.errors import RunFolderError, UsageError
 from alps.extension import brought_tasks
@@ -22,11 +21,13 @@ from alps.parsing import parse_settings
 from alps.rows import Manifest
 from alps.settings import RunSettings, in_current_words
 from alps.tasks import Task, load_tracks
-from alps.tasks.base import Records, TaskOptions
-from alps.tasks.by_memory import keeps_memories
+from alps.tasks.base import Records, TaskOptions, keeps_memories
 from alps.tasks.registry import ALL, PYTHON, board_tasks
 
-Pools = dict[tuple[Split, int], PoolSource]
+if TYPE_CHECKING:
+    from alps.data.pools import PoolSource
+
+Pools = dict[tuple[Split, int], "PoolSource"]
 """What builds the pools of data, by the split and the seed."""
 
 
@@ -46,7 +47,7 @@ class TrackData:
     """
 
     task: Task
-    place: Path | PoolSource | Records
+    place: "Path | PoolSource | Records"
     limit: int | None = None
     known: Row | None = None
 
@@ -62,7 +63,13 @@ class TrackData:
             return islice(self.place.samples(), self.limit)
         return self._pooled(self.place, sessions)
 
-    def _pooled(self, source: PoolSource, sessions: Collection[str] | None) -> Iterator[Any]:
+    def named(self) -> Iterator[Any]:
+        """Yield what has the id and the session of each record; no pool is built for it."""
+        if isinstance(self.place, Path | Records):
+            return self.samples()
+        return iter(self.place.queries[: self.limit])
+
+    def _pooled(self, source: "PoolSource", sessions: Collection[str] | None) -> Iterator[Any]:
         for query in source.queries[: self.limit]:
             own = sessions is None or query.session_id in sessions
             pool = source.pool(query, self.task.data.pool_size or 0) if own else None
@@ -148,7 +155,7 @@ class TrackData:
         samples = made if isinstance(made, list) else [made]
         return {one.benchmark_id: of(one) for one in samples if one.benchmark_id in ids}
 
-    def _pools(self, source: PoolSource) -> Iterator[tuple[Row, Row]]:
+    def _pools(self, source: "PoolSource") -> Iterator[tuple[Row, Row]]:
         """Build the pools as they are needed; kept, the larger ones would fill the memory."""
         return islice(source.rows(self.task.data.pool_size or 0), self.limit)
 
@@ -193,10 +200,10 @@ class RunData:
         return replace(self, tracks=tuple(tracks))
 
 
-def _located(place: Path | PoolSource | Records) -> Path | PoolSource | Records:
+def _located(place: "Path | PoolSource | Records") -> "Path | PoolSource | Records":
     if isinstance(place, Path):
         return place.absolute()
-    return place.located() if isinstance(place, PoolSource) else place
+    return place if isinstance(place, Records) else place.located()
 
 
 def refuse_lacking(folder: Path, settings: Mapping[str, Any], keys: Iterable[str] = ()) -> None:
@@ -275,13 +282,16 @@ def open_data(settings: RunSettings, pools: Pools | None = None) -> RunData:
 
 def opened_layout(
     settings: RunSettings, tasks: Sequence[Task], pools: Pools | None = None
-) -> tuple[Split | HubSplit | None, PoolSource | None]:
+) -> "tuple[Split | HubSplit | None, PoolSource | None]":
     """Open the split that tasks without files of their own read, and what builds their pools."""
     if all(task.data.open_records is not None for task in tasks):
         return None, None
     split = open_split(settings.data, settings.split)
-    if not isinstance(split, Split):
+    pooled = any(task.data.pool_size is not None for task in tasks)
+    if not isinstance(split, Split) or not pooled:
         return split, None
+    from alps.data.pools import PoolSource
+
     source = PoolSource(split, seed=settings.seed)
     kept = {} if pools is None else pools
     return split, kept.setdefault((split, settings.seed), source)
@@ -308,7 +318,7 @@ def _not_scored(
 
 
 def find_track(
-    settings: RunSettings, task: Task, split: Split | HubSplit | None, source: PoolSource | None
+    settings: RunSettings, task: Task, split: Split | HubSplit | None, source: "PoolSource | None"
 ) -> TrackData:
     """Find the records of a track; pools are built where the data hold none of this size."""
     limit = settings.limit

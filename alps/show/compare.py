@@ -194,12 +194,12 @@ def _by_holm(contrasts: Sequence[Contrast]) -> dict[int, float]:
 
 
 def doubted(
-    tracks: Sequence[TrackComparison], trusted: Callable[[str, Metric], bool]
+    tracks: Sequence[TrackComparison], trusted: Callable[[Metric], bool]
 ) -> tuple[TrackComparison, ...]:
-    """Mark the differences of judged metrics whose judge is not `trusted` on a track."""
+    """Mark the differences of judged metrics whose judge is not `trusted`."""
 
-    def marked(track: TrackComparison, metric: MetricComparison) -> MetricComparison:
-        doubt = metric.metric.judged and not trusted(track.track, metric.metric)
+    def marked(_: TrackComparison, metric: MetricComparison) -> MetricComparison:
+        doubt = metric.metric.judged and not trusted(metric.metric)
         contrasts = tuple(replace(one, doubted=doubt) for one in metric.contrasts)
         return replace(metric, contrasts=contrasts)
 
@@ -253,10 +253,6 @@ class Comparison:
         from alps.show.compare_table import answers
 
         return f"<Comparison {'; '.join(line.text for line in answers(self))}>"
-
-    def tests(self, first: str, second: str) -> int:
-        """Return how many tests there are between two runs."""
-        return self._tests[f"{first}-{second}"]
 
     @property
     def _tests(self) -> Mapping[str, int]:
@@ -341,7 +337,7 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = Fa
     return Comparison(tuple(sides), own, tuple(notes), seed, corrected, known, tuple(shown))
 
 
-def _trusted(runs: Mapping[str, RunFolder], _track: str, metric: Metric) -> bool:
+def _trusted(runs: Mapping[str, RunFolder], metric: Metric) -> bool:
     """Tell whether people agree with the judge of all runs on a metric."""
     return all(people_agree(run.manifest.judge, metric.rubrics) for run in runs.values())
 

@@ -8,7 +8,6 @@ from alps.errors import UsageError, closest
 from alps.extension import brought, load
 from alps.systems.base import Place, System
 from alps.systems.embedded import Embedded, Unheard, embedded
-from alps.systems.wrappers import embedded_in_variants
 from alps.tasks import Task
 from alps.tasks.registry import systems_by_task
 
@@ -29,6 +28,27 @@ def floor_systems(task: Task, folder: Path | None = None) -> dict[str, Embedded]
         if name.startswith(FLOOR):
             floors[name] = embedded_in_variants(embedded(name, task, tracebacks=log), task)
     return floors
+
+
+def embedded_in_variants(system: Embedded, task: Task) -> Embedded:
+    """Return a system that answers at once as `task` asks it."""
+    if task.asking.variants is None:
+        return system
+    # Imported for the tasks that ask variants: most ask none.
+    from alps.systems.wrappers import EmbeddedVariants
+
+    return EmbeddedVariants(system)
+
+
+def in_variants(system: System, task: Task) -> System:
+    """Return the system as `task` asks it: itself, unless the task asks variants."""
+    if isinstance(system, Embedded):
+        return embedded_in_variants(system, task)
+    if task.asking.variants is None or isinstance(system, Unheard):
+        return system
+    from alps.systems.wrappers import Variants
+
+    return Variants(system)
 
 
 def is_embedded(model: str) -> bool:

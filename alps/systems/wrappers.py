@@ -11,7 +11,7 @@ from typing import Any
 from alps.llm.types import Completes
 from alps.schema import UNHEARD, Prediction, UsedToAnswer
 from alps.systems.base import System, on_client
-from alps.systems.embedded import Embedded, Unheard
+from alps.systems.embedded import Embedded
 from alps.tasks import Task
 
 
@@ -52,18 +52,6 @@ class EmbeddedVariants(Embedded):
         """Answer `sample` outside an event loop."""
         answers = [self._system.answer_at_once(task, one) for one in _variants(task, sample)]
         return _joined(task, sample, answers)
-
-
-def in_variants(system: System, task: Task) -> System:
-    """Return the system as `task` asks it: itself, unless the task asks variants."""
-    if task.asking.variants is None or isinstance(system, Unheard):
-        return system
-    return embedded_in_variants(system, task) if isinstance(system, Embedded) else Variants(system)
-
-
-def embedded_in_variants(system: Embedded, task: Task) -> Embedded:
-    """Return a system that answers at once as `task` asks it."""
-    return system if task.asking.variants is None else EmbeddedVariants(system)
 
 
 def _variants(task: Task, sample: Any) -> Iterator[Any]:

@@ -18,7 +18,7 @@ from alps.leaderboard.submission import Submission
 from alps.leaderboard.untrusted import all_text, leak_in_answer, shown
 from alps.show.formatting import counted
 from alps.systems import System, resolve_system
-from alps.systems.wrappers import in_variants
+from alps.systems.resolve import in_variants
 from alps.tasks import Task
 from alps.text import fold
 

@@ -1,6 +1,7 @@
 """Audits: a drawn share of a run's records is judged once more, by a better judge or people."""
 
 from collections.abc import Collection
+from operator import attrgetter
 
 from alps.extension import Extension
 
@@ -29,7 +30,7 @@ EXTENSION = Extension(
     operational=_KEYS,
     rescores=_rescores,
     rescore="alps.ext.audits.part:audit_again",
-    shows=lambda summary: summary.audit is not None,
+    shows=attrgetter("audit"),
     shown="alps.ext.audits.tables:AuditShownPart",
     board="alps.ext.audits.board:BOARD",
     on_card="audit",

@@ -67,7 +67,7 @@ def compare_audits(
         return _corrected([], [f"Not corrected, because the data was not found: {error}"])
     about = read_audit(first.folder / FOLDER)  # the same judge audited all
 
-    def trusted(_track: str, metric: Metric) -> bool:
+    def trusted(metric: Metric) -> bool:
         """Tell whether people audited all runs, or agree with the judge who did."""
         if first.finished.audit is not None and first.finished.audit.by_people:
             return True

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError, UsageError
-from alps.ext.fleet.settings import records_of, shard_data, shard_of
+from alps.ext.fleet.settings import shard_data, shard_of
 from alps.ext.sizes import smaller_sizes
 from alps.ext.sizes.part import folder_of
 from alps.extension import extensions
@@ -163,7 +163,7 @@ def _refuse_strangers(shard: _Shard, data: RunData, inside: Sequence[Path]) -> N
     sessions = shard_data(data, shard.number, shard.count).sessions or frozenset()
     own: dict[str, set[str]] = {}
     for track in data.tracks:
-        inside_own = (record for record in records_of(track) if record.session_id in sessions)
+        inside_own = (record for record in track.named() if record.session_id in sessions)
         own[track.task.track] = {record.benchmark_id for record in inside_own}
     seen = _records_in(shard, inside)
     strange = sorted(key for key in seen if key[1] not in own.get(key[0], ()))

@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -15,7 +15,7 @@ from alps.keys import RunKeys
 from alps.run.parts import RunPart
 
 if TYPE_CHECKING:
-    from alps.run.source import RunData, TrackData
+    from alps.run.source import RunData
     from alps.settings import RunSettings
 
 
@@ -84,20 +84,11 @@ def shard_of(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def records_of(track: "TrackData") -> Iterator[Any]:
-    """Yield what has the id and the session of each record; no pool is built for it."""
-    from alps.data.pools import PoolSource
-
-    if isinstance(track.place, PoolSource):
-        return iter(track.place.queries[: track.limit])
-    return track.samples()
-
-
 def records_by_session(data: "RunData") -> Counter[str]:
     """Return how many records each session has: all of the data are read for it."""
     records: Counter[str] = Counter()
     for track in data.tracks:
-        records.update(record.session_id for record in records_of(track))
+        records.update(record.session_id for record in track.named())
     return records
 
 

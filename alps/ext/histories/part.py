@@ -38,7 +38,8 @@ from alps.rows import Fields, Interval, Summary
 from alps.run.parts import Course, RunPart
 from alps.show.shared_records import values_in
 from alps.stats.bootstrap import Estimate, Floats, cluster_sums, ratio, resampled_figures
-from alps.tasks.by_memory import Context, keeps_memories
+from alps.tasks.base import keeps_memories
+from alps.tasks.by_memory import Context
 
 NAME, ECONOMY = "histories", "economy"
 NEVER = 0

@@ -12,7 +12,6 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from alps.data.pools import PoolSource
 from alps.errors import AlpsError, RunFolderError
 from alps.ext.looking.dialogue import DialogueView, Piece, excerpt
 from alps.ext.looking.record import RecordView, ShownPart, build_view
@@ -78,8 +77,12 @@ def read_keys(run: RunFolder) -> list[AnswerKey]:
     """Return the first answer to every known record of a run, in the order of the data."""
     # Of a run that is not finished, records that nobody asked for yet can be shown, too.
     if run.summary_row is None:
+        keys: list[AnswerKey] = []
         try:
-            return [AnswerKey(track, name) for track in run.tracks for name in _ids(run, track)]
+            for track in run.tracks:
+                for record in track_data(run, track).named():
+                    keys.append(AnswerKey(track, record.benchmark_id))
+            return keys
         except (AlpsError, OSError, LookupError):
             pass
     names: dict[AnswerKey, None] = {}
@@ -88,17 +91,6 @@ def read_keys(run: RunFolder) -> list[AnswerKey]:
         names |= dict.fromkeys(AnswerKey(key.track, key.id) for key in rows)
     places = {track: place for place, track in enumerate(run.tracks)}
     return sorted(names, key=lambda key: places.get(key.track, 0))
-
-
-def _ids(run: RunFolder, track: str) -> Iterator[str]:
-    data = track_data(run, track)
-    if isinstance(data.place, PoolSource):
-        # The ids are known before any pool is built.
-        for query in data.place.queries[: data.limit]:
-            yield query.benchmark_id
-    else:
-        for sample in data.samples():
-            yield sample.benchmark_id
 
 
 def _head(run: RunFolder, view: RecordView, keys: Sequence[AnswerKey]) -> Iterator[RenderableType]:

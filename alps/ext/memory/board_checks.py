@@ -47,7 +47,7 @@ from alps.rows import Phase
 from alps.schema import Outcome, ShownToReader
 from alps.show.formatting import counted
 from alps.systems import System, Unheard, is_embedded, resolve_system
-from alps.systems.wrappers import in_variants
+from alps.systems.resolve import in_variants
 from alps.tasks import Task
 from alps.tasks.base import DEFAULTS, OF_MEMORY
 from alps.tasks.by_memory import FULL, Context, Script, Search
