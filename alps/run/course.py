@@ -13,10 +13,17 @@ from alps.judges.embedded import embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger
 from alps.run.collector import Journals, RunPlan, run_tracks
 from alps.run.engine import TrackPlan
-from alps.run.folder import add_learned, build_manifest, claim, prompt_hashes, write_config
+from alps.run.folder import (
+    Predictions,
+    add_learned,
+    build_manifest,
+    claim,
+    prompt_hashes,
+    write_config,
+)
 from alps.run.judge_check import Checks, admit_judge
 from alps.run.opened import MANIFEST, PREDICTIONS, read_manifest
-from alps.run.parts import Course
+from alps.run.parts import Course, Parts
 from alps.run.progress import Watched, progress_line
 from alps.run.services import AS_EVER, AskedAs, Services, open_services
 from alps.run.session import DATA_ASKED, RunSession
@@ -25,14 +32,13 @@ from alps.run.source import RunData, TrackData
 from alps.run.summary import served_row
 from alps.schema import UNHEARD
 from alps.settings import RunSettings
-from alps.systems import floor_systems, is_local
+from alps.systems import NO_SYSTEM, Unheard, floor_systems, is_local
 from alps.systems.resolve import in_variants
 from alps.tasks import Task
 from alps.tasks.base import JudgingOptions, rubrics_of
 
 if TYPE_CHECKING:
     from alps.llm.structured import Ladder
-    from alps.run.finished import Predictions
 
 STRUCTURED = "structured"
 
@@ -52,7 +58,7 @@ async def run_course(
     *,
     services: Services,
     ledger: Ledger,
-    judged: "Predictions | None",
+    judged: Predictions | None,
     told: Sequence[str],
     manifest: Mapping[str, Any] | None,
     begun: bool,
@@ -183,7 +189,7 @@ def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
 def _claim(
     session: RunSession,
     manifest: Mapping[str, Any],
-    judged: "Predictions | None",
+    judged: Predictions | None,
     *,
     begun: bool,
     shown: Path,
@@ -204,7 +210,7 @@ def _claim(
 
 
 def _manifest(
-    session: RunSession, services: Services, judged: "Predictions | None"
+    session: RunSession, services: Services, judged: Predictions | None
 ) -> dict[str, Any]:
     settings, data = session.settings, session.data
     fingerprint = services.judge.fingerprint_for(rubrics_of(data.tasks))
@@ -292,6 +298,28 @@ def answering_services(
         parts=session.parts,
     )
     return wrapped(services, data, folder)
+
+
+def judging_services(
+    settings: RunSettings,
+    tasks: Sequence[Task],
+    ledger: Ledger,
+    folder: Path | None,
+    asked_as: AskedAs = AS_EVER,
+    *,
+    parts: Parts = (),
+) -> Services:
+    """Open a judge but no system: missing predictions stay missing."""
+    judging = open_services(
+        settings.model_copy(update={"model": NO_SYSTEM}),
+        tasks,
+        ledger,
+        folder,
+        asked_as,
+        parts=parts,
+    )
+    systems = tuple((Unheard(settings.model),) * settings.repeats for task in tasks)
+    return replace(judging, systems=systems)
 
 
 def wrapped(services: Services, data: RunData, folder: Path | None) -> Services:

@@ -18,9 +18,8 @@ from alps.llm.ledger import Ledger
 from alps.llm.prices import ReplyTokens, price_of
 from alps.llm.structured import MODES
 from alps.llm.types import Recorder, Request
-from alps.run.course import track_plans, wrapped
+from alps.run.course import judging_services, track_plans, wrapped
 from alps.run.engine import TrackPlan, Unit, floor_answers, heard_prediction, is_judged, units
-from alps.run.finished import judging_services
 from alps.run.judge_check import requests_of_check
 from alps.run.opened import PREDICTIONS, AnswerKey, StoredRows, stored_rows
 from alps.run.parts import parts_of

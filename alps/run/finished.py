@@ -1,24 +1,17 @@
-"""A finished run, what is to be said where too much of it failed, and its predictions again."""
+"""A finished run, and what is to be said where too much of it failed."""
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from alps.data.release import GOLD
-from alps.errors import UsageError
-from alps.llm.ledger import Ledger, Totals
+from alps.llm.ledger import Totals
 from alps.rows import CurvePoint, Summary, TrackSummary
 from alps.run.course import RunResult
-from alps.run.folder import write_summary, write_whole
-from alps.run.opened import PREDICTIONS
+from alps.run.folder import write_summary
 from alps.run.parts import Parts
-from alps.run.services import AS_EVER, AskedAs, Services, open_services
 from alps.run.session import RunSession
 from alps.run.summary import summarise_run
 from alps.schema import FAILURES
-from alps.settings import RunSettings
-from alps.systems import NO_SYSTEM, Unheard
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Task
 
@@ -144,52 +137,3 @@ def _complaint(summary: Summary, most: float, folder: Path) -> str | None:
     logs = [folder / name for name in (TRACEBACKS, STDERR) if (folder / name).is_file()]
     more = f" (more in {logs[0]})" if logs else ""
     return f"{account}{''.join(errors[:1])}{more}"
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """Predictions of the finished run in `source`, which are judged again."""
-
-    source: Path
-    lines: bytes
-    sha256: str
-
-    def place(self, folder: Path) -> None:
-        """Write them into `folder` in one atomic step."""
-        # Part of them without a manifest would be taken for somebody's file.
-        write_whole(folder / PREDICTIONS, self.lines)
-
-
-def predictions_of(source: Path) -> Predictions:
-    """Read the predictions of a run.
-
-    Raises:
-        UsageError: If it has none.
-    """
-    path = source / PREDICTIONS
-    if not path.is_file():
-        raise UsageError(f"{source}: no {PREDICTIONS} to judge; name a run folder")
-    lines = path.read_bytes()
-    return Predictions(source, lines, hashlib.sha256(lines).hexdigest())
-
-
-def judging_services(
-    settings: RunSettings,
-    tasks: Sequence[Task],
-    ledger: Ledger,
-    folder: Path | None,
-    asked_as: AskedAs = AS_EVER,
-    *,
-    parts: Parts = (),
-) -> Services:
-    """Open a judge but no system: missing predictions stay missing."""
-    judging = open_services(
-        settings.model_copy(update={"model": NO_SYSTEM}),
-        tasks,
-        ledger,
-        folder,
-        asked_as,
-        parts=parts,
-    )
-    systems = tuple((Unheard(settings.model),) * settings.repeats for task in tasks)
-    return replace(judging, systems=systems)

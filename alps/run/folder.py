@@ -11,6 +11,7 @@ import platform
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,13 +20,13 @@ from typing import Any, Protocol
 from filelock import FileLock, Timeout
 
 from alps import __version__
-from alps.errors import FolderInUseError, RunFolderError
+from alps.errors import FolderInUseError, RunFolderError, UsageError
 from alps.jsonl import dump
 from alps.judges.rubric import SUPPORT, rubric
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.rows import Summary
-from alps.run.opened import MANIFEST, SUMMARY, manifest_row
+from alps.run.opened import MANIFEST, PREDICTIONS, SUMMARY, manifest_row
 from alps.tasks import Task
 
 CONFIG = "config.toml"
@@ -33,7 +34,7 @@ CONFIG = "config.toml"
 _LIBRARIES = ("litellm", "instructor", "pydantic", "scipy", "numpy")
 _NOT_REPEATED = ("config", "dry_run", "fresh")
 _WRITTEN = (
-    *("predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "calls.jsonl", "summary.json"),
+    *(PREDICTIONS, "verdicts.jsonl", "scores.jsonl", "calls.jsonl", SUMMARY),
     *("judge_check.jsonl", "program.stderr.log"),
 )
 LOCK, _LOCKED_BY = ".lock", "process"
@@ -185,7 +186,7 @@ def _is_of_a_start(path: Path, predictions: str | None) -> bool:
     if path.name == LOCK:
         return _LOCKED_BY.encode().startswith(content[: len(_LOCKED_BY)])
     return not content or (
-        path.name == _WRITTEN[0] and hashlib.sha256(content).hexdigest() == predictions
+        path.name == PREDICTIONS and hashlib.sha256(content).hexdigest() == predictions
     )
 
 
@@ -198,6 +199,33 @@ def write_whole(path: Path, content: bytes) -> None:
         # Without it a crash of the machine may leave the name with nothing behind it.
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of the finished run in `source`, which are judged again."""
+
+    source: Path
+    lines: bytes
+    sha256: str
+
+    def place(self, folder: Path) -> None:
+        """Write them into `folder` in one atomic step."""
+        # Part of them without a manifest would be taken for somebody's file.
+        write_whole(folder / PREDICTIONS, self.lines)
+
+
+def predictions_of(source: Path) -> Predictions:
+    """Read the predictions of a run.
+
+    Raises:
+        UsageError: If it has none.
+    """
+    path = source / PREDICTIONS
+    if not path.is_file():
+        raise UsageError(f"{source}: no {PREDICTIONS} to judge; name a run folder")
+    lines = path.read_bytes()
+    return Predictions(source, lines, hashlib.sha256(lines).hexdigest())
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -7,16 +7,15 @@ from typing import Any
 
 from alps.event_loop import run_loop
 from alps.folders import kept_working_folder
-from alps.run.course import answering_services, run_course
-from alps.run.finished import (
-    Finished,
+from alps.run.course import answering_services, judging_services, run_course
+from alps.run.finished import Finished, concluded, summarised
+from alps.run.folder import (
     Predictions,
-    concluded,
-    judging_services,
+    claimed_folder,
     predictions_of,
-    summarised,
+    refuse_other_files,
+    repeating,
 )
-from alps.run.folder import claimed_folder, refuse_other_files, repeating
 from alps.run.fresh import begins_again, kept_former, made_room
 from alps.run.parts import engine_of
 from alps.run.services import AS_EVER, AskedAs
