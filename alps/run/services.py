@@ -428,7 +428,8 @@ def _check_llm(asked: UsedModel, embedded: Collection[str], *, keys: bool) -> No
 
     key, name = asked.key, asked.name
     if is_served(name):
-        sender_of(EndpointCalls(name, asked.api_base))
+        if sender_of(EndpointCalls(name, asked.api_base)) is None:
+            raise UsageError(f"{key}={name}: the extension that serves it lacks a sender (sends)")
         return
     price_of(name)  # a price file that can't be read is told before anything is paid for
     guess = closest(name, embedded)

@@ -252,6 +252,16 @@ def test_a_run_is_scored_in_the_way_of_an_extension(tmp_path):
     assert alps(**{**tab, "COMP_WORDS": "alps score half-"}).stdout.split() == ["half-run"]
 
 
+def test_a_model_that_is_served_and_that_nothing_sends_to_is_refused(tmp_path):
+    serves = "Extension('own', serves=lambda model: model.startswith('own/'))"
+    files = {"own.py": f"from alps.extension import Extension\nEXTENSION = {serves}"}
+    package = installed(tmp_path / "site", "own", files, "own:EXTENSION")
+    for key, other in {"model": "api_base=http://localhost:9/v1", "judge": "model=rules"}.items():
+        done = python(tmp_path, package, "-m", "alps", "run", "extraction", other, f"{key}=own/x")
+        said = f"alps: {key}=own/x: the extension that serves it lacks a sender (sends)"
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (2, said), done.stderr
+
+
 CALLED = """
 import alps
 run = alps.evaluate(task="extraction", model="rules", limit=2, most=1)
