@@ -48,12 +48,10 @@ class _Desk:
     opening: Opening
     timeout: float
     draw: Random
-    user_number: int = 0
     session_number: int = 0
     settling: float = 0.0
 
     def user(self) -> str:
-        self.user_number += 1
         return f"u{self.draw.getrandbits(80):020x}"
 
     def user_like(self, other: str) -> str:

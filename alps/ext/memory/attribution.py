@@ -134,17 +134,12 @@ def is_verbatim(text: str, needed: Sequence[str]) -> bool:
 
 def says(text: str, needed: str) -> bool:
     """Tell whether a memory contains an ingested text, or a statement from it."""
-    if is_verbatim(text, (needed,)):
-        return True
-    return _closeness(text, needed) >= COVERED
+    return is_verbatim(text, (needed,)) or _closeness(text, needed) >= COVERED
 
 
 def _closeness(text: str, needed: str) -> float:
     """Return the share of the lighter text's content that the other has, too."""
-    return _share(features(text).content, features(needed).content)
-
-
-def _share(memory: Mapping[str, float], told: Mapping[str, float]) -> float:
+    memory, told = features(text).content, features(needed).content
     # The lighter text: a memory is shorter than a turn, and a turn may hold more than the evidence.
     least = min(sum(memory.values()), sum(told.values()))
     if least < _FEWEST:

@@ -19,8 +19,8 @@ from alps.ext.memory.board_setup import ahead_of, beside_of, without_memory
 from alps.ext.memory.connection import MemoryFailed
 from alps.ext.memory.journal import phases_of, read_hits, used_otherwise
 from alps.ext.memory.protocol import LONGEST_ID, Hit
-from alps.ext.memory.reader import Direct, Reader, noted, through
-from alps.ext.memory.resolve import MemoryOptions, is_alone, is_ours, open_memory
+from alps.ext.memory.reader import Direct, Reader, noted, open_embedded, through
+from alps.ext.memory.resolve import MemoryOptions, is_ours, open_memory
 from alps.ext.memory.store import cut, recall_of, sample_key
 from alps.leaderboard.checks.card import is_own
 from alps.leaderboard.checks.rows import LONGEST_ANSWER, TrackRows, named
@@ -111,22 +111,19 @@ class PackedDiary:
     hits: dict[str, list[Hit]] = field(default_factory=dict)
     admission: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
-    def note(self, row: Mapping[str, Any]) -> None:
-        """Add a row that was checked."""
-        if row["phase"] == "admission":
-            self.admission[row["when"]] = row["checks"]
-        elif row.get("sample") is not None:
-            self.hits[row["sample"]] = read_hits(row["hits"])
-
 
 def read_diary(folder: Path, memory: MemoryCard, findings: Findings) -> PackedDiary:
     """Read the diary of a memory system, and look at the form of its ledger."""
     diary, inside = PackedDiary(), memory_folder(memory)
     samples: Counter[str] = Counter()
     for row in _read(folder / inside / FILE, f"{inside}/{FILE}", DiaryRow, findings):
-        # Of two rows the last counts: it would replace the hits that the answer was made from.
-        samples[str(row.get("sample"))] += row.get("sample") is not None
-        diary.note(row)
+        if (sample := row.get("sample")) is not None:
+            # Of two rows the last counts: it would replace the hits that the answer was made from.
+            samples[sample] += 1
+        if row["phase"] == "admission":
+            diary.admission[row["when"]] = row["checks"]
+        elif sample is not None:
+            diary.hits[sample] = read_hits(row["hits"])
     if twice := [name for name, count in samples.items() if count > 1]:
         what = f"{counted(len(twice), 'record')} with several rows: {some_of(twice)}"
         findings.serious("duplicate_ids", f"{inside}/{FILE}", what, PACK_AGAIN)
@@ -404,7 +401,7 @@ def _check_made_again(
     model, memory = str(run.settings.get("model")), str(run.settings.get("memory", FULL))
     unchecked = f"{name}: the answers of {shown(model)} with memory={shown(memory, 40)}"
     # Users of a memory that keeps something, and those of a placebo, may come from other tracks.
-    made = is_alone(memory) or (is_ours(memory) and len(card.tracks) == 1)
+    made = open_embedded(memory) is not None or (is_ours(memory) and len(card.tracks) == 1)
     if gold is None or not is_own(model) or not made:
         findings.unchecked.append(f"{unchecked}, which cannot be reproduced here")
         return

@@ -138,11 +138,10 @@ def memories(system: SiteSystem) -> Iterator[MemoryView]:
     """Yield the memory system of each run of a submission."""
     for n, memory in enumerate(system.card.memory or ()):
         tracks = [name for name, track in system.card.tracks.items() if track.run == memory.run]
-        name, checks, failed = memory_name(system, tracks[0]), [], []
+        name, checks = memory_name(system, tracks[0]), []
         for when, of_time in memory.admission.items():
             for check in of_time:
                 checks.append((f"{check.name} ({when} the run)", check.fault))
-        failed = [check for check in checks if check[1]]
         place = system.root["memory"][n]
         yield MemoryView(
             name=name,
@@ -151,7 +150,7 @@ def memories(system: SiteSystem) -> Iterator[MemoryView]:
             task=str(system.run(tracks[0])["settings"]["task"].value),
             facts=[*_setups(system, tracks), *_versions(memory)],
             checks=checks,
-            failed=failed,
+            failed=[check for check in checks if check[1]],
             declared=declared(system.card, tracks[0]),
             phases=list(place["phases"].items()),
             beside=list(_rows_of(system, tracks)),

@@ -233,13 +233,11 @@ class Placebo:
     def __init__(
         self,
         samples: Callable[[], Iterable[tuple[Task, Any]]],
-        opening: Opening,
         *,
         k: int,
     ) -> None:
         self._samples, self._k = samples, k
         self._turns = Turns(_RETRIEVER)
-        self._turns.open(opening)
         self.settings: Mapping[str, Any] = {**self._turns.settings, "name": PLACEBO, "k": k}
         self._others: dict[str, str] | None = None
 
@@ -312,7 +310,7 @@ def check_boxed(name: str, options: Mapping[str, str]) -> None:
         if key not in takes:
             known = f"known: {', '.join(f'memory.{one}=' for one in takes) or 'none'}"
             raise UsageError(f"memory.{key}={value}: not an option of memory={name}; {known}")
-    retriever = options.get("retriever", "bm25")
+    retriever = options.get("retriever", _RETRIEVER)
     if retriever not in RETRIEVERS:
         known = ", ".join(RETRIEVERS)
         hint = closest(retriever, RETRIEVERS)
@@ -342,7 +340,7 @@ def open_boxed(name: str, options: Mapping[str, str]) -> MemorySystem:
     check_boxed(name, options)
     if name in RETRIEVERS:
         return Turns(name)
-    retriever = options.get("retriever", "bm25")
+    retriever = options.get("retriever", _RETRIEVER)
     if name == RULES:
         return Turns(retriever, statements, RULES_SETTINGS)
     if name in _CLASSES:

@@ -168,21 +168,6 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _read_answer(method: str, value: Any) -> Any:
-    """Return the parsed result of a call of `method`; None if its result is unused.
-
-    Raises:
-        ValueError: If it is not of the type; names the field.
-    """
-    read = _READERS.get(method)
-    try:
-        return None if read is None else read(value)
-    except ValueError:
-        raise
-    except Exception as error:  # an object of the user's own may raise whenever it is looked at
-        raise ValueError(f"the returned value can't be read: {type(error).__name__}") from error
-
-
 class MemoryFailed(Exception):
     """A memory system failed in one stage; says in which, and why.
 
@@ -207,22 +192,26 @@ def require_ready(settled: Any, timeout: float) -> None:
 
 @dataclass(frozen=True)
 class MemoryReply:
-    """What a call returned, by type as `_read_answer` gives it, and how many seconds it took."""
+    """What a call returned, by type as `answered` reads it, and how many seconds it took."""
 
     value: Any
     seconds: float
 
 
 def answered(method: str, value: Any, seconds: float) -> MemoryReply:
-    """Return what a call returned, by type; every connection ends a call with it.
+    """Return what a call returned, by type, or None where nobody uses that; ends every call.
 
     Raises:
-        MemoryFailed: If it is not of the type.
+        MemoryFailed: If it is not of the type; names the field.
     """
+    read = _READERS.get(method)
     try:
-        return MemoryReply(_read_answer(method, value), seconds)
+        return MemoryReply(None if read is None else read(value), seconds)
     except ValueError as error:
         raise MemoryFailed(method, one_line(str(error))) from error
+    except Exception as error:  # an object of the user's own may raise whenever it is looked at
+        why = f"the returned value can't be read: {type(error).__name__}"
+        raise MemoryFailed(method, why) from error
 
 
 class MemoryConnection(Protocol):

@@ -410,9 +410,9 @@ async def _ask_all(desk: _Desk, missed: list[_Missed]) -> None:
 
 def _alone(desk: _Desk, one: _Missed) -> Iterator[tuple[str, Context]]:
     """Yield what the reader of a miss is shown alone, by name."""
-    if one.failed or not one.needed or one.task.by_memory.recall is None:
+    if one.failed or not one.needed:
         return
-    evidence = one.task.by_memory.recall.evidence(one.sample)
+    evidence = one.recall.evidence(one.sample)
     if evidence is not None:
         yield "evidence", evidence
     memory = _held(desk, one)

@@ -119,23 +119,17 @@ class Environment:
         return sha256(self.pinned.read_bytes()).hexdigest()
 
 
-@dataclass(frozen=True)
-class OwnEnvironment:
-    """A memory system in an environment of its own.
-
-    Attributes:
-        adapter: The module beside `serve.py` and the class in it.
-        packages: What it is; all that these need is in `programs/NAME.txt`, too.
-    """
-
-    adapter: str
-    packages: tuple[str, ...]
-
-
-APART: Mapping[str, OwnEnvironment] = {
-    "memos": OwnEnvironment("memos_store:MemOS", ("MemoryOS==2.0.33", "qdrant-client==1.20.0")),
+APART: Mapping[str, Environment] = {
+    "memos": Environment(
+        "memos",
+        place="memory/memos",
+        pinned=PROGRAMS / "memos.txt",
+        of="MemoryOS==2.0.33 qdrant-client==1.20.0",
+    ),
 }
-"""The systems by the name that `memory=` gives."""
+"""The memory systems that run apart, by the name that `memory=` gives."""
+_ADAPTERS: Mapping[str, str] = {"memos": "memos_store:MemOS"}
+"""The module of each beside `serve.py`, and the class in it."""
 
 
 def environment(name: str) -> Environment:
@@ -147,22 +141,7 @@ def environment(name: str) -> Environment:
     if name not in APART:
         known = ", ".join(APART)
         raise UsageError(f"{name}: unknown{closest(name, APART)} (known: {known})")
-    return Environment(name, f"memory/{name}", requirements(name), " ".join(packages(name)))
-
-
-def installed(name: str) -> bool:
-    """Tell whether all packages of a system were installed."""
-    return environment(name).is_installed
-
-
-def requirements(name: str) -> Path:
-    """Return the file with every package of a system, its version and the hashes of its files."""
-    return PROGRAMS / f"{name}.txt"
-
-
-def packages(name: str) -> list[str]:
-    """Return the packages that the environment of a system needs."""
-    return list(APART[name].packages)
+    return APART[name]
 
 
 def command(name: str) -> str:
@@ -174,4 +153,4 @@ def command(name: str) -> str:
     apart = environment(name)
     if not apart.is_installed:
         raise UsageError(f"memory={name}: not installed; run alps memory install {name}")
-    return shlex.join([apart.python, "-I", str(SERVE), APART[name].adapter])
+    return shlex.join([apart.python, "-I", str(SERVE), _ADAPTERS[name]])

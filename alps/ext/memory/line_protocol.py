@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from pydantic import BaseModel, FailFast
 
@@ -76,36 +76,12 @@ Ask = Callable[[Mapping[str, Any]], Awaitable[Row]]
 """Sends a request and returns the answer to it."""
 
 
-class Language(Protocol):
-    """How requests and answers are written."""
-
-    async def open(self, ask: Ask, tell: Callable[[Row], None], arguments: Row) -> Declared:
-        """Open the system.
-
-        Raises:
-            ValueError: If it can't be; says why.
-        """
-        ...
-
-    def request(self, method: str, arguments: Row) -> Row:
-        """Return the request that calls a method; its id is added."""
-        ...
-
-    def result(self, answer: Row) -> Any:
-        """Return what a method returned.
-
-        Raises:
-            ValueError: If it failed; says why.
-        """
-        ...
-
-
 class SpokenConnection:
     """A connection to a program.
 
     Args:
         command: The program and its arguments; no shell reads them.
-        language: How it is spoken to.
+        language: How requests and answers are written.
         key: The setting that names it, as messages say it.
         env: Variables of the environment that it gets beside those that every program needs.
         folder: Where the end of its stderr is kept; None for nowhere.
@@ -120,7 +96,7 @@ class SpokenConnection:
     def __init__(
         self,
         command: str,
-        language: Language,
+        language: "JsonLines | McpTools",
         *,
         key: str,
         env: Sequence[str],
@@ -315,7 +291,10 @@ class _Process:
 
 
 class JsonLines:
-    """Requests with their arguments beside `method`; answers with a `result` or an `error`."""
+    """Requests with their arguments beside `method`; answers with a `result` or an `error`.
+
+    `open` and `result` raise a ValueError for an answer that is an error, or in no form.
+    """
 
     async def open(self, ask: Ask, tell: Callable[[Row], None], arguments: Row) -> Declared:
         """Open the program; it may answer with `can`, `persistent` and `declares`."""
@@ -323,7 +302,7 @@ class JsonLines:
         return declared(said, frozenset(METHODS))
 
     def request(self, method: str, arguments: Row) -> Row:
-        """Return a request."""
+        """Return a request; its id is added."""
         return {"method": method, **arguments}
 
     def result(self, answer: Row) -> Any:
@@ -375,7 +354,7 @@ class _Page(BaseModel):
 
 
 class McpTools:
-    """Calls of tools."""
+    """Calls of tools; see `JsonLines`."""
 
     def __init__(self) -> None:
         self._tools: frozenset[str] = frozenset()

@@ -60,12 +60,12 @@ class Phases:
 
 
 class Meter:
-    """Models of a memory system, and their usage; without a run folder nothing is kept."""
+    """Models of a memory system, and their usage, which is kept in the run folder."""
 
-    def __init__(self, llm: Behind | None, embedder: Behind | None, *, folder: Path | None) -> None:
+    def __init__(self, llm: Behind | None, embedder: Behind | None, *, folder: Path) -> None:
         self.phases = Phases()
         self._behind = llm, embedder
-        self._file = None if folder is None else Appender(folder / CALLS)
+        self._file = Appender(folder / CALLS)
         self._unheard: list[MemoryFailed] = []
         self._proxy = Proxy(llm, embedder, note=self._note, about=lambda: self.phases.current)
 
@@ -88,8 +88,7 @@ class Meter:
         return MeteredEndpoint(self._proxy.api_base, self._proxy.key, behind.shown)
 
     def _note(self, metered: Metered) -> None:
-        if self._file is not None:
-            self._file.append({"phase": self.phases.current, **asdict(metered)})
+        self._file.append({"phase": self.phases.current, **asdict(metered)})
         if metered.outcome in UNHEARD:
             why = f"no response from its model {metered.model} ({metered.outcome})"
             self._unheard.append(MemoryFailed(self.phases.current, why, outcome=metered.outcome))
@@ -114,8 +113,7 @@ class Meter:
         finally:
             self.phases.leave()
         # A system may swallow the failure and store nothing, which would be scored as its own.
-        cause = self._cause(before)
-        if cause is not None:
+        if (cause := self._cause(before)) is not None:
             raise cause
         return answered
 
@@ -130,8 +128,7 @@ class Meter:
     async def aclose(self) -> None:
         """Answer no more requests."""
         await self._proxy.aclose()
-        if self._file is not None:
-            self._file.close()
+        self._file.close()
 
 
 class MeteredConnection:

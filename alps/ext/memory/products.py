@@ -52,15 +52,12 @@ def _openai_client(endpoint: MeteredEndpoint) -> Any:
     )
 
 
-def _numbering_client() -> httpx.Client:
-    """Return a client that sends ids as numbers in their order, and puts them back in the answer.
+class _Numbered(httpx.HTTPTransport):
+    """Sends ids as numbers in their order, and puts them back in the answer.
 
     Where a system draws an id for each request and each memory, no kept reply would be found.
     """
-    return httpx.Client(transport=_Numbered())
 
-
-class _Numbered(httpx.HTTPTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         ids: dict[bytes, bytes] = {}
 
@@ -196,7 +193,7 @@ class LangMem:
         self.close()
         # A variable of the environment would have each call reported to LangSmith.
         self._untraced = import_module("langsmith").tracing_context
-        embedding, asking = _openai_client(embedder), _numbering_client()
+        embedding, asking = _openai_client(embedder), httpx.Client(transport=_Numbered())
         self._clients = [embedding, asking]
 
         def embed(texts: Sequence[str]) -> list[list[float]]:

@@ -16,7 +16,7 @@ import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -26,13 +26,18 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from alps.errors import AlpsError
-from alps.ext.memory.passing import LONGEST, Asked, PassedOn, passed_in
-from alps.jsonl import parse_strict
-from alps.llm.types import Completes, Request
+from alps.jsonl import parse_json, parse_strict
+from alps.llm.provider import read_reply
+from alps.llm.structured import as_body
+from alps.llm.types import Completes, Cost, Count, Reply, Request
+from alps.llm.wire import Exchange, libraries
 from alps.schema import Outcome
 from alps.sizes import Body, Unreadable
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+Asked = Literal["chat", "embeddings"]
+_LONGEST = ("max_tokens", "max_completion_tokens")
+"""Fields of a chat that bound the tokens of its answer."""
 # The longest prompt of any provider, 10 million tokens of about 4 bytes, is below it.
 _LARGEST = 64 << 20
 # OpenAI's clients ask again after a 429 and a 5xx; here everything was tried already.
@@ -48,6 +53,69 @@ _IN_WORDS = {
     "string_type": "expected a string",
     "missing": "missing",
 }
+
+
+@dataclass(frozen=True)
+class PassedOn:
+    """The form of a request whose only message is the JSON of a system's, which is sent as it is.
+
+    Attributes:
+        asked: What it asks for.
+        most: The most tokens of its answer; None where only the model bounds it.
+    """
+
+    asked: Asked
+    most: int | None
+
+    @classmethod
+    def of(cls, asked: Asked, body: Mapping[str, Any]) -> "PassedOn":
+        """Return the form of a body that was checked."""
+        bounds = [body[name] for name in _LONGEST if body.get(name) is not None]
+        return cls(asked, max(bounds, default=None) if asked == "chat" else 0)
+
+    @property
+    def key(self) -> Mapping[str, Any]:
+        """What tells such requests apart in the cache."""
+        return {"passed": self.asked}
+
+    async def ask(
+        self, request: Request[Any], message: str, options: Mapping[str, Any], exchange: Exchange
+    ) -> Reply:
+        """Make one request; the text of the reply is the JSON of its body, and of what it used."""
+        litellm = libraries().litellm
+        ask = litellm.acompletion if self.asked == "chat" else litellm.aembedding
+        body = as_body({"model": request.model, **json.loads(message)}, request.model)
+        response = await ask(**{**body, **options})
+        reply = read_reply(response, request.model)
+        used = {name: getattr(reply, name) for name in _Use.model_fields}
+        text = json.dumps({"body": response.model_dump(mode="json"), "used": used})
+        return replace(reply, text=text, refusal=None, thought=None)
+
+    def check(self, text: str) -> None:
+        """Refuse a text that was kept and is no such reply, in a ValueError."""
+        passed_in(text)
+
+
+class _Use(BaseModel):
+    prompt_tokens: Count | None
+    completion_tokens: Count | None
+    cost: Cost | None
+
+
+class PassedBody(BaseModel):
+    """A reply that is passed on: the body as it came, and what it used."""
+
+    body: dict[str, Any]
+    used: _Use
+
+
+def passed_in(text: str) -> PassedBody:
+    """Read the text of such a reply.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    return PassedBody.model_validate(parse_json(text))
 
 
 @dataclass(frozen=True)
@@ -358,7 +426,7 @@ class _Embeddings(_Fields):
 
 _FORMS: Mapping[Asked, type[_Fields]] = {"chat": _Chat, "embeddings": _Embeddings}
 _TAKEN: Mapping[Asked, frozenset[str]] = {
-    "chat": frozenset((*_Chat.model_fields, "n", *LONGEST)),
+    "chat": frozenset((*_Chat.model_fields, "n", *_LONGEST)),
     "embeddings": frozenset(_Embeddings.model_fields),
 }
 
@@ -415,7 +483,7 @@ def _check_chat(body: Mapping[str, Any]) -> None:
     # The budget sets aside one longest answer a request.
     if n is not None and (n != 1 or isinstance(n, bool)):
         raise _BodyError("n: one answer per request; send another request for more")
-    for name in LONGEST:
+    for name in _LONGEST:
         most = body.get(name)
         whole = isinstance(most, int) and not isinstance(most, bool)
         if most is not None and not (whole and 1 <= most <= _MOST_TOKENS):

@@ -18,7 +18,7 @@ from alps.ext.adapters.python_class import declared_settings, instantiate
 from alps.ext.memory import FILE, STORED
 from alps.ext.memory.built_in import BOXED, PRODUCTS, Placebo, asks_models, is_boxed, open_boxed
 from alps.ext.memory.connection import METHODS, ClassConnection, MemoryConnection
-from alps.ext.memory.environments import APART, command, environment, installed, packages
+from alps.ext.memory.environments import APART, command
 from alps.ext.memory.journal import ADMISSION, Diary
 from alps.ext.memory.line_protocol import JsonLines, McpTools, SpokenConnection
 from alps.ext.memory.protocol import Opening
@@ -72,11 +72,6 @@ def is_ours(name: str) -> bool:
     """Tell whether `name` is a memory of the package that reads no file and asks nobody."""
     boxed = is_boxed(name) and ":" not in name and not asks_models(name)
     return boxed or name == PLACEBO or open_embedded(name) is not None
-
-
-def is_alone(name: str) -> bool:
-    """Tell whether what `name` shows of a sample follows from that sample alone."""
-    return open_embedded(name) is not None
 
 
 def check_memory(name: str, options: MemoryOptions) -> None:
@@ -133,13 +128,10 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Embedded
     embedded = open_embedded(name)
     if embedded is not None:
         return embedded
-    folder = options.folder
-    scratch = Path() if folder is None else folder / STORED
     if name == PLACEBO:
-        opening = Opening(scratch, None, None, options.seed, options.options)
-        return Placebo(samples, opening, k=options.k)
-    connection, checked = _connect(name, options), None
-    llm, embedder = None, None
+        return Placebo(samples, k=options.k)
+    folder, connection = options.folder, _connect(name, options)
+    checked, llm, embedder = None, None, None
     if folder is not None and (options.llm is not None or options.embedder is not None):
         from alps.ext.memory.metering import Meter, MeteredConnection
 
@@ -147,6 +139,7 @@ def open_memory(name: str, options: MemoryOptions, samples: Samples) -> Embedded
         checked = MeteredConnection(connection, meter, ADMISSION)
         connection = MeteredConnection(connection, meter)
         llm, embedder = meter.endpoints
+    scratch = Path() if folder is None else folder / STORED
     opening = Opening(scratch, llm, embedder, options.seed, options.options)
     return Store(
         name,
@@ -179,7 +172,7 @@ def _connect(name: str, options: MemoryOptions) -> MemoryConnection:
         return HttpConnection(name, options.options)
     folder, env = options.folder, options.env
     if name in APART:
-        settings = {"packages": " ".join(packages(name))}
+        settings = {"packages": APART[name].of}
         return SpokenConnection(
             command(name), JsonLines(), key=key, env=env, folder=folder, settings=settings
         )
@@ -228,8 +221,8 @@ def _known() -> Iterator[tuple[str, str, str]]:
         # An extra has the name of the module that it installs.
         missing = f"pip install 'alps-eval[{name}]'"
         yield name, "in the process of alps", "yes" if find_spec(name) else missing
-    for name in APART:
-        there = installed(name)
-        what = f"in a separate environment: {' '.join(packages(name))}"
-        what += f" ({environment(name).folder})" if there else ""
+    for name, apart in APART.items():
+        there = apart.is_installed
+        what = f"in a separate environment: {apart.of}"
+        what += f" ({apart.folder})" if there else ""
         yield name, what, "yes" if there else f"alps memory install {name}"

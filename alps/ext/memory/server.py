@@ -171,23 +171,12 @@ def _data(method: str, answer: Any) -> Any:
 
 
 def _headers(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of the options, with values that come out of the environment."""
     for name in options:
         if not name.startswith(_HEADERS):
             raise UsageError(f"memory.{name}: a server takes only memory.headers.NAME")
-    try:
-        return header_values({name.removeprefix(_HEADERS): text for name, text in options.items()})
-    except ValueError as error:
-        raise UsageError(f"memory.headers: {error}") from error
-
-
-def header_values(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return headers with the values that are to come out of the environment.
-
-    Raises:
-        ValueError: If a variable is not set.
-    """
-    needed = variables({HEADERS: headers})
-    if missing := [name for name in needed if name not in os.environ]:
-        raise ValueError(f"{missing[0]} is not set in the environment")
-    values: dict[str, str] = sent({HEADERS: headers}).get("extra_headers", {})
+    given = {HEADERS: {name.removeprefix(_HEADERS): text for name, text in options.items()}}
+    if missing := [name for name in variables(given) if name not in os.environ]:
+        raise UsageError(f"memory.headers: {missing[0]} is not set in the environment")
+    values: dict[str, str] = sent(given).get("extra_headers", {})
     return values

@@ -13,8 +13,7 @@ import pytest
 
 from alps.embeddings import E5
 from alps.errors import UsageError
-from alps.ext.memory.environments import APART as APART_NAMES
-from alps.ext.memory.environments import SERVE, installed, packages, requirements
+from alps.ext.memory import environments
 from tests.endtoend import rows
 from tests.ext.memory.stores import carried_out, check_tokens, faults_of
 from tests.loopback import Answer, serve
@@ -44,7 +43,8 @@ IN_A_FILE = ("mem0", "memos")
 def apart(name):
     """A system that is asked where its environment was made."""
     reason = f"needs an environment: alps memory install {name}"
-    return pytest.param(name, marks=pytest.mark.skipif(not installed(name), reason=reason))
+    there = environments.APART[name].is_installed
+    return pytest.param(name, marks=pytest.mark.skipif(not there, reason=reason))
 
 
 APART = [apart("memos")]
@@ -178,17 +178,15 @@ WHEEL = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
 def test_what_is_installed_apart_is_pinned_with_the_hashes_of_its_files():
-    for name in APART_NAMES:
-        text = requirements(name).read_text().replace("\\\n", " ")
+    for apart in environments.APART.values():
+        text = apart.pinned.read_text().replace("\\\n", " ")
         assert "://" not in text
         lines = {}
         for line in text.splitlines()[1:]:
             lines[line.split("==")[0].casefold()] = line
             assert PINNED.fullmatch(line)
-        for package in packages(name):
-            assert (
-                lines[package.split("==")[0].casefold()].casefold().startswith(package.casefold())
-            )
+        for package in apart.of.casefold().split():
+            assert lines[package.split("==")[0]].casefold().startswith(package)
 
 
 @pytest.mark.release
@@ -264,7 +262,7 @@ class Kept:
 def test_an_adapter_is_served_without_the_suite_in_its_environment(alps, monkeypatch, tmp_path):
     (tmp_path / "kept.py").write_text(ADAPTER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    done = alps("doctor", f"memory=program:{sys.executable} {SERVE} kept:Kept")
+    done = alps("doctor", f"memory=program:{sys.executable} {environments.SERVE} kept:Kept")
     assert "12 checks passed: admitted." in done.stdout, done.stdout + done.stderr
 
 
