@@ -21,7 +21,6 @@ from alps.ext.batches.interface import (
     BatchLine,
     BatchResult,
     DraftRequest,
-    Interface,
     ListedBatch,
     Results,
     Spool,
@@ -30,7 +29,7 @@ from alps.ext.batches.interface import (
 )
 from alps.ext.batches.journal import BatchEntry, BatchJournal
 from alps.ext.batches.part import Room
-from alps.ext.batches.providers import FileBatches, MessageBatches
+from alps.ext.batches.providers import FileBatches, Interface, MessageBatches
 from alps.llm import provider
 from alps.llm.prices import BATCH
 from alps.llm.retries import PATIENCE, Tries
@@ -326,8 +325,7 @@ class Batches:
                 what = f"the provider refused batch {entry.id} ({state.failed}) and billed nothing"
                 instead = "remove batch= to send single requests"
                 raise UsageError(f"model '{entry.model}': {what}; {instead}")
-            fetch = partial(interface.results, entry.id, state, entry.keys)
-            results = await self._tried(fetch)
+            results = await self._tried(partial(interface.results, entry.id, state, entry.keys))
         except TransportError as error:
             if error.status != 404:
                 raise _fatal(entry.model, f"batch {entry.id} failed", error) from error

@@ -5,12 +5,12 @@ A request is written at once to the file of its batch, and kept only there.
 
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from alps.errors import UsageError
 from alps.jsonl import parse_json
@@ -154,48 +154,6 @@ class Results:
                 self.twice += 1
             else:
                 self.by_key[result.key] = result
-
-
-class Interface(Protocol):
-    """One endpoint's way to take batches; every method raises a TransportError where it fails.
-
-    Attributes:
-        tagged: Whether a batch is listed with the tag that it was ordered with.
-        form: Of its batches.
-    """
-
-    tagged: bool
-    form: BatchForm
-
-    def row(self, line: BatchLine) -> bytes:
-        """Return a request as a batch has it."""
-        ...
-
-    async def create(
-        self, spool: "Spool", tag: str, *, placed: Callable[[str], Awaitable[None]]
-    ) -> str:
-        """Submit a batch and return its id; `placed` is called with its file before."""
-        ...
-
-    async def listed(self, after: str | None = None) -> Page:
-        """Return the latest batches, or those before the batch `after`."""
-        ...
-
-    async def state(self, batch: str) -> State:
-        """Tell how far a batch is."""
-        ...
-
-    async def results(self, batch: str, state: State, keys: Iterable[str]) -> Results:
-        """Return the results of a batch that has ended."""
-        ...
-
-    async def cancel(self, batch: str) -> None:
-        """Cancel a batch; finished results stay."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        ...
 
 
 def provider_of(model: str) -> str:

@@ -40,8 +40,17 @@ class BatchRunPart(RunPart):
         self._keys = BatchKeys.of(settings)
 
     def check(self, data: RunData, *, generate: bool, keys: bool) -> None:
-        """Refuse `batch=yes` if no provider takes batches."""
-        refuse_unbatched(self.settings, data.tasks if generate else ())
+        """Refuse `batch=yes` if nothing is asked of an LLM, or its provider takes no batches."""
+        if not self._keys.batch:
+            return
+        asked = list(asked_in_batches(self.settings, data.tasks if generate else ()))
+        if not asked:
+            why = "this run calls no LLM"
+            raise UsageError(f"batch=yes would change nothing: {why}; leave it out")
+        from alps.ext.batches.interface import check_batched
+
+        for key, request in asked:
+            check_batched(key, request.model)
 
     def gather(self, folder: Path, shared: Shared) -> "Batches | None":
         """Open the batches of a run folder; None where it has none under way and wants none."""
@@ -83,24 +92,6 @@ def asked_in_batches(
     if not is_embedded_judge(settings.judge):
         base, extra = settings.judge_api_base, settings.judge_request or {}
         yield "judge", Request(settings.judge, nothing, None, api_base=base, extra=extra)
-
-
-def refuse_unbatched(settings: RunSettings, tasks: Sequence[Task]) -> None:
-    """Refuse `batch=yes` if no provider takes batches.
-
-    Raises:
-        UsageError: If nothing is asked of an LLM, or its provider takes none.
-    """
-    if not BatchKeys.of(settings).batch:
-        return
-    asked = list(asked_in_batches(settings, tasks))
-    if not asked:
-        why = "this run calls no LLM"
-        raise UsageError(f"batch=yes would change nothing: {why}; leave it out")
-    from alps.ext.batches.interface import check_batched
-
-    for key, request in asked:
-        check_batched(key, request.model)
 
 
 @dataclass

@@ -11,7 +11,7 @@ batches litellm has no function.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Annotated, Any
@@ -111,11 +111,15 @@ def _page_of(answer: dict[str, Any], listed: Callable[[str, Any], ListedBatch]) 
 
 
 class FileBatches:
-    """The batches of an OpenAI-shaped endpoint.
+    """The batches of an OpenAI-shaped endpoint; every method raises a TransportError if it fails.
 
     Args:
         model: A model of it, by its litellm name.
         draft: How a request to that model is sent.
+
+    Attributes:
+        tagged: Whether a batch is listed with the tag that it was ordered with.
+        form: Of its batches.
     """
 
     tagged = True
@@ -139,7 +143,7 @@ class FileBatches:
             )
 
     def row(self, line: BatchLine) -> bytes:
-        """Return a line of the file."""
+        """Return a request as a batch has it: a line of the file."""
         path = self._path(line.draft.url)
         head = as_json({"custom_id": line.key, "method": "POST", "url": path})
         return head[:-1] + b',"body":' + line.draft.body + b"}\n"
@@ -147,7 +151,10 @@ class FileBatches:
     async def create(
         self, spool: Spool, tag: str, *, placed: Callable[[str], Awaitable[None]]
     ) -> str:
-        """Upload the requests, and order a batch of them."""
+        """Upload the requests, and return the id of a batch of them.
+
+        Before it is ordered, `placed` is called with the file.
+        """
         file = f"alps-{tag}.jsonl", spool.opened()
         files, batches = self._client.files, self._client.batches
         try:
@@ -169,7 +176,7 @@ class FileBatches:
         return f"{'' if self._azure else '/v1'}/{_parts(url)[1]}"
 
     async def listed(self, after: str | None = None) -> Page:
-        """Return a hundred batches."""
+        """Return a hundred of the latest batches, or of those before the batch `after`."""
         more = {} if after is None else {"after": after}
         asked = self._client.batches.with_raw_response.list(limit=_LISTED, **more)
         return _page_of(await self._read(asked), _listed_files)
@@ -185,17 +192,17 @@ class FileBatches:
         failed = _why(found) if status == "failed" and not there else None
         return State(status in _ENDED, done, failed, there)
 
-    async def results(self, batch: str, state: State, keys: Iterable[str]) -> Results:
-        """Download the files of a batch: its answers, and its errors."""
-        found, known = Results(), list(keys)
+    async def results(self, batch: str, state: State, keys: Sequence[str]) -> Results:
+        """Download the files of a batch that has ended: its answers, and its errors."""
+        found = Results()
         for file in state.files:
             asked = self._client.files.content(file)
-            content = await self._ask(asked, largest=largest_results(len(known)))
-            found.read(content.content, known, _result_in_file)
+            content = await self._ask(asked, largest=largest_results(len(keys)))
+            found.read(content.content, keys, _result_in_file)
         return found
 
     async def cancel(self, batch: str) -> None:
-        """Ask for the end of a batch."""
+        """Ask for the end of a batch; finished results stay."""
         await self._ask(self._client.batches.cancel(batch))
 
     async def aclose(self) -> None:
@@ -293,8 +300,7 @@ class MessageBatches:
         headers = {"content-length": str(spool.size)}
         if betas := _betas(spool.betas):
             headers[_BETA] = betas
-        ordered = await self._ask("POST", self._url, spool.pieces(), headers)
-        return name_of(ordered)
+        return name_of(await self._ask("POST", self._url, spool.pieces(), headers))
 
     async def listed(self, after: str | None = None) -> Page:
         """Return a hundred batches."""
@@ -309,14 +315,13 @@ class MessageBatches:
         done = sum(counts.values()) - counts.get("processing", 0)
         return State(text_of(found, "processing_status") == "ended", done)
 
-    async def results(self, batch: str, state: State, keys: Iterable[str]) -> Results:
+    async def results(self, batch: str, state: State, keys: Sequence[str]) -> Results:
         """Download the results of a batch."""
         found = Results()
         # Not from the address that the batch names: whoever wrote it there would get the key.
-        known = list(keys)
         address = f"{self._url_of(batch)}/results"
-        content = await self._bytes("GET", address, largest=largest_results(len(known)))
-        found.read(content, known, _result_of_message)
+        content = await self._bytes("GET", address, largest=largest_results(len(keys)))
+        found.read(content, keys, _result_of_message)
         return found
 
     async def cancel(self, batch: str) -> None:
@@ -396,3 +401,7 @@ def _result_of_message(row: Any) -> BatchResult:
     return BatchResult(
         key, lost=f"the batch was {kind}" if kind == "canceled" else f"the request {kind[:100]}"
     )
+
+
+Interface = FileBatches | MessageBatches
+"""One endpoint's way to take batches."""
