@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
 from alps.data.audit_findings import SEVERITIES, AuditReport, Severity, Tally, TrackLooked
 from alps.data.hub import fetch_files, hub_name, is_hub
 from alps.errors import DataError, UsageError
-from alps.ext.histories.files import SetChoice, StoryPlace, lines
+from alps.ext.histories.files import SetChoice, SetFiles, StoryPlace, lines
 from alps.ext.histories.model import CitedSet, Message, SetQuestion, Story
 from alps.text import fold
 
+_HERE = Path(__file__).parent
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 T = TypeVar("T")
 WRONG_GOLD = "wrong gold"
@@ -59,7 +59,7 @@ class Defect:
 
 def known_defects(name: str) -> list[Defect]:
     """Return the listed defects of the set `name`."""
-    path = Path(str(files("alps.ext.histories") / "defects" / f"{name}.jsonl"))
+    path = _HERE / "defects" / f"{name}.jsonl"
     return [Defect(**place.read()) for place in lines(path)] if path.is_file() else []
 
 
@@ -140,24 +140,24 @@ def stories(cited: CitedSet, places: Iterable[StoryPlace]) -> Iterator[tuple[Sto
         yield place, made_of(cited, place, lambda node: cited.story(node).in_order())
 
 
-def find(cited: CitedSet, data: str, choice: SetChoice) -> Path:
-    """Return the file or folder that `data=` names; samples are our own, the hub's are fetched.
+def files_of(cited: CitedSet, data: str, choice: SetChoice) -> SetFiles:
+    """Return the files of a set in what `data=` names; samples are our own, the hub's are fetched.
 
     Raises:
-        UsageError: If there is none.
-        HubError: If it can't be fetched.
+        UsageError: If there are none.
+        HubError: If they can't be fetched.
     """
+    path = Path(data).expanduser()
     if data == "samples":
-        return Path(str(files("alps.ext.histories") / "samples" / cited.name))
-    if is_hub(data):
+        path = _HERE / "samples" / cited.name
+    elif is_hub(data):
         if not cited.hub:
             what = f"the hub does not have {cited.title}"
             raise UsageError(f"data={data}: {what}; get it from {cited.source}")
-        return fetch_files(data, cited.wanted(choice))
-    path = Path(data).expanduser()
-    if not path.exists():
+        path = fetch_files(data, cited.wanted(choice))
+    elif not path.exists():
         raise UsageError(f"data={data}: no such path; get {cited.title} from {cited.source}")
-    return path
+    return cited.files(path, choice)
 
 
 def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
@@ -167,8 +167,7 @@ def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
         UsageError: If there are none at what `data=` says.
         DataError: If a file has another form.
     """
-    choice = cited.choose(given)
-    found = cited.files(find(cited, data, choice), choice)
+    found = files_of(cited, data, cited.choose(given))
     listed: dict[str, list[Defect]] = {}
     for defect in known_defects(cited.name):
         listed.setdefault(defect.id, []).append(defect)
@@ -347,7 +346,7 @@ def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | No
         return None
     choice = SetChoice(set=split if split in cited.chosen.get("set", ()) else None)
     try:
-        found = cited.files(find(cited, data, choice), choice)
+        found = files_of(cited, data, choice)
         first = next(iter(stories(cited, found.stories)), None)
     except (UsageError, DataError):
         # The audit offers `data=` to every set: what this one can't read may be another's.

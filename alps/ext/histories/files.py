@@ -5,7 +5,6 @@ are read one at a time by `datasets`.
 """
 
 import ast
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -230,11 +229,6 @@ class _Nesting:
                 self._depth += 1 if mark in b"{[" else -1
                 if self._depth == 0:
                     return self._at
-
-
-def as_json(node: Any) -> str:
-    """Return a value on one line."""
-    return json.dumps(node, ensure_ascii=False, separators=(",", ":"))
 
 
 def field(node: Any, name: str) -> Any:

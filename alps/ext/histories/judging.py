@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,6 +33,7 @@ from alps.schema import Prediction
 from alps.tasks.base import verdict_row
 from alps.text import fold
 
+_HERE = Path(__file__).parent
 ANSWER, GUIDE, UNANSWERABLE, POINT = "answer", "guide", "unanswerable", "point"
 OUTCOME, ALIGNED = "outcome", "aligned"
 COVERED, STATED, CHANGED = "covered", "stated", "changed"
@@ -139,12 +139,11 @@ _CHECKED_AS: Mapping[str, str] = {
 @cache
 def rubric_of(name: str) -> Rubric:
     """Return the rubric called `name`, of those of this folder."""
-    folder = Path(str(files("alps.ext.histories")))
-    checks = folder / "checks" / f"{_CHECKED_AS.get(name, name)}.jsonl"
+    checks = _HERE / "checks" / f"{_CHECKED_AS.get(name, name)}.jsonl"
     if name in _OTHER:
         prompt = load_prompt("alps.ext.histories", "rubrics", name)
         return Rubric(**vars(prompt), name=name, rules=(NOTHING,), checks=checks, **_OTHER[name])
-    return replace(read_rubric(folder / "rubrics" / f"{name}.md"), checks=checks)
+    return replace(read_rubric(_HERE / "rubrics" / f"{name}.md"), checks=checks)
 
 
 def is_mark(name: str, mark: int) -> bool:
@@ -152,8 +151,7 @@ def is_mark(name: str, mark: int) -> bool:
     by, *_ = name.split()
     if by == ALIGNED:
         return True  # the place of a text
-    known = Path(str(files("alps.ext.histories") / "rubrics" / f"{by}.md")).is_file()
-    return known and mark in rubric_of(by).scale
+    return (_HERE / "rubrics" / f"{by}.md").is_file() and mark in rubric_of(by).scale
 
 
 def rubrics_of(cited: CitedSet) -> tuple[Rubric, ...]:

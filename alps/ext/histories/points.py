@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.histories.book import find, made_of, read_story, sha256_of
+from alps.ext.histories.book import files_of, made_of, read_story, sha256_of
 from alps.ext.histories.files import StoryPlace
 from alps.ext.histories.judging import is_mark, rubric_of
 from alps.ext.histories.model import CitedSet, HistorySession, Story
@@ -163,8 +163,8 @@ def tracks_of_level(level: Level) -> Callable[[TaskOptions], tuple[Task, ...]]:
 
 
 def _open(level: Level, data: str, options: TaskOptions) -> Records:
-    cited, choice = level.cited, level.cited.choose(choice_of(options))
-    found = cited.files(find(cited, data, choice), choice)
+    cited = level.cited
+    found = files_of(cited, data, cited.choose(choice_of(options)))
     kept: list[PointsSample] = []
     for place in found.stories:
         story, points = made_of(cited, place, lambda node: (cited.story(node), level.points(node)))

@@ -76,10 +76,7 @@ def _more(stem: str) -> bool:
 
 def _replaced(word: str, rules: Sequence[Rule]) -> str:
     for ending, new, holds in rules:
-        if ending == "*d" and _doubled(word):
-            stem = word[:-2]
-            return stem + new if holds is None or holds(stem) else word
-        if ending != "*d" and word.endswith(ending):
+        if word.endswith(ending):
             stem = word[: len(word) - len(ending)]
             return stem + new if holds is None or holds(stem) else word
     return word

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from alps.errors import DataError, UsageError, closest
 from alps.ext.histories import READERS, SETS
-from alps.ext.histories.book import Book, find, known_defects, open_book, stories
+from alps.ext.histories.book import Book, files_of, known_defects, open_book, stories
 from alps.ext.histories.files import JsonSlice, Role, SetChoice, lines
 from alps.ext.histories.judging import OUTCOMES
 from alps.ext.histories.model import CitedSet, Scoring, SetQuestion, Story
@@ -142,7 +142,7 @@ def convert(settings: ConvertSettings) -> str:
         if (out / name).exists():
             raise UsageError(f"out={settings.out}: {name} exists already; name another folder")
     choice = cited.choose(SetChoice(settings.set, settings.size))
-    found = cited.files(find(cited, settings.data, choice), choice)
+    found = files_of(cited, settings.data, choice)
     histories, questions = _write(out, (story for _, story in stories(cited, found.stories)))
     all_histories = counted(histories, "history", "histories")
     return f"wrote {all_histories} and {counted(questions, 'question')} in {settings.out}"

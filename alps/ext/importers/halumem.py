@@ -63,6 +63,10 @@ class _Memory(Foreign):
     is_update: Any = None
     importance: Any = None
 
+    @property
+    def weight(self) -> float:
+        return self.importance if isinstance(self.importance, int | float) else 0.0
+
 
 class _Update(_Memory):
     memory_update_type: str | None = None
@@ -73,6 +77,10 @@ class _Kept(_Memory):
 
     memory_source: str | None = None
     memory_integrity_score: _MARK = None
+
+    @property
+    def distracts(self) -> bool:
+        return self.memory_source == _INTERFERENCE
 
 
 class _Extracted(_Memory):
@@ -131,7 +139,7 @@ def read_halumem(path: Path, system: str) -> tuple[list[ImportedAnswer], list[st
         answers.append(rated.model_copy(update={"unread": unread}))
     for kept in results.memory_integrity_records:
         # A memory that must not be kept is no gold, and would count as missed.
-        if kept.memory_source != _INTERFERENCE:
+        if not kept.distracts:
             whole = kept.memory_integrity_score
             score = None if whole is None else float(whole == _WHOLE)
             answers.append(_memory(kept, system, RECALL, score, numbered))
@@ -142,24 +150,9 @@ def read_halumem(path: Path, system: str) -> tuple[list[ImportedAnswer], list[st
             rated = _memory(extracted, system, PRECISION, score, numbered)
             # The system wrote this text itself: no gold is like it, and no other system lacks it.
             answers.append(rated.model_copy(update={"gold": None, "of_system": True}))
-    return answers, _checked(path, system, results)
-
-
-def _checked(path: Path, system: str, results: _Results) -> list[str]:
-    """Return the authors' rates, and those that the file says of itself otherwise."""
-    kept = []
-    for one in results.memory_integrity_records:
-        weight = one.importance if isinstance(one.importance, int | float) else 0.0
-        distracts = one.memory_source == _INTERFERENCE
-        kept.append((distracts, one.memory_integrity_score, weight))
-    stored = [(one.is_target, one.memory_accuracy_score) for one in results.memory_accuracy_records]
-    rates = _rates_of(
-        [_outcome(one.result_type, _OF_ANSWERS) for one in results.question_answering_records],
-        [_outcome(one.memory_update_type, _OF_UPDATES) for one in results.memory_update_records],
-        kept,
-        stored,
-    )
-    return [*_lines_of(system, rates), *_contradicted(path.name, results.overall_score, rates)]
+    rates = _rates_of(results)
+    doubts = [*_lines_of(system, rates), *_contradicted(path.name, results.overall_score, rates)]
+    return answers, doubts
 
 
 def _outcome(result: str | None, verdicts: Sequence[str]) -> str | None:
@@ -192,70 +185,56 @@ def _memory(
     )
 
 
-def _rates_of(
-    answers: Sequence[str | None],
-    updates: Sequence[str | None],
-    kept: Sequence[tuple[bool, int | None, float]],
-    stored: Sequence[tuple[bool, int | None]],
-) -> dict[str, dict[str, float]]:
-    """Return the rates by task and name, as `overall_score` has them; none over no records.
-
-    Args:
-        answers: The outcome of each answer in small letters, None without a verdict.
-        updates: The same of each update.
-        kept: Of each gold memory whether it only distracts, its mark from 0 to 2, its importance.
-        stored: Of each stored memory whether gold memories are about it, and its mark.
-    """
-    real = [(mark, weight) for distracts, mark, weight in kept if not distracts]
-    left = _known(mark for distracts, mark, _ in kept if distracts)
-    about = [mark for target, mark in stored if target]
+def _rates_of(results: _Results) -> dict[str, dict[str, float]]:
+    """Return the rates by task and name, as `overall_score` has them; none over no records."""
+    answers = [_outcome(one.result_type, _OF_ANSWERS) for one in results.question_answering_records]
+    updates = [
+        _outcome(one.memory_update_type, _OF_UPDATES) for one in results.memory_update_records
+    ]
+    real = [one for one in results.memory_integrity_records if not one.distracts]
+    left = _known(
+        one.memory_integrity_score for one in results.memory_integrity_records if one.distracts
+    )
+    stored = results.memory_accuracy_records
+    about = [one for one in stored if one.is_target]
     recalled, accurate = _recall(real), _accuracy(about)
     found: dict[str, dict[str, _Part]] = {
         "memory_integrity": recalled,
         "memory_accuracy": {
             "target_accuracy(valid)": accurate,
-            "weighted_accuracy(valid)": _accuracy(mark for _, mark in stored),
+            "weighted_accuracy(valid)": _accuracy(stored),
             "interference_accuracy(valid)": (left.count(0), len(left)),
         },
         "memory_update": _shares(updates, "{}_update_memory_ratio(valid)", _OF_UPDATES),
         "question_answering": _shares(answers, "{}_qa_ratio(valid)", _OF_ANSWERS),
     }
-    rates: dict[str, dict[str, float]] = {}
-    for task, own in found.items():
-        rates[task] = _quotients(own)
-    f1 = _f1((recalled["recall(valid)"][0], len(real)), (accurate[0], len(about)))
-    if f1 is not None:
-        rates["memory_accuracy"]["memory_extraction_f1"] = f1
+    rates = {}
+    for task, parts in found.items():
+        rates[task] = {name: above / below for name, (above, below) in parts.items() if below}
+    if real and about:
+        recall, precision = recalled["recall(valid)"][0] / len(real), accurate[0] / len(about)
+        if recall + precision:
+            f1 = 2 * precision * recall / (precision + recall)
+            rates["memory_accuracy"]["memory_extraction_f1"] = f1
     return rates
-
-
-def _quotients(parts: Mapping[str, _Part]) -> dict[str, float]:
-    return {name: above / below for name, (above, below) in parts.items() if below}
 
 
 def _known(marks: Iterable[int | None]) -> list[int]:
     return [mark for mark in marks if mark is not None]
 
 
-def _recall(real: Sequence[tuple[int | None, float]]) -> dict[str, _Part]:
-    known = [(mark, weight) for mark, weight in real if mark is not None]
-    whole = sum(mark == 2 for mark, _ in known)
-    weighted = sum(mark * weight for mark, weight in known) / 2
+def _recall(real: Sequence[_Kept]) -> dict[str, _Part]:
+    marks = [(one.memory_integrity_score, one.weight) for one in real]
+    known = [(mark, weight) for mark, weight in marks if mark is not None]
+    whole = sum(mark == _WHOLE for mark, _ in known)
+    weighted = sum(mark * weight for mark, weight in known) / _WHOLE
     weights = sum(weight for _, weight in known)
     return {"recall(valid)": (whole, len(known)), "weighted_recall(valid)": (weighted, weights)}
 
 
-def _accuracy(marks: Iterable[int | None]) -> _Part:
-    known = _known(marks)
-    return sum(known) / 2, len(known)
-
-
-def _f1(recalled: _Part, accurate: _Part) -> float | None:
-    """Return the F1 of a recall and a precision; None where it is not defined."""
-    if not recalled[1] or not accurate[1]:
-        return None
-    recall, precision = recalled[0] / recalled[1], accurate[0] / accurate[1]
-    return 2 * precision * recall / (precision + recall) if recall + precision else None
+def _accuracy(memories: Sequence[_Extracted]) -> _Part:
+    known = _known(one.memory_accuracy_score for one in memories)
+    return sum(known) / _WHOLE, len(known)
 
 
 def _shares(outcomes: Sequence[str | None], name: str, known: Sequence[str]) -> dict[str, _Part]:
