@@ -101,10 +101,6 @@ def _locomo_score(question: SetQuestion, answer: str | None, marks: Marks) -> Sc
     return scores, {}
 
 
-def _locomo_rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
-    return () if question.kind == ADVERSARIAL else (("generous", question.answer),)
-
-
 LOCOMO = Authors(
     metrics=(
         Metric("f1", "authors' F1, categories 1-5", judged=False, inference=_RESAMPLED),
@@ -113,7 +109,9 @@ LOCOMO = Authors(
         # wrong on purpose and on the topic (dial481/locomo-audit).
         _judged("generous", "Mem0's lenient judge, categories 1-4"),
     ),
-    rubrics=_locomo_rubrics,
+    rubrics=lambda question: (
+        () if question.kind == ADVERSARIAL else (("generous", question.answer),)
+    ),
     score=_locomo_score,
     judged="generous",
 )
@@ -135,10 +133,6 @@ def rubric_of_type(question: SetQuestion) -> str:
     """Return the name of the rubric by which the authors judge a question."""
     # `_abs` goes before the type: its gold explains why there is no answer, whatever the type.
     return "type_absent" if question.abstains else _OF_TYPE.get(question.kind, "type_answer")
-
-
-def _longmemeval_rubrics(question: SetQuestion) -> Sequence[tuple[str, str]]:
-    return ((rubric_of_type(question), question.answer),)
 
 
 def _longmemeval_score(question: SetQuestion, answer: str | None, marks: Marks) -> Scores:
@@ -173,7 +167,7 @@ LONGMEMEVAL = Authors(
         ),
         _judged("by_type_absent", "  abstention alone", needs=_RATED),
     ),
-    rubrics=_longmemeval_rubrics,
+    rubrics=lambda question: ((rubric_of_type(question), question.answer),),
     score=_longmemeval_score,
     judged="by_type",
 )
@@ -219,10 +213,6 @@ def lines_of(answer: str) -> list[str]:
     return answer.split("\n")
 
 
-def _paired(question: SetQuestion, answer: str) -> tuple[Sequence[str], Sequence[str]]:
-    return (question.points, lines_of(answer)) if question.kind == ORDERING else ((), ())
-
-
 def _beam_score(question: SetQuestion, answer: str | None, marks: Marks) -> Scores:
     points = [marks[name] for name in marks if name.startswith("point ")]
     if answer is not None and not points:
@@ -260,7 +250,9 @@ BEAM = Authors(
     rubrics=lambda question: (),
     score=_beam_score,
     judged="half_marks",
-    paired=_paired,
+    paired=lambda question, answer: (
+        (question.points, lines_of(answer)) if question.kind == ORDERING else ((), ())
+    ),
 )
 
 

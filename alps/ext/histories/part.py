@@ -185,12 +185,13 @@ def _even(features: Floats, read: Floats, histories: Sequence[str], *, cached: b
     reached, *spots = resampled_figures(figures, histories)
     ingested, each, first, again = (float(one) for one in means(np.ones(len(sums))))
     low, high = _turns_between(reached)
+    turn = float(turn_of(*map(np.array, (ingested, each, first, again))))
     curve = []
     for n, spot in zip(TURNS, spots, strict=True):
         whole = (first + (n - 1) * again) / n
         curve.append(TurnCost(turn=n, memory=Interval(**spot.row), whole=whole))
     return Even(
-        turn=_turn(float(turn_of(*map(np.array, (ingested, each, first, again))))),
+        turn=NEVER if math.isinf(turn) else round(turn),
         low=low,
         high=high,
         reason=reached.reason,
@@ -211,10 +212,6 @@ def turn_of(ingested: Floats, each: Floats, first: Floats, again: Floats) -> Flo
         turns = np.floor((ingested - first + again) / gain) + 1
     # The formula gives 0 or less where ingesting costs less than the first whole prompt.
     return np.where(gain > 0, np.maximum(turns, 1), np.inf)
-
-
-def _turn(turn: float) -> int:
-    return NEVER if math.isinf(turn) else round(turn)
 
 
 def _turns_between(reached: Estimate) -> tuple[int | None, int | None]:

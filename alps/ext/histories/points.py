@@ -155,11 +155,7 @@ def tracks_of_level(level: Level) -> Callable[[TaskOptions], tuple[Task, ...]]:
         # A history is ingested once for all of its samples: twenty users have 14,948 points.
         shared=lambda sample: sample.session_id,
     )
-
-    def tracks(options: TaskOptions) -> tuple[Task, ...]:
-        return (_task(level, options).answered_by(probes, options, "memory", "k"),)
-
-    return tracks
+    return lambda options: (_task(level, options).answered_by(probes, options, "memory", "k"),)
 
 
 def _open(level: Level, data: str, options: TaskOptions) -> Records:

@@ -5,8 +5,8 @@ import` reads result files of many forms into rows of one form; here each row fi
 that the answers are scored as if they had been given here.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -267,15 +267,13 @@ def _matched(rows: Sequence[Row], book: Book) -> Iterator[tuple[str, Row]]:
     for row in rows:
         by_conversation[str(row["conversation"])].append(row)
     for own in by_conversation.values():
-        asked = Counter(fold(str(row["question"])) for row in own)
+        asked = {fold(str(row["question"])) for row in own}
         # Harnesses number conversations their own way: the one with the most questions in common is
         # meant.
-        history = max(by_history, key=lambda name: _shared(by_history[name], asked))
-        yield from _in_history(own, by_history[history])
-
-
-def _shared(questions: Sequence[SetQuestion], asked: Mapping[str, int]) -> int:
-    return sum(fold(question.text) in asked for question in questions)
+        best = max(
+            by_history.values(), key=lambda listed: sum(fold(q.text) in asked for q in listed)
+        )
+        yield from _in_history(own, best)
 
 
 def _in_history(rows: Sequence[Row], questions: Sequence[SetQuestion]) -> Iterator[tuple[str, Row]]:

@@ -12,7 +12,7 @@ from typing import Any
 from alps.data.hub import RELEASE
 from alps.errors import UsageError
 from alps.ext.adapters.recorded_verdicts import RecordedJudge
-from alps.ext.histories.book import Book, BookEntry, audit_set, open_book
+from alps.ext.histories.book import audit_set, open_book
 from alps.ext.histories.files import SetChoice
 from alps.ext.histories.judging import is_mark, judge_prediction, right_of, rubrics_of
 from alps.ext.histories.model import Authors, CitedSet
@@ -126,11 +126,7 @@ def unread(row: Row, gold: Row | None) -> Any:
 
 def tracks_of(cited: CitedSet) -> Callable[[TaskOptions], tuple[Task, ...]]:
     """Return what makes the one track of a set."""
-
-    def tracks(options: TaskOptions) -> tuple[Task, ...]:
-        return (_task(cited, options),)
-
-    return tracks
+    return lambda options: (_task(cited, options),)
 
 
 def choice_of(options: TaskOptions) -> SetChoice:
@@ -140,11 +136,13 @@ def choice_of(options: TaskOptions) -> SetChoice:
 
 def _open(cited: CitedSet, data: str, options: TaskOptions) -> Records:
     book = open_book(cited, data, choice_of(options))
-    kept = list(book.entries)
+    kept = []
+    for entry in book.entries:
+        kept.append(HistorySample(entry.question.id, entry.question.history, entry, book))
     described: dict[str, Any] = {"histories": book.histories, "kinds": book.counts}
     # Four questions of LoCoMo have no evidence, which no oracle could show.
     if options.memory == "oracle":
-        kept = [one for one in kept if evidence_of(_sample(one, book)) is not None]
+        kept = [sample for sample in kept if evidence_of(sample) is not None]
         described["evidence"] = {"located": len(kept), "of": len(book.entries)}
         if not kept:
             raise UsageError(f"memory=oracle: data={data} has no evidence annotations")
@@ -152,16 +150,7 @@ def _open(cited: CitedSet, data: str, options: TaskOptions) -> Records:
     # Figures of LoCoMo are often over 1,540 of the 1,986 questions, without the adversarial ones.
     if expected and data != "samples" and book.counts != dict(expected):
         described["not_official"] = f"{sum(book.counts.values())} of {sum(expected.values())}"
-
-    def samples() -> Iterator[HistorySample]:
-        for entry in kept:
-            yield _sample(entry, book)
-
-    return Records(samples, book.sha256, described)
-
-
-def _sample(entry: BookEntry, book: Book) -> HistorySample:
-    return HistorySample(entry.question.id, entry.question.history, entry, book)
+    return Records(lambda: iter(kept), book.sha256, described)
 
 
 def _input_row(cited: CitedSet, sample: HistorySample) -> dict[str, Any]:

@@ -519,7 +519,11 @@ def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
     continuous = any(row.score is not None for row in run.results)
     for number, row in enumerate(run.results):
         refuse_off_scale(row.score, path, f"results.{number}.score")
-        category = _category(run, row)
+        category = first_of(row.meta, _TYPES) or UNKNOWN
+        if run.dataset == _LOCOMO:
+            category = OF_MEM0.get(category, category)
+        # LongMemEval has no type for such questions: their ids tell them.
+        absent = run.dataset == _LONGMEMEVAL and ABSTENTION in row.query_id
         answers.append(
             ImportedAnswer(
                 system=run.run_name or run.memory_provider or system,
@@ -531,29 +535,16 @@ def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
                 gold="\n".join(row.gold_answers) or None,
                 answer=row.answer,
                 score=row.score if continuous or row.correct is None else float(row.correct),
-                abstains=_abstains(run, row, category),
+                abstains=absent or category == _ABSTAINS,
                 unread=row.unread,
             )
         )
-    return answers, list(_own_accuracy(path, answers, run.accuracy))
-
-
-def _category(run: _AmbRun, row: _AmbResult) -> str:
-    category = first_of(row.meta, _TYPES) or UNKNOWN
-    return OF_MEM0.get(category, category) if run.dataset == _LOCOMO else category
-
-
-def _abstains(run: _AmbRun, row: _AmbResult, category: str) -> bool:
-    # LongMemEval has no type for such questions: their ids tell them.
-    return category == _ABSTAINS or (run.dataset == _LONGMEMEVAL and ABSTENTION in row.query_id)
-
-
-def _own_accuracy(path: Path, answers: Sequence[ImportedAnswer], said: float) -> Iterator[str]:
-    """Hold the accuracy that a file says of itself against its rows."""
     scores = [answer.score for answer in answers if answer.score is not None]
     share = fmean(scores) if scores else 0.0
-    if abs(share - said) > _SLACK:
-        yield f"{path.name}: the stated accuracy is {said:.2%}, but the rows give {share:.2%}"
+    if abs(share - run.accuracy) <= _SLACK:
+        return answers, []
+    stated = f"the stated accuracy is {run.accuracy:.2%}, but the rows give {share:.2%}"
+    return answers, [f"{path.name}: {stated}"]
 
 
 class _Graded(Foreign):

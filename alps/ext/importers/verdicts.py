@@ -175,11 +175,6 @@ def _is_empty(value: object) -> bool:
     return value is None or value in ([], {}) or value != value  # noqa: PLR0124 -- of NaN alone
 
 
-def words_of_all(names: str) -> list[str]:
-    """Return the words of dotted names."""
-    return [word for name in names.split(".") for word in words_of(name)]
-
-
 def words_of(name: str) -> list[str]:
     """Return the words of a field's own name in small letters, without numbers."""
     own = name.rpartition(".")[2]
@@ -189,7 +184,7 @@ def words_of(name: str) -> list[str]:
 
 def _looks(name: str, values: Sequence[Any]) -> bool:
     outer, _, own = name.rpartition(".")
-    within, words = words_of_all(outer), words_of(name)
+    within, words = [word for one in outer.split(".") for word in words_of(one)], words_of(name)
     if _is_something_else(own, words, within, values):
         return False
     scores = {score_of(value) for value in values}

@@ -100,8 +100,12 @@ def hold_against(
         if track not in system.tracks or system.card.memory is None:
             continue
         try:
-            asked = _asked_alike(system, track, task_under(track, _conditions(system, track)))
-            own = None if asked is None else _scores(system, track)
+            task = task_under(track, system.card.tracks[track].conditions)
+            asked = _asked_alike(system, track, task)
+            own: Mapping[str, float] = {}
+            if asked is not None:
+                rows = record_scores(rows_without_memory(system, track), [task.headline])
+                own = rows.get(task.headline.name, {})
         except AlpsError as error:
             if unread is None:
                 raise
@@ -117,16 +121,6 @@ def hold_against(
     for group in groups.values():
         held |= _in_group(group, scores, readers)
     return held
-
-
-def _conditions(system: SiteSystem, track: str) -> Mapping[str, object]:
-    return system.card.tracks[track].conditions
-
-
-def _scores(system: SiteSystem, track: str) -> Mapping[str, float]:
-    headline = task_under(track, _conditions(system, track)).headline
-    rows = record_scores(rows_without_memory(system, track), [headline])
-    return rows.get(headline.name, {})
 
 
 def _in_group(

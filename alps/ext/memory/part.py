@@ -66,14 +66,14 @@ IN_THE_BOX = ("hash", *_OF_PACKAGES)
 DIMENSIONS = 512
 
 
-def asked_models(settings: MemoryModels) -> list[tuple[str, str, str | None]]:
-    """Return the key, the name and the endpoint of every model that is asked for a memory."""
-    asked = []
-    if settings.memory_llm is not None:
-        asked.append(("memory_llm", settings.memory_llm, settings.memory_llm_api_base))
-    embedder = settings.memory_embedder
+def asked_models(settings: MemoryModels) -> list[UsedModel]:
+    """Return every model that is asked for a memory."""
+    asked, embedder = [], settings.memory_embedder
+    if (llm := settings.memory_llm) is not None:
+        asked.append(UsedModel("memory_llm", llm, settings.memory_llm_api_base, {}, None))
     if embedder is not None and embedder not in IN_THE_BOX:
-        asked.append(("memory_embedder", embedder, settings.memory_embedder_api_base))
+        api_base = settings.memory_embedder_api_base
+        asked.append(UsedModel("memory_embedder", embedder, api_base, {}, None))
     return asked
 
 
@@ -90,8 +90,8 @@ def memory_models(
 
     behind = {}
     if client is not None:
-        for key, name, api_base in asked_models(settings):
-            behind[key] = Behind(name, client(api_base, name), api_base)
+        for one in asked_models(settings):
+            behind[one.key] = Behind(one.name, client(one.api_base, one.name), one.api_base)
     embedder = behind.get("memory_embedder")
     if settings.memory_embedder in IN_THE_BOX:
         embedder = Behind(settings.memory_embedder, embed=_EMBED[settings.memory_embedder])
@@ -195,8 +195,7 @@ class MemoryRunPart(RunPart):
 
     def asked(self) -> Sequence[UsedModel]:
         """Return the models that the memory is given."""
-        models = asked_models(self.keys)
-        return [UsedModel(key, name, api_base, {}, None) for key, name, api_base in models]
+        return asked_models(self.keys)
 
     def open(self, services: Services, data: RunData, folder: Path | None) -> Services:
         """Put the memory before the systems; it is opened with the models that it is given."""
@@ -240,8 +239,10 @@ class MemoryRunPart(RunPart):
 
     def stages(self, session: RunSession, estimated: Estimated) -> Sequence[Stage]:
         """Name the models that the memory calls; the number of calls is unknown."""
-        asked = asked_models(self.keys)
-        return [Stage(key.replace("_", " "), redact(name), unknown=True) for key, name, _ in asked]
+        stages = []
+        for one in asked_models(self.keys):
+            stages.append(Stage(one.key.replace("_", " "), redact(one.name), unknown=True))
+        return stages
 
     async def aclose(self) -> None:
         """Close the memory system and the log of what the reader was shown."""
@@ -345,8 +346,7 @@ def checks_of(settings: DoctorKeys) -> list[Check]:
         why = "only program:CMD and mcp:CMD use env=; leave it out"
         raise UsageError(f"env={settings.env} would change nothing: {why}")
     check_memory_models(settings, name)
-    models = asked_models(settings)
-    check_models(UsedModel(key, model, api_base, {}, None) for key, model, api_base in models)
+    check_models(asked_models(settings))
     with TemporaryDirectory() as folder, closing(Ledger(Path(folder) / "calls.jsonl")) as ledger:
         clients: list[Client] = []
 

@@ -219,9 +219,10 @@ class Proxy:
         return await self._answered("embeddings", asked)
 
     async def _answered(self, kind: Asked, asked: web.Request) -> web.Response:
-        shown = asked.headers.get("Authorization", "")
-        # As bytes: `compare_digest` raises on texts with other letters than those of ASCII.
-        if not secrets.compare_digest(_bytes_of(shown), f"Bearer {self.key}".encode()):
+        # As bytes: `compare_digest` raises on texts with other letters than those of ASCII. What is
+        # no UTF-8 in a header is half a character to Python.
+        shown = asked.headers.get("Authorization", "").encode(errors="surrogateescape")
+        if not secrets.compare_digest(shown, f"Bearer {self.key}".encode()):
             return _refused(401, "the API key is not the key of this run")
         behind = self._behind[kind]
         if behind is None:
@@ -240,11 +241,12 @@ class Proxy:
             return _refused(400, "input: expected strings")
         started = time.perf_counter()
         # A model of this machine takes seconds for many texts; no other request would move.
-        vectors = (await asyncio.to_thread(embed, texts)).tolist()
+        vectors = enumerate((await asyncio.to_thread(embed, texts)).tolist())
+        data = [{"object": "embedding", "index": n, "embedding": vector} for n, vector in vectors]
         seconds = round(time.perf_counter() - started, 6)
         self._note(Metered("embeddings", behind.model, cost=0.0, seconds=seconds))
         usage = {"prompt_tokens": 0, "total_tokens": 0}
-        answer = {"object": "list", "model": behind.model, "usage": usage, "data": _rows(vectors)}
+        answer = {"object": "list", "model": behind.model, "usage": usage, "data": data}
         return web.json_response(_encoded(answer, body))
 
     async def _passed_on(
@@ -279,11 +281,6 @@ class Proxy:
         return web.json_response(_encoded(answer.body, body))
 
 
-def _rows(vectors: Sequence[Sequence[float]]) -> list[dict[str, Any]]:
-    rows = enumerate(vectors)
-    return [{"object": "embedding", "index": place, "embedding": row} for place, row in rows]
-
-
 def _encoded(answer: dict[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer with its embeddings in base64 where that was asked for."""
     if body.get("encoding_format") == "base64":
@@ -291,11 +288,6 @@ def _encoded(answer: dict[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
             values = np.asarray(row["embedding"], dtype="<f4")
             row["embedding"] = base64.b64encode(values.tobytes()).decode()
     return answer
-
-
-def _bytes_of(header: str) -> bytes:
-    """Return a header as it came: what is no UTF-8 in it is half a character to Python."""
-    return header.encode(errors="surrogateescape")
 
 
 async def _read(asked: web.Request) -> bytes:

@@ -51,6 +51,9 @@ class _Asked:
     history: Callable[[], History]
     at: str = ""
 
+    def texts(self) -> str:
+        return " ".join([self.query or "", *(turn.text for turn in self.history().turns)])
+
 
 @dataclass
 class _User:
@@ -325,7 +328,7 @@ class Store:
         else:
             phase, at = "search", asked.at or stamp(user.sessions, 0)
             answered = await self._call(user, phase, asked.query, self._k, at)
-        hits = hits_of(answered.value, lambda: _texts(asked))
+        hits = hits_of(answered.value, asked.texts)
         self._diary.note_hits(asked.key, user.id, answered.seconds, hits, phase)
 
     async def _call(self, user: _User, method: str, *arguments: Any) -> MemoryReply:
@@ -367,10 +370,6 @@ def _asked_by(answers: MemoryProbes, key: str, sample: Any) -> list[tuple[int, _
     for place, probe in enumerate(answers.probes(sample), start=1):
         asked.append((probe.turns, _Asked(f"{key} {place}", probe.query, history, probe.at)))
     return asked
-
-
-def _texts(asked: _Asked) -> str:
-    return " ".join([asked.query or "", *(turn.text for turn in asked.history().turns)])
 
 
 def recall_of(task: Task) -> Recall:

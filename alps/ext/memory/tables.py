@@ -69,7 +69,10 @@ class MemoryShownPart(ShownPart):
             memories[name] = str(run.manifest.settings.get("memory", FULL))
         if NOTHING not in memories.values():
             return {}
-        shares = {name: _share(run, track) for name, run in runs.items()}
+        shares = {}
+        for name, run in runs.items():
+            rows = run.rows("scores").items()
+            shares[name] = failed_share(row for key, row in rows if key.track == track)
         reasons = {}
         for pair in combinations(runs, 2):
             without = [name for name in pair if memories[name] == NOTHING]
@@ -121,8 +124,3 @@ def too_many_failed(own: float, without: float) -> str | None:
         return None
     shares = f"{own:.1%} of answers with memory and {without:.1%} without memory failed"
     return f"{shares} (limit: {MOST_FAILED:.0%})".replace("%", " %")
-
-
-def _share(run: RunFolder, track: str) -> float:
-    rows = run.rows("scores").items()
-    return failed_share(row for key, row in rows if key.track == track)
