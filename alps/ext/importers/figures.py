@@ -280,14 +280,6 @@ def benchmark_of(categories: set[str]) -> Mapping[str, Known]:
     return {}
 
 
-def audited(known: Mapping[str, Known]) -> Known | None:
-    """Return the sum of the categories whose gold was audited; None where none was."""
-    own = [part for part in known.values() if part.wrong is not None]
-    if not own:
-        return None
-    return Known(sum(part.n for part in own), sum(part.wrong or 0 for part in own))
-
-
 def flags_of(
     form: str,
     answers: Sequence[ImportedAnswer],
@@ -308,8 +300,7 @@ def flags_of(
             if theirs := [answer for answer in own if answer.part == part]:
                 flags += _missing(system, theirs, known)
                 of_part = [figure for figure in figures if figure.part == part]
-                flags += _above_ceiling(system, theirs, of_part, known)
-                flags += _bounds(system, theirs, known)
+                flags += _held_to_golds(system, theirs, of_part, known)
     if reported is not None:
         flags += _reported(reported, answers, figures)
     return flags
@@ -375,12 +366,13 @@ def _missing_in_all(form: str, system: str, answers: Sequence[ImportedAnswer]) -
             yield f"{system}: {chats} without exactly {BEAM_QUESTIONS} questions: {shown}"
 
 
-def _above_ceiling(
+def _held_to_golds(
     system: str,
     answers: Sequence[ImportedAnswer],
     figures: Sequence[GroupScore],
     known: Mapping[str, Known],
 ) -> Iterator[str]:
+    """Name scores above what wrong golds let a system deserve, and what these leave open."""
     for figure in figures:
         about = known.get(figure.category)
         value = figure.score.value
@@ -393,38 +385,24 @@ def _above_ceiling(
                 f"{about.ceiling:.2%}: at least {counted(credited, 'answer')} got credit for one "
                 f"of the {about.wrong} wrong golds"
             )
-    own, total = _audited_answers(answers, known), audited(known)
-    if total is None or total.ceiling is None or len(own) != total.n:
+    audited = {name: about for name, about in known.items() if about.wrong is not None}
+    own = [answer.score for answer in answers if answer.category in audited]
+    scored = [score for score in own if score is not None]
+    if not audited:
         return
-    right = sum(answer.score or 0.0 for answer in own)
-    # MemoryLake publishes 94.03 % of 1,540 questions, of which 93.57 % can be right.
-    if right / total.n > total.ceiling:
-        yield f"{system}: {right / total.n:.2%} is above the ceiling of {total.ceiling:.2%}"
-
-
-def _audited_answers(
-    answers: Sequence[ImportedAnswer], known: Mapping[str, Known]
-) -> list[ImportedAnswer]:
-    """Return the answers to questions whose gold was audited."""
-    audited_names = {name for name, about in known.items() if about.wrong is not None}
-    return [answer for answer in answers if answer.category in audited_names]
-
-
-def _bounds(
-    system: str, answers: Sequence[ImportedAnswer], known: Mapping[str, Known]
-) -> Iterator[str]:
-    """Say between what a score lies, whichever of its wrong golds it was given credit for."""
-    own, total = _audited_answers(answers, known), audited(known)
-    scored = [answer.score for answer in own if answer.score is not None]
     # How many wrong golds a part of the questions has is not known.
-    if total is None or total.wrong is None or len(scored) != total.n:
-        return
-    right, wrong = math.fsum(scored), total.wrong
-    low, high = max(0.0, right - wrong) / total.n, min(float(total.n), right + wrong) / total.n
-    yield (
-        f"{system}: {right / total.n:.2%} of {total.n:,} answers are right, but {wrong} golds are "
-        f"wrong (dial481/locomo-audit), so the true share is between {low:.2%} and {high:.2%}"
-    )
+    n = sum(about.n for about in audited.values())
+    wrong = sum(about.wrong or 0 for about in audited.values())
+    right, ceiling = math.fsum(scored), (n - wrong) / n
+    # MemoryLake publishes 94.03 % of 1,540 questions, of which 93.57 % can be right.
+    if len(own) == n and right / n > ceiling:
+        yield f"{system}: {right / n:.2%} is above the ceiling of {ceiling:.2%}"
+    if len(scored) == n:
+        low, high = max(0.0, right - wrong) / n, min(float(n), right + wrong) / n
+        yield (
+            f"{system}: {right / n:.2%} of {n:,} answers are right, but {wrong} golds are wrong "
+            f"(dial481/locomo-audit), so the true share is between {low:.2%} and {high:.2%}"
+        )
 
 
 def _reported(

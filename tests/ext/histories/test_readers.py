@@ -58,15 +58,7 @@ def test_samples_have_questions_whose_evidence_is_in_their_history(name):
 
 
 GIVEN_AWAY = (
-    "answer_",
-    "has_answer",
-    "dia_id",
-    "D1:",
-    "conv-",
-    "_abs",
-    "adversarial",
-    "u-1",
-    "0a1b",
+    *("answer_", "has_answer", "dia_id", "D1:", "conv-", "_abs", "adversarial", "u-1", "0a1b"),
 )
 
 
@@ -229,11 +221,7 @@ def test_a_list_of_any_size_is_read_an_object_at_a_time(tmp_path, monkeypatch):
 WRONG = {
     "no list": ("longmemeval", "{}", "expected a JSON list"),
     "cut off": ("longmemeval", '[{"question_id": "a"', "the list is not closed"),
-    "a field is missing": (
-        "longmemeval",
-        '[{"question_id": "a"}]',
-        "haystack_session_ids is missing",
-    ),
+    "no field": ("longmemeval", '[{"question_id": "a"}]', "haystack_session_ids is missing"),
     "no JSON": ("locomo", "[{x}]", "not JSON"),
     "an empty list": ("locomo", "[]", "the data has no questions of LoCoMo"),
     "another set": ("halumem", '{"id": 1}\n', "uuid is missing"),

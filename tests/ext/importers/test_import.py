@@ -10,7 +10,7 @@ from alps.ext.importers.answered import PROMPT, ImportedQuestion, tracks
 from alps.ext.importers.figures import token_f1
 from alps.ext.importers.settings import FORMS
 from alps.tasks import TaskOptions
-from tests.endtoend import one_line, rows, run
+from tests.endtoend import one_line, rows, run, write_rows
 from tests.ext.importers.foreign import (
     LEAK,
     amb,
@@ -75,8 +75,7 @@ def test_longmemeval_takes_types_and_gold_from_the_questions(tmp_path):
     for name, label in labels.items():
         judged = {"model": "gpt-9", "label": label}
         lines.append({"question_id": name, "hypothesis": "Ferry", "autoeval_label": judged})
-    text = "\n".join(map(json.dumps, lines))
-    (tmp_path / "hyp.jsonl.eval-results-gpt-9").write_text(text + "\n", encoding="utf-8")
+    write_rows(tmp_path / "hyp.jsonl.eval-results-gpt-9", lines)
     kinds = {"q1": "multi-session", "q2": "knowledge-update", "q3_abs": "multi-session"}
     questions = []
     for name, kind in kinds.items():
@@ -206,10 +205,7 @@ def test_an_accuracy_that_n_cannot_give_is_named(tmp_path):
 
 
 def test_two_files_are_compared_on_the_questions_that_they_share(tmp_path):
-    several = {}
-    for number in range(12):
-        listed = by_conversation(mem0_row)["0"]
-        several[str(number)] = listed
+    several = {str(number): by_conversation(mem0_row)["0"] for number in range(12)}
     write(tmp_path / "good.json", several)
     worse = {}
     for name, listed in several.items():

@@ -153,7 +153,7 @@ def test_longmemeval_is_read_as_its_script_reads_it(tmp_path):
     assert [answer["abstains"] for answer in answers_of(found)] == [False, True]
     assert overall(found) == (0.5, 2, 0)
     assert any(
-        "left out 1 answer without a" in flag and flag.endswith(": x") for flag in found.flags
+        flag.startswith("h: left out 1 answer") and flag[-3:] == ": x" for flag in found.flags
     )
 
 
@@ -192,7 +192,7 @@ def test_what_a_system_extracted_itself_is_not_lacking_elsewhere(tmp_path):
         content["memory_accuracy_records"] = 2 * [{**own, "is_included_in_golden_memories": "true"}]
         paths.append(write(tmp_path / f"{name}.json", content))
     found = imported(tmp_path, "halumem", *paths)
-    assert not any("lacks" in flag or "twice" in flag for flag in found.flags)
+    assert not any("missing" in flag or "repeated" in flag for flag in found.flags)
     assert "memory extraction (precision)" not in {ties.part for ties in found.ties}
 
 
@@ -241,9 +241,7 @@ def test_marks_between_right_and_wrong_give_any_accuracy(tmp_path):
     content = locomo()
     content[0]["qa"][0]["gpt-9_f1"] = 0.337
     found = imported(tmp_path, "locomo", write(tmp_path / "f.json", content), reported="73.37%")
-    assert not any(
-        "no number of right answers" in flag or "reported" in flag for flag in found.flags
-    )
+    assert not any("no number of right" in flag or "reported" in flag for flag in found.flags)
 
 
 def test_what_a_refusal_gets_is_known_of_every_benchmark_with_unanswerable_questions(tmp_path):
@@ -335,7 +333,7 @@ def test_two_runs_of_omnimemeval_on_longmemeval_share_their_questions(tmp_path):
         users = {f"lme_exper_user_{version}_{place}": row for place, row in enumerate(rows_of)}
         paths.append(write(tmp_path / f"{system}_lme_judged.json", users))
     found = imported(tmp_path, "omnimemeval", *paths)
-    assert not any("lacks" in flag for flag in found.flags)
+    assert not any("missing" in flag for flag in found.flags)
     ((pair,),) = (ties.pairs for ties in found.ties)
     assert pair.n == len(rows_of)
 

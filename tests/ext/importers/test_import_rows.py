@@ -223,7 +223,7 @@ def test_halumems_own_file_gives_every_published_rate_and_is_held_against_them(t
         *("correct_qa_ratio 25.00%", "hallucination_qa_ratio 25.00%", "omission_qa_ratio 50.00%"),
     ):
         assert rate in told
-    assert "says" not in told
+    assert "stated" not in told
     none_kept = halumem(0.0)
     for one in none_kept["memory_integrity_records"]:
         one["memory_integrity_score"] = 0

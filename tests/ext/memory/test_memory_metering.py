@@ -196,32 +196,23 @@ def embedded(**body: Any) -> str:
     return json.dumps(body)
 
 
-HALF = "the body contains half a character"
 WHOLE = "expected a whole number"
 LONGEST = f"max_completion_tokens: {WHOLE}"
 NAMELESS = chat(tools=[{"type": "function", "function": {}}])
 OF_CALL = "messages[1].tool_calls[0]"
 CHATS = {
     "no JSON": ("{", "not JSON"),
-    "nothing": ("", "not JSON"),
     "nested without end": ('{"messages": ' + "[" * 100_000, "not JSON"),
     "latin": ('{"messages": [], "user": "é"}'.encode("latin-1"), "not JSON"),
     "NaN": (chat(temperature=float("nan")), "not JSON (NaN is not a number"),
     "beyond numbers": ('{"messages": [], "temperature": 1e999}', "not JSON (the number 1e999"),
     "5,000 digits": (f'{{"messages": [], "seed": {"9" * 5_000}}}', "not JSON"),
     "a key twice": ('{"messages": [], "max_tokens": 1, "max_tokens": 9}', "not JSON (the key"),
-    "half a character": (chat(stop="\ud83d"), HALF),
-    "half a character in a name": (chat(**{"\ud83d": 1}), HALF),
-    "half a character said": (saying("\ud83d"), HALF),
+    "half a character": (chat(stop="\ud83d"), "the body contains half a character"),
     "another address": (chat(api_base="http://127.0.0.1:9"), "api_base: not supported"),
-    "another key": (chat(api_key="k"), "api_key: not supported"),
     "64 answers": (chat(n=64), "n: one answer"),
     "no answer": (chat(n=0), "n: one answer"),
     "answers in words": (chat(n="5"), "n: one answer"),
-    "answers in a list": (chat(n=[5]), "n: one answer"),
-    "the best of 20": (chat(best_of=20), "best_of: not supported"),
-    "20 choices": (chat(num_choices=20), "num_choices: not supported"),
-    "prompts": (chat(prompt=["a", "b"]), "prompt: not supported"),
     "a dearer tier": (chat(service_tier="priority"), "service_tier: not supported"),
     "options of a stream": (chat(stream_options={}), "stream_options: not supported"),
     "messages that are a text": (chat(messages="a"), "messages: expected a list"),
@@ -231,8 +222,6 @@ CHATS = {
     "an image": (saying([IMAGE]), "messages[0].content: only text"),
     "a text that is a number": (saying([{"type": "text", "text": 5}]), "messages[0].content"),
     "max_tokens in words": (chat(max_tokens="90"), f"max_tokens: {WHOLE}"),
-    "max_tokens of 400 digits": (chat(max_tokens=10**400), f"max_tokens: {WHOLE}"),
-    "max_completion_tokens of 300 digits": (chat(max_completion_tokens=1e300), LONGEST),
     "max_completion_tokens of 400 digits": (chat(max_completion_tokens=10**400), LONGEST),
     "a seed of 400 digits": (chat(seed=10**400), "seed: "),
     "a temperature in words": (chat(temperature="hot"), "temperature: "),
@@ -243,9 +232,7 @@ CHATS = {
     "a bias that is a list": (chat(logit_bias=[1]), "logit_bias: expected an object"),
     "a role that is none": (chat(messages=[{**TURN, "role": 7}]), "messages[0].role: "),
     "calls that are a number": (called(5), "messages[1].tool_calls: expected a list"),
-    "calls of numbers": (called([5]), f"{OF_CALL}: expected an object"),
     "a call of no function": (called([{}]), f"{OF_CALL}.function: missing"),
-    "a call whose function is a text": (calling("keep"), f"{OF_CALL}.function: expected an object"),
     "arguments that are an object": (
         *(calling({**KEEP, "arguments": {}}), f"{OF_CALL}.function.arguments: expected a string"),
     ),
@@ -258,22 +245,13 @@ EMBEDDINGS = {
     "numbers that are no tokens": (embedded(input=[1.5]), "input"),
     "a token below 0": (embedded(input=[-1]), "input"),
     "nothing among texts": (embedded(input=["a", None]), "input"),
-    "dimensions in words": (embedded(input=["a"], dimensions="8"), "dimensions: "),
     "dimensions of 400 digits": (embedded(input=["a"], dimensions=10**400), "dimensions: "),
 }
 BOMB = gzip.compress(b" " * (80 << 20), 9)
 UNREADABLE = "the body can't be read: "
 # Bodies by the encoding that they are said to have; the last is gzip that unpacks without end.
-PACKED = {
-    **dict.fromkeys(("gzip", "deflate", "br", "zstd", "gzip, gzip, gzip"), chat()),
-    "bomb": BOMB,
-}
-KEYS = {
-    "another key of the run": "Bearer another",
-    "a key in latin": b"Bearer \xe9\xff",
-    "a key in Cyrillic": "Bearer ключ".encode(),
-    "a key of one byte": b"\xff",
-}
+PACKED = {"gzip": chat(), "zstd": chat(), "bomb": BOMB}
+KEYS = {"another key of the run": "Bearer another", "a key in latin": b"Bearer \xe9\xff"}
 REFUSED = {
     **{name: (400, said) for name, (_, said) in (CHATS | EMBEDDINGS).items()},
     **dict.fromkeys(PACKED, (400, UNREADABLE)),
