@@ -8,6 +8,7 @@ LLM.
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -151,9 +152,9 @@ def _closeness(text: str, needed: str) -> float:
 class Replay:
     """Takes a memory system through lives, and looks in it for what is wanted."""
 
-    def __init__(self, store: Store, finder: "ByMeaning", *, k: int, timeout: float) -> None:
+    def __init__(self, store: Store, judge: Judge, *, k: int, timeout: float) -> None:
         self._connection, self._opening = store.behind
-        self._find, self._k, self._timeout = finder.find, k, timeout
+        self._find, self._k, self._timeout = partial(find_by_meaning, judge), k, timeout
         self._ids = Diary(None)
 
     async def open(self, folder: Path) -> None:
@@ -246,25 +247,24 @@ def _stops(life: Life, reached: int, end: int) -> list[int]:
     return [*sorted(between), *([end] if end > reached else [])]
 
 
-@dataclass(frozen=True)
-class ByMeaning:
-    """Finds by words, and asks the judge of what shares most words where nothing has enough."""
+async def find_by_meaning(
+    judge: Judge, texts: Sequence[str], needed: Sequence[str]
+) -> Found | None:
+    """Return the first of `texts` that says what is needed, by its words, else by the judge.
 
-    judge: Judge
-
-    async def find(self, texts: Sequence[str], needed: Sequence[str]) -> Found | None:
-        """Return the first of `texts` that says what is needed."""
-        found = find(texts, needed)
-        # An embedded judge compares words, too.
-        if found is not None or not self.judge.comparable or not texts:
-            return found
-        if MatchQuestion not in self.judge.answers:
-            return None
-        near = sorted(range(len(texts)), key=lambda place: -_closest(texts[place], needed))[:_ASKED]
-        question = MatchQuestion(_items("g", needed), _items("p", [texts[one] for one in near]))
-        judgement = await self.judge.answer(question, about="diagnosis")
-        say_it = [near[pair.predicted] for pair in judgement.pairs if pair.relation in _SAY_IT]
-        return Found(texts[min(say_it)], min(say_it) + 1) if say_it else None
+    The judge is asked of those that share most words.
+    """
+    found = find(texts, needed)
+    # An embedded judge compares words, too.
+    if found is not None or not judge.comparable or not texts:
+        return found
+    if MatchQuestion not in judge.answers:
+        return None
+    near = sorted(range(len(texts)), key=lambda place: -_closest(texts[place], needed))[:_ASKED]
+    question = MatchQuestion(_items("g", needed), _items("p", [texts[one] for one in near]))
+    judgement = await judge.answer(question, about="diagnosis")
+    say_it = [near[pair.predicted] for pair in judgement.pairs if pair.relation in _SAY_IT]
+    return Found(texts[min(say_it)], min(say_it) + 1) if say_it else None
 
 
 @dataclass(frozen=True)

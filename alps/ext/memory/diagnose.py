@@ -22,7 +22,6 @@ from alps.ext.memory.attribution import (
     DEEPER,
     STAGES,
     AnswerFacts,
-    ByMeaning,
     Found,
     Life,
     Located,
@@ -342,8 +341,8 @@ def _wanted(desk: _Desk, one: _Missed, life: Life) -> SoughtSample:
 
 
 async def _locate_all(desk: _Desk, memory: Store, lives: Mapping[str, Life]) -> None:
-    finder = ByMeaning(desk.services.judge)
-    replay = Replay(memory, finder, k=desk.keys.k, timeout=desk.settings.timeout)
+    judge, timeout = desk.services.judge, desk.settings.timeout
+    replay = Replay(memory, judge, k=desk.keys.k, timeout=timeout)
     await replay.open(desk.place / FOLDER / "memory")
     gate = asyncio.Semaphore(_USERS_AT_ONCE)
 

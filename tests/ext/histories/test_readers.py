@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from alps.errors import AlpsError, DataError
-from alps.ext.histories.book import known_defects, stories
+from alps.ext.histories.book import known_defects
 from alps.ext.histories.files import SetChoice, items
 from alps.ext.histories.sample import asked, evidence_of, for_class, history_of, place_of
 from alps.ext.histories.sets import convert
@@ -280,12 +280,6 @@ def test_the_table_of_sets_names_licence_and_language():
     rows = json.loads(alps_here("data", "list", "format=json").out)
     assert [row["task"] for row in rows] == list(SETS)
     assert all(row["licence"] and row["language"] and row["from"] for row in rows)
-
-
-def test_a_story_is_read_from_where_it_lies():
-    opened = cited("locomo").files(SAMPLES / "locomo", SetChoice())
-    names = [story.id for _, story in stories(cited("locomo"), opened.stories)]
-    assert names == ["conv-1", "conv-2", "conv-3"]
 
 
 CHANGED = {

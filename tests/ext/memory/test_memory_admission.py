@@ -132,10 +132,23 @@ class EarlySettle(Sound):
 
 
 class LearnsFromQuestions(Sound):
+    """Learns from the questions of a user who asked more than so many."""
+
+    ignored = 0
+
+    def prepare(self):
+        self._asked = defaultdict(int)
+
     def search(self, user, query, k, at):
+        self._asked[user] += 1
         hits = super().search(user, query, k, at)
-        self._kept[user].append(Hit(f"q{len(self._kept[user])}", query))
+        if self._asked[user] > self.ignored:
+            self._kept[user].append(Hit(f"q{self._asked[user]}", f"The user asked: {query}"))
         return hits
+
+
+class LearnsLate(LearnsFromQuestions):
+    ignored = 5
 
 
 class CachedAcrossUsers(Sound):
@@ -159,20 +172,6 @@ class LeavingReset(Sound):
 class KeptBetweenRuns(Sound):
     def open(self, opening):
         pass
-
-
-class LearnsLate(Sound):
-    """Learns from the questions of a user who asked a few before."""
-
-    def prepare(self):
-        self._asked = defaultdict(int)
-
-    def search(self, user, query, k, at):
-        self._asked[user] += 1
-        hits = super().search(user, query, k, at)
-        if self._asked[user] > 5:
-            self._kept[user].append(Hit(f"q{self._asked[user]}", f"The user asked: {query}"))
-        return hits
 
 
 class CachedUntilMoreAreAsked(Sound):

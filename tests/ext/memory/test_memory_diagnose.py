@@ -12,9 +12,9 @@ from alps.ext.memory import resolve
 from alps.ext.memory.attribution import (
     STAGES,
     AnswerFacts,
-    ByMeaning,
     Found,
     Located,
+    find_by_meaning,
     says,
     shares,
     stage_of,
@@ -262,5 +262,5 @@ class Judges(LexicalJudge):
 )
 def test_a_judge_that_is_an_llm_is_asked_where_words_do_not_tell(judge, needed, place):
     memories = ["He moved to Lisbon", "Two sons share his flat", "He likes tulips and roses"]
-    found = asyncio.run(ByMeaning(judge).find(memories, (needed,)))
+    found = asyncio.run(find_by_meaning(judge, memories, (needed,)))
     assert (None if found is None else found.place) == place

@@ -30,9 +30,9 @@ def personas():
     return pairs_of(**MADE_UP)
 
 
-def recalled(system, folder, pairs, limit=None, **shown):
+def recalled(system, folder, pairs, limit=None):
     store = store_of(system, folder, pairs)
-    return together(store, [store.recall(*pair, **shown) for pair in pairs[:limit]])
+    return together(store, [store.recall(*pair) for pair in pairs[:limit]])
 
 
 def answers(store, pairs):
@@ -133,12 +133,6 @@ def test_abilities_about_one_dialogue_share_one_user(tmp_path):
     recalled(system, tmp_path, pairs)
     dialogues = {tuple(turn.text for turn in sample.dialogue) for _, sample in pairs}
     assert len(system.told) == len(dialogues)
-
-
-def test_the_budget_is_the_suites_own(personas, tmp_path):
-    shown = recalled(Watched(), tmp_path, personas, max_tokens=100)
-    assert all(one.tokens <= 100 or len(one.memories) == 1 for one in shown)
-    assert any(one.left_out for one in shown)
 
 
 class Returns(Turns):
