@@ -11,7 +11,7 @@ from alps.ext.histories.files import SetChoice
 from alps.extension import load
 from tests.conftest import ROOT
 from tests.loopback import Answer
-from tests.tracks import alps_here
+from tests.tracks import alps_here, is_rating, payload_of
 
 SETS = ("beam", "halumem", "histories", "locomo", "longmemeval", "personamem_v3")
 SAMPLES = ROOT / "alps" / "ext" / "histories" / "samples"
@@ -92,8 +92,8 @@ class Script:
         self.judged, self.asked = [], []
 
     def __call__(self, body):
-        payload = json.loads(body["messages"][-1]["content"].rpartition("\n\n")[2])
-        if payload.get("kind") != "rubric":
+        payload = payload_of(body)
+        if not is_rating(body):
             self.asked.append(payload)
             return Answer(self.golds[payload["question"]])
         self.judged.append(payload)

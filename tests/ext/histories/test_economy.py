@@ -12,7 +12,7 @@ from alps.run.opened import open_run
 from tests.endtoend import rows, write_rows
 from tests.ext.histories.sets import judged_by, read_by, run
 from tests.loopback import Answer, serve
-from tests.tracks import alps_here
+from tests.tracks import alps_here, is_rating, met, payload_of
 
 HISTORIES, SESSIONS = 8, 6
 PRICES = """
@@ -76,10 +76,9 @@ def script(body):
     if first.startswith("You maintain the memory"):
         said = re.split(r"(?:^|\n)(?:user|assistant): ", body["messages"][-1]["content"])
         return Answer(json.dumps([one.partition(" I met")[0] for one in said if one]))
-    payload = json.loads(body["messages"][-1]["content"].rpartition("\n\n")[2])
-    if payload.get("kind") == "rubric":
-        right = payload["memory"] in payload["response"]
-        return Answer(json.dumps({"reason": "r", "verdict": "met" if right else "not_met"}))
+    payload = payload_of(body)
+    if is_rating(body):
+        return met("met" if payload["memory"] in payload["response"] else "not_met")
     visit, user = re.findall(r"\d", payload["question"])
     return Answer(f"town {user}-{visit}" if visit == "0" else "no idea")
 

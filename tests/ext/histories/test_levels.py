@@ -12,7 +12,7 @@ from alps.tasks.base import TaskOptions
 from tests.endtoend import rows
 from tests.ext.histories.sets import judged_by, run
 from tests.loopback import Answer, serve
-from tests.tracks import alps_here, track_of
+from tests.tracks import alps_here, payload_of, track_of
 
 KEPT = (Point("a", 0.9), Point("b", 0.1))
 WRONG = (Point("c", 0.5, wrong=True),)
@@ -110,7 +110,7 @@ def test_the_sample_has_sessions_and_changes():
 
 def script(body):
     """Judge as somebody who takes turns of the user for what the points say of them."""
-    payload = json.loads(body["messages"][-1]["content"].rpartition("\n\n")[2])
+    payload = payload_of(body)
     known = {
         "Ida rows on Sundays.": "I now row on Sundays",
         "Ida rows on Saturdays.": "Rowing is on Saturdays",
@@ -121,8 +121,7 @@ def script(body):
         "Arash bakes for three restaurants.": "third restaurant ordered",
     }
     if payload["rubric"] == "covered":
-        mark = 2 * (known[payload["memory"]] in payload["response"])
-        said = {"mark": mark}
+        said = {"mark": 2 * (known[payload["memory"]] in payload["response"])}
     elif payload["rubric"] == "stated":
         about = any(text in payload["response"] for text in known.values())
         said = {"mark": 2, "included": "yes" if about else "no"}

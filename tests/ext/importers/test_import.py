@@ -22,8 +22,8 @@ from tests.ext.importers.foreign import (
     v3,
     write,
 )
-from tests.loopback import Answer, serve
-from tests.tracks import alps_here
+from tests.loopback import serve
+from tests.tracks import alps_here, met, payload_of
 
 
 def imported(folder, form, *words, out="out"):
@@ -230,10 +230,9 @@ def test_imported_answers_are_judged_again_by_any_judge(tmp_path):
     words = again.removeprefix("Judge again: alps run").split()[:-1]
 
     def judge(body):
-        text = body["messages"][-1]["content"]
-        payload = json.loads(text[text.index("{") :])
-        met = "met" if payload["memory"].lower() in payload["response"].lower() else "not_met"
-        return Answer(json.dumps({"reason": "as it says", "verdict": met}))
+        payload = payload_of(body)
+        right = payload["memory"].lower() in payload["response"].lower()
+        return met("met" if right else "not_met")
 
     with serve(judge) as server:
         whom = ("judge=openai/strict", f"judge_api_base={server.url}", "baseline_records=2")

@@ -239,59 +239,33 @@ def test_letters_are_said_to_be_read_as_simpleqa_has_them(tmp_path):
     assert "grade: A means correct, B incorrect, C not attempted" in said
 
 
-ORDINARY = {
-    "searches": lambda n: {
+def ordinary(n: int) -> Row:
+    """Fields that files have of searches, golds, questions and costs."""
+    numbers = "num_memories search_time response_duration_ms retry_count cost importance hop"
+    flags = "has_answer is_abstention is_adversarial cached truncated"
+    texts = {"question_date": "May", "adversarial_answer": "In May", "eval_prompt": f"v{n}"}
+    texts |= {"correct_answer": f"On lake {n}", "correct_option": "ABCA"[n], "choice": "ABCA"[n]}
+    texts |= {"judge_model": "gpt-9", "grader": "gpt-9", "created_at": f"May {n}"}
+    kinds = {"difficulty": ("easy", "hard"), "type": ("open", "closed"), "speaker": "AB"}
+    kinds |= {"status": ("success", "failed"), "conversation_id": (0, 1)}
+    return {
+        **dict.fromkeys(numbers.split(), n % 2),
+        **dict.fromkeys(flags.split(), n % 2 == 0),
+        **texts,
+        **{name: either[n % 2] for name, either in kinds.items()},
         "speaker_1_memories": [{"memory": f"m{n}", "timestamp": "May", "score": n % 2}],
-        "num_speaker_1_memories": n % 2,
-        "search_time": n % 2,
-        "response_time": n,
         "evidence": ["D1:3"],
-        "adversarial_answer": "In May",
-    },
-    "retrieval": lambda n: {
-        "question_date": "May",
         "haystack_session_ids": ["a"],
         "retrieval_results": {"metrics": {"session": {"recall_any@5": n % 2, "ndcg_any": n % 2}}},
-    },
-    "metrics": lambda n: {
-        "status": ("success", "failed")[n % 2],
         "nlp_metrics": {"lexical": {"f1": n % 2, "bleu": 1}, "semantic": {"similarity": n % 2}},
-        "response_duration_ms": n % 2,
-    },
-    "golds": lambda n: {
-        "correct_answer": f"On lake {n}",
-        "correct_option": "ABCA"[n],
-        "choice": "ABCA"[n],
-        "has_answer": n % 2 == 0,
-    },
-    "who judges": lambda n: {"judge_model": "gpt-9", "grader": "gpt-9", "eval_prompt": f"v{n}"},
-    "about the question": lambda n: {
-        "difficulty": ("easy", "hard")[n % 2],
-        "speaker": "AB"[n % 2],
-        "importance": n % 2,
-        "hop": n % 2,
-        "is_abstention": n % 2 == 0,
-        "is_adversarial": n % 2 == 0,
-        "type": ("open", "closed")[n % 2],
-        "conversation_id": n % 2,
-    },
-    "costs": lambda n: {
         "usage": {"input_tokens": n % 2, "output_tokens": n},
-        "retry_count": n % 2,
-        "cached": n % 2 == 0,
-        "truncated": n % 2 == 0,
-        "cost": n % 2,
-        "created_at": f"May {n}",
-    },
-}
+        "response_time": n,
+    }
 
 
 @pytest.mark.parametrize("form", ROWS)
 def test_ordinary_fields_are_no_verdicts(tmp_path, form):
-    def fields(number):
-        return {name: value for own in ORDINARY.values() for name, value in own(number).items()}
-
-    written(tmp_path, form, *map(fields, range(4)))
+    written(tmp_path, form, *map(ordinary, range(4)))
     done = imported(tmp_path, form)
     assert done.code == 0, done.err
     assert scores(tmp_path) == [None] * 4

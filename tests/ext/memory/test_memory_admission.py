@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import sqlite3
 import time
 from collections import defaultdict
 from dataclasses import replace
@@ -250,10 +249,10 @@ BROKEN = {
 }
 
 
-class Asynchronous(Sound):
+class AsynchronousRows(Sound):
     async def search(self, user, query, k, at):
         await asyncio.sleep(0)
-        return super().search(user, query, k, at)
+        return [{"id": hit.id, "content": hit.text} for hit in super().search(user, query, k, at)]
 
 
 class Slow(EarlySettle):
@@ -272,11 +271,6 @@ class Slow(EarlySettle):
     def settle(self, user, timeout):
         time.sleep(2 * self.delay)
         return "ready"
-
-
-class Rows(Sound):
-    def search(self, user, query, k, at):
-        return [{"id": hit.id, "content": hit.text} for hit in super().search(user, query, k, at)]
 
 
 class Facts(Sound):
@@ -323,49 +317,8 @@ class OnlyWhatShares(Sound):
         return found
 
 
-class OnDisk(Turns):
-    """Keeps its turns in SQLite, in the folder that it is opened with."""
-
-    persistent = True
-
-    def __init__(self):
-        super().__init__("bm25")
-        self._database = None
-
-    def close(self):
-        if self._database is not None:
-            self._database.close()
-
-    def open(self, opening):
-        self.close()
-        self._database = sqlite3.connect(opening.folder / "turns.db", check_same_thread=False)
-        columns = "user, session, role, text, at"
-        self._database.execute(f"create table if not exists turns ({columns})")
-
-    def ingest(self, user, session):
-        known = "select 1 from turns where user = ? and session = ?"
-        if self._database.execute(known, (user, session.id)).fetchone():
-            return
-        for turn in session.turns:
-            row = (user, session.id, turn.role, turn.text, turn.at)
-            self._database.execute("insert into turns values (?, ?, ?, ?, ?)", row)
-        self._database.commit()
-
-    def search(self, user, query, k, at):
-        self._kept.clear()
-        found = self._database.execute(
-            "select rowid, session, text, at from turns where user = ?", (user,)
-        )
-        for number, session, text, when in found:
-            self._kept[user].append(Hit(str(number), text, None, when, (session,)))
-        return super().search(user, query, k, at)
-
-    def reset(self, user):
-        self._database.execute("delete from turns where user = ?", (user,))
-
-
 CORRECT = [
-    *(Sound, lambda: Sound("tfidf"), Asynchronous, Slow, Rows, Facts, UsersAlone, OnDisk),
+    *(Sound, lambda: Sound("tfidf"), AsynchronousRows, Slow, Facts, UsersAlone),
     *(ingesting(in_small_letters), OnlyWhatShares),
     *(dated("[%Y-%m-%d] "), dated("%B %d, %Y: "), dated("%d %b %Y, %H:%M - ")),
 ]

@@ -22,6 +22,7 @@ from alps.llm.client import Client
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.prices import price_of
 from tests.loopback import Answer, asked_over_http, serve
+from tests.scripted_models import ScriptedModels
 
 KEEP = {"name": "keep", "arguments": "{}"}
 CALL: dict[str, Any] = {"id": "c", "type": "function", "function": KEEP}
@@ -30,28 +31,18 @@ TURN = {"role": "user", "content": "hello"}
 IMAGE = {"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/x.png"}}
 
 
-def reply(message, prompt, completion):
-    total = prompt + completion
-    usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
-    choice = {"index": 0, "finish_reason": "stop", "message": message}
-    whole = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
-    return Answer(body=json.dumps({**whole, "choices": [choice], "usage": usage}))
-
-
-def embedding(texts):
-    rows = [{"object": "embedding", "index": n, "embedding": [n, 0.5]} for n in range(len(texts))]
-    usage = {"prompt_tokens": 3 * len(texts), "total_tokens": 3 * len(texts)}
-    whole = {"object": "list", "model": "e", "data": rows, "usage": usage}
-    return Answer(body=json.dumps(whole))
-
-
 def script(body):
+    models = ScriptedModels()
     if "input" in body:
-        return embedding(body["input"])
+        count = len(body["input"])
+        rows = [{"object": "embedding", "index": n, "embedding": [n, 0.5]} for n in range(count)]
+        whole = {"object": "list", "model": "e", "data": rows, "usage": models.used(3 * count, 0)}
+        return models.answer(whole, "embeddings")
     if "tools" in body:
-        return reply({"role": "assistant", "content": None, "tool_calls": [CALL]}, 17, 4)
+        called = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+        return models.said(called, models.used(17, 4))
     text = "You said: " + body["messages"][-1]["content"]
-    return reply({"role": "assistant", "content": text}, 11, 5)
+    return models.said({"role": "assistant", "content": text}, models.used(11, 5))
 
 
 class Asked(NamedTuple):

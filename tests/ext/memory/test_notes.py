@@ -15,7 +15,7 @@ from tests.endtoend import rows
 from tests.ext.memory.stores import carried_out, check_tokens, faults_of, opened_in
 from tests.few import few
 from tests.loopback import Answer, serve
-from tests.scripted_models import NoteKeeper, calling
+from tests.scripted_models import NoteKeeper, ScriptedModels, calling
 
 TASKS = ("update", "locomo", "extraction", "retrieval", "forgetting", "utilization", "personamem")
 AT = "2026-01-05T09:00:00+00:00"
@@ -94,8 +94,7 @@ class Script:
             return Answer(status=400, error="the model is gone")
         if isinstance(message, str):
             message = {"role": "assistant", "content": message}
-        choice = {"index": 0, "finish_reason": "stop", "message": message}
-        return Answer(body=json.dumps({"id": "x", "model": "m", "choices": [choice]}))
+        return ScriptedModels().said(message, {})
 
 
 def writing(text, path="/memories/a.md"):
