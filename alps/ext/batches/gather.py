@@ -382,10 +382,12 @@ class Batches:
         for _ in range(_MOST_PAGES):
             page = await self._tried(partial(interface.listed, after))
             new = [batch for batch in page.rows if batch.id not in seen]
-            if (name := _tagged(new, entry)) is not None:
-                return name
-            seen |= {batch.id for batch in new}
-            alike += (batch for batch in new if not interface.tagged and _may_be(batch, entry))
+            for batch in new:
+                if batch.tag == entry.tag:
+                    return batch.id
+                seen.add(batch.id)
+                same = batch.size == len(entry.keys) and not _is_before(batch, entry)
+                alike += [batch] if same and not interface.tagged else []
             # Some servers give their first page whatever is asked for.
             if page.after is None or not new or _is_beyond(new, entry):
                 return await self._among(interface, alike, entry)
@@ -511,14 +513,6 @@ async def _open(request: Request[Any]) -> Interface:
     draft = await _draft(plain, [dict(message) for message in plain.messages])
     kind = MessageBatches if provider_of(request.model) in MESSAGES else FileBatches
     return kind(request.model, draft)
-
-
-def _may_be(listed: ListedBatch, entry: BatchEntry) -> bool:
-    return listed.size == len(entry.keys) and not _is_before(listed, entry)
-
-
-def _tagged(listed: Iterable[ListedBatch], entry: BatchEntry) -> str | None:
-    return next((batch.id for batch in listed if batch.tag == entry.tag), None)
 
 
 def _is_beyond(page: Sequence[ListedBatch], entry: BatchEntry) -> bool:

@@ -54,18 +54,13 @@ class Defect:
 
     def is_of(self, question: SetQuestion) -> bool:
         """Tell whether it is of this question, which has its id."""
-        return self.asked in ("", hash_of(question.text))
+        return self.asked in ("", hashlib.sha256(question.text.encode()).hexdigest()[:12])
 
 
 def known_defects(name: str) -> list[Defect]:
     """Return the listed defects of the set `name`."""
     path = _HERE / "defects" / f"{name}.jsonl"
     return [Defect(**place.read()) for place in lines(path)] if path.is_file() else []
-
-
-def hash_of(text: str) -> str:
-    """Return the digits by which defects know a question."""
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)

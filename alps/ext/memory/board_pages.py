@@ -24,7 +24,6 @@ from alps.leaderboard.pages.systems import text_of
 from alps.leaderboard.provenance import NOTHING, FilePlace, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem, RowBeside
 from alps.leaderboard.site_data import SiteSystem
-from alps.leaderboard.submission import MemoryCard
 from alps.show.formatting import visible
 from alps.tasks import Metric
 from alps.tasks.by_memory import FULL, LAST, ORACLE, PLACEBO
@@ -138,17 +137,18 @@ def memories(system: SiteSystem) -> Iterator[MemoryView]:
     """Yield the memory system of each run of a submission."""
     for n, memory in enumerate(system.card.memory or ()):
         tracks = [name for name, track in system.card.tracks.items() if track.run == memory.run]
-        name, checks = memory_name(system, tracks[0]), []
+        memory_called, checks = memory_name(system, tracks[0]), []
         for when, of_time in memory.admission.items():
             for check in of_time:
                 checks.append((f"{check.name} ({when} the run)", check.fault))
+        settings = [(name, text_of(value)) for name, value in sorted(memory.settings.items())]
         place = system.root["memory"][n]
         yield MemoryView(
-            name=name,
-            transport=transport_of(name),
+            name=memory_called,
+            transport=transport_of(memory_called),
             place=place,
             task=str(system.run(tracks[0])["settings"]["task"].value),
-            facts=[*_setups(system, tracks), *_versions(memory)],
+            facts=[*_setups(system, tracks), *memory.versions.items(), *settings],
             checks=checks,
             failed=[check for check in checks if check[1]],
             declared=declared(system.card, tracks[0]),
@@ -162,12 +162,6 @@ def _setups(system: SiteSystem, tracks: Sequence[str]) -> Iterator[tuple[str, st
         task = task_under(name, system.card.tracks[name].conditions)
         setup = setup_of(system.card, name, task)
         yield task.heading, words_of(setup or {})
-
-
-def _versions(memory: MemoryCard) -> Iterator[tuple[str, str]]:
-    yield from memory.versions.items()
-    for name, value in sorted(memory.settings.items()):
-        yield name, text_of(value)
 
 
 def _rows_of(

@@ -53,7 +53,9 @@ def setup_of(card: Submission, name: str, task: Task) -> dict[str, Any] | None:
     run = card.runs[track.run]
     if memory_of_run(run.settings) is None:
         return None
-    setup: dict[str, Any] = _reader(card, run, task) if needs_reader(task) else {}
+    setup: dict[str, Any] = reader_of(run, task) if needs_reader(task) else {}
+    if setup and card.system.snapshot is not None:
+        setup["snapshot"] = card.system.snapshot
     for key in ("k", "max_context_tokens"):
         if key in task.options:
             setup[key] = track.conditions.get(key, getattr(DEFAULTS, key))
@@ -72,11 +74,6 @@ def band_of(tokens: int) -> str:
         return str(tokens)
     most = 1 << (tokens - 1).bit_length()
     return f"{most // 2 + 1}–{most}"
-
-
-def _reader(card: Submission, run: RunCard, task: Task) -> dict[str, Any]:
-    snapshot = card.system.snapshot
-    return reader_of(run, task) | ({} if snapshot is None else {"snapshot": snapshot})
 
 
 def reader_of(run: RunCard, task: Task) -> dict[str, Any]:
@@ -115,14 +112,11 @@ def transport_of(memory: str) -> str:
     return "bundled with alps"
 
 
-def _place(name: str) -> tuple[int, str]:
-    return (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
-
-
 def words_of(setup: Mapping[str, Any]) -> str:
     """Describe how memory systems were run."""
     words = []
-    for name in sorted(setup, key=_place):
+    first = [name for name in _FIRST if name in setup]
+    for name in (*first, *sorted(setup.keys() - set(first))):
         value = setup[name]
         words.append(f"{_NAMES.get(name, name)} {'none' if value is None else value}")
     return ", ".join(words)

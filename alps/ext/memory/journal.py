@@ -172,8 +172,12 @@ def is_begun(folder: Path) -> bool | None:
     with suppress(OSError), (folder / FILE).open("rb") as lines:
         for line in lines:
             # Other rows hold whole memories, and are many.
-            if ADMISSION.encode() in line[:_HEAD]:
-                _note_admission(admission, line)
+            if ADMISSION.encode() not in line[:_HEAD]:
+                continue
+            with suppress(ValueError, LookupError, TypeError, AttributeError):
+                row = parse_json(line)
+                if row["phase"] == ADMISSION:
+                    admission[row["when"]] = not any(check.get("fault") for check in row["checks"])
     if not all(admission.values()):
         return False
     return True if "before" in admission else None
@@ -187,13 +191,6 @@ def checks_in(folder: Path) -> list[Check]:
             found = [Check.model_validate(check) for check in row["checks"]]
             checks.setdefault(row["when"], found)
     return [*checks.get("before", ()), *checks.get("after", ())]
-
-
-def _note_admission(admission: dict[str, bool], line: bytes) -> None:
-    with suppress(ValueError, LookupError, TypeError, AttributeError):
-        row = parse_json(line)
-        if row["phase"] == ADMISSION:
-            admission[row["when"]] = not any(check.get("fault") for check in row["checks"])
 
 
 def phases_of(folder: Path) -> dict[str, Phase]:

@@ -509,12 +509,7 @@ def _kind_of(part: Any) -> Any:
 
 def _first(error: ValidationError) -> str:
     """Return what is wrong first: `messages[1].tool_calls: expected a list`."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{_place(first['loc'])}: {_IN_WORDS.get(first['type'], first['msg'])}"
-
-
-def _place(parts: Sequence[int | str]) -> str:
-    named = ""
-    for part in parts:
-        named += f"[{part}]" if isinstance(part, int) else f".{part}"
-    return named.lstrip(".")
+    first, place = error.errors(include_url=False, include_input=False)[0], ""
+    for part in first["loc"]:
+        place += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return f"{place.lstrip('.')}: {_IN_WORDS.get(first['type'], first['msg'])}"

@@ -9,11 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 
-def as_object(fields: dict[str, Any]) -> SimpleNamespace:
-    """Return an object of JSON as one whose fields are attributes."""
-    return SimpleNamespace(**fields)
-
-
 def main(name: str) -> None:
     """Answer every request of stdin."""
     # What libraries print must not be read as an answer.
@@ -24,7 +19,8 @@ def main(name: str) -> None:
     module, _, kind = name.partition(":")
     system = getattr(import_module(module), kind)()
     for line in sys.stdin:
-        request = vars(json.loads(line, object_hook=as_object))
+        # Adapters read fields of objects as attributes.
+        request = vars(json.loads(line, object_hook=lambda fields: SimpleNamespace(**fields)))
         number, method = request.pop("id"), request.pop("method")
         answer: dict[str, Any]
         try:
