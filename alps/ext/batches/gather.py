@@ -382,12 +382,12 @@ class Batches:
         for _ in range(_MOST_PAGES):
             page = await self._tried(partial(interface.listed, after))
             new = [batch for batch in page.rows if batch.id not in seen]
-            for batch in new:
-                if batch.tag == entry.tag:
-                    return batch.id
-                seen.add(batch.id)
-                same = batch.size == len(entry.keys) and not _is_before(batch, entry)
-                alike += [batch] if same and not interface.tagged else []
+            for listed in new:
+                if listed.tag == entry.tag:
+                    return listed.id
+                seen.add(listed.id)
+                same = listed.size == len(entry.keys) and not _is_before(listed, entry)
+                alike += [listed] if same and not interface.tagged else []
             # Some servers give their first page whatever is asked for.
             if page.after is None or not new or _is_beyond(new, entry):
                 return await self._among(interface, alike, entry)

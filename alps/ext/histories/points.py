@@ -20,7 +20,7 @@ from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion
 from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
-from alps.schema import FrozenRow, Prediction
+from alps.schema import FrozenRow, Prediction, Turn
 from alps.tasks.base import (
     ByMemory,
     JudgingOptions,
@@ -91,6 +91,11 @@ class PointsSample:
     def sessions(self) -> tuple[HistorySession, ...]:
         """The sessions up to this one, and with it."""
         return read_story(self.cited, self.place).sessions[: self.number]
+
+    @property
+    def said(self) -> tuple[Turn, ...]:
+        """The turns of this session."""
+        return history_in(self.sessions).turns[self.before :]
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -227,8 +232,7 @@ def _answer(make: Callable[[PointsSample], list[str]], sample: PointsSample) -> 
 
 def asked_of(sample: PointsSample) -> dict[str, Any]:
     """Return the session that a memory is asked about."""
-    turns = history_in(sample.sessions).turns[sample.before :]
-    return {"session": [{"role": turn.role, "text": turn.text} for turn in turns]}
+    return {"session": [{"role": turn.role, "text": turn.text} for turn in sample.said]}
 
 
 def _input_row(level: Level, sample: PointsSample) -> dict[str, Any]:
@@ -270,5 +274,4 @@ def record_parts(record: AnsweredRecord) -> Sequence[RecordPart]:
     golds = []
     for n, (mark, text, remark) in enumerate(_gold_lines(sample), start=1):
         golds.append(Side(f"p{n}", text, ", ".join(filter(None, (mark, remark)))))
-    turns = history_in(sample.sessions).turns[sample.before :]
-    return [Listed("Points", tuple(golds)), *parts, Dialogue("Session", turns, folded=True)]
+    return [Listed("Points", tuple(golds)), *parts, Dialogue("Session", sample.said, folded=True)]

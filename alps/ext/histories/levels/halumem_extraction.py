@@ -12,7 +12,6 @@ from alps.ext.histories.data.halumem import SET, TIME
 from alps.ext.histories.judging import COVERED, STATED, by_words, rate, rubric_of
 from alps.ext.histories.model import when
 from alps.ext.histories.points import Level, Point, Points, PointsSample, tracks_of_level
-from alps.ext.histories.sample import history_in
 from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion
 from alps.tasks.by_memory import Probe, Remembered
@@ -55,12 +54,10 @@ def _stored(sample: PointsSample, found: Sequence[Sequence[Remembered]]) -> list
 
 
 async def _judge(sample: PointsSample, texts: Sequence[str], judge: Judge) -> dict[str, Any]:
-    turns = history_in(sample.sessions).turns[sample.before :]
-    points = [point.text for point in sample.points]
+    points, turns = [point.text for point in sample.points], sample.said
     if RubricQuestion not in judge.answers:
-        return await by_words(
-            points, texts, [turn.text for turn in turns], judge, sample.benchmark_id
-        )
+        said = [turn.text for turn in turns]
+        return await by_words(points, texts, said, judge, sample.benchmark_id)
     listed, known = "\n".join(texts), "\n".join(points)
     questions = {}
     # Nothing stored covers nothing: no judge is paid to say so.
@@ -89,9 +86,7 @@ tracks = tracks_of_level(
             "rules": lambda sample: [],
             "floor/nothing": lambda sample: [],
             # Storing every message has a recall near 1, which the accuracy has to show.
-            "floor/verbatim": lambda sample: [
-                turn.text for turn in history_in(sample.sessions).turns[sample.before :]
-            ],
+            "floor/verbatim": lambda sample: [turn.text for turn in sample.said],
         },
     )
 )

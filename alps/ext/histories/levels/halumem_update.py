@@ -42,10 +42,6 @@ async def _judge(sample: PointsSample, texts: Sequence[str], judge: Judge) -> di
     return await rate(judge, {CHANGED: question}, sample.benchmark_id)
 
 
-def _new(sample: PointsSample) -> list[str]:
-    return [point.text for point in sample.points]
-
-
 tracks = tracks_of_level(
     Level(
         name="halumem_update",
@@ -61,7 +57,7 @@ tracks = tracks_of_level(
         metrics=UPDATE,
         systems={
             "rules": lambda sample: [],
-            "oracle": _new,
+            "oracle": lambda sample: [point.text for point in sample.points],
             "floor/nothing": lambda sample: [],
             "floor/old": lambda sample: [old for one in sample.points for old in one.before],
         },
