@@ -269,69 +269,44 @@ def test_the_command_lists_every_format():
 
 HALF_ROW = {"question": "Who?", "category": 1, "llm_judgments": {"judgment_1": "maybe"}}
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:ab12\nsize 12345\n"
-V3_LEAK = (LEAK, {"personalization_leak_rate": 7}, "ok")
+ALIKE = {"question": "Who?", "response": "a", "prediction": "b", "gold": "c", "score": 1}
+GRADES = [
+    {"question": f"{n}?", "response": "a", "gold": "b", "is_correct": n, "grade": 1 - n}
+    for n in (0, 1)
+]
+LINES = '{"question_id": "q", "hypothesis": "x"}\n{"question_id": "r"}\n'
+UNASKED = [{"sample_id": "a", "qa": [{"question": "Who?", "category": 1}]}]
 BROKEN = {
     "a field": ("mem0", {"0": [{"question": "Who?"}]}, "f.json, 0.0.answer: is missing"),
     "a score": (
-        "mem0",
-        {"0": [mem0_row("Who?", "Bo", "Bo", 3, "1")]},
+        *("mem0", {"0": [mem0_row("Who?", "Bo", "Bo", 3, "1")]}),
         "f.json, 0.0.llm_score: not a score from 0 to 1",
     ),
-    "no system": (
-        "locomo",
-        [{"sample_id": "a", "qa": [{"question": "Who?", "category": 1}]}],
-        "f.json, 0.qa.0: no field NAME_prediction",
-    ),
-    "a line": (
-        "longmemeval",
-        '{"question_id": "q", "hypothesis": "x"}\n{"question_id": "r"}\n',
-        "f.json, line 2, hypothesis: is missing",
-    ),
+    "no system": ("locomo", UNASKED, "f.json, 0.qa.0: no field NAME_prediction"),
+    "a line": ("longmemeval", LINES, "f.json, line 2, hypothesis: is missing"),
     "no JSON": ("amb", '{\n "run_name": }', "f.json, line 2: not JSON"),
     "another list": ("beam", [], "f.json: is not an object; beam expects evaluation-NAME.json"),
-    "another object": ("halumem", {}, "f.json, question_answering_records: is missing"),
     "a verdict": ("omnimemeval", {"0": [HALF_ROW]}, "judgment_1"),
     "nothing": ("omnimemeval", {}, "f.json: no answers in this file"),
     "a pointer": ("mem0", POINTER, "a Git LFS pointer to a file of 12,345 bytes"),
     "lines": ("mem0", '{"a": 1}\n{"a": 2}\n', "JSON Lines, one object per line"),
     "an answer of nobody": ("rows", [{"question": "Who?", "answer": "Bo"}], "is ambiguous"),
-    "two answers": (
-        "rows",
-        [{"question": "Who?", "response": "a", "prediction": "b", "gold": "c", "score": 1}],
-        "response and prediction have the same role",
-    ),
+    "two answers": ("rows", [ALIKE], "response and prediction have the same role"),
     "no rows": ("rows", {"memory": [{"text": "Ida rows"}]}, "no rows with a question and an"),
-    "two verdicts that differ": (
-        "rows",
-        [
-            {"question": f"Who {n}?", "response": "a", "gold": "b", "is_correct": n, "grade": 1 - n}
-            for n in (0, 1)
-        ],
-        "is_correct, grade look like a verdict",
-    ),
+    "two verdicts that differ": ("rows", GRADES, "is_correct, grade look like a verdict"),
     "a torn line": ("rows", '{"question": "a", "response": "b"}\n{"question"\n', "line 2"),
-    "no column": ("personamem_v3", "query_id,task_type\nq,t\n", "line 1: no column user_id"),
-    "an unknown task": (
-        "personamem_v3",
-        v3(("poetry", {}, "ok")),
-        "line 2: unknown task 'poetry'",
-    ),
+}
+OF_V3 = {
+    "no column": ("query_id,task_type\nq,t\n", "line 1: no column user_id"),
+    "an unknown task": (v3(("poetry", {}, "ok")), "line 2: unknown task 'poetry'"),
     "off its scale": (
-        "personamem_v3",
-        v3(V3_LEAK),
+        v3((LEAK, {"personalization_leak_rate": 7}, "ok")),
         "line 2, personalization_leak_rate: not a share from 0 to 1: 7",
     ),
-    "torn metrics": (
-        "personamem_v3",
-        v3((LEAK, {}, "ok")).replace("{}", "{"),
-        "line 2, metrics_json: not JSON",
-    ),
-    "a short row": (
-        "personamem_v3",
-        v3((LEAK, {}, "ok")) + "q,1\n",
-        "line 3: too few columns",
-    ),
+    "torn metrics": (v3((LEAK, {}, "ok")).replace("{}", "{"), "line 2, metrics_json: not JSON"),
+    "a short row": (v3((LEAK, {}, "ok")) + "q,1\n", "line 3: too few columns"),
 }
+BROKEN |= {name: ("personamem_v3", *case) for name, case in OF_V3.items()}
 
 
 @pytest.mark.parametrize(("form", "content", "told"), BROKEN.values(), ids=BROKEN)

@@ -14,6 +14,7 @@ import pytest
 from alps.embeddings import E5
 from alps.errors import UsageError
 from alps.ext.memory import environments
+from tests.core.test_edited_code import MEMORY
 from tests.endtoend import rows
 from tests.ext.memory.stores import carried_out, check_tokens, faults_of
 from tests.loopback import Answer, serve
@@ -229,40 +230,11 @@ def test_no_module_of_the_users_folder_or_path_is_the_installer(alps, monkeypatc
     assert not (tmp_path / "elsewhere").exists()
 
 
-ADAPTER = """
-import json
-
-class Kept:
-    persistent = True
-
-    def open(self, opening):
-        print("a library that prints")
-        self.kept = {}
-
-    def ingest(self, user, session):
-        self.kept.setdefault(user, {})[session.id] = [turn.text for turn in session.turns]
-
-    def settle(self, user, timeout):
-        return "ready"
-
-    def search(self, user, query, k, at):
-        asked = set(query.lower().split())
-        hits = self.memories(user)
-        return sorted(hits, key=lambda hit: -len(asked & set(hit["text"].lower().split())))[:k]
-
-    def memories(self, user):
-        texts = [text for turns in self.kept.get(user, {}).values() for text in turns]
-        return [{"id": str(place), "text": text} for place, text in enumerate(texts)]
-
-    def reset(self, user):
-        self.kept.pop(user, None)
-"""
-
-
 def test_an_adapter_is_served_without_the_suite_in_its_environment(alps, monkeypatch, tmp_path):
-    (tmp_path / "kept.py").write_text(ADAPTER)
+    printing = MEMORY.replace("self.kept = {}", "self.kept = {}; print('a library that prints')")
+    (tmp_path / "kept.py").write_text(f"{printing}    persistent = True\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    done = alps("doctor", f"memory=program:{sys.executable} {environments.SERVE} kept:Kept")
+    done = alps("doctor", f"memory=program:{sys.executable} {environments.SERVE} kept:M")
     assert "12 checks passed: admitted." in done.stdout, done.stdout + done.stderr
 
 
