@@ -21,6 +21,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from bench.scripted import content
+from tests.desk import chat
+from tests.llm.test_prices import anthropic
 from tests.loopback import QuietServer
 
 Row = dict[str, Any]
@@ -85,15 +87,14 @@ class Batched(QuietServer):
         bill: For each answered request its model, prompt and completion tokens, and whether it
             came in a batch.
         asked: How often each request was answered, by its body.
-        seen: The requests by method and path.
+        headers: Those of every request, by their names in small letters.
     """
 
-    def __init__(self, troubles: Troubles | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__(_Handler)
-        self.troubles = troubles or Troubles()
+        self.troubles = Troubles()
         self.bill: list[tuple[str, int, int, bool]] = []
         self.asked: Counter[str] = Counter()
-        self.seen: Counter[str] = Counter()
         self.headers: list[dict[str, str]] = []
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, Batch] = {}
@@ -170,7 +171,6 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, method: str, data: bytes) -> None:
         path = self.path.partition("?")[0].removeprefix("/v1")
         with self.server.lock:
-            self.server.seen[f"{method} {path}"] += 1
             self.server.headers.append({k.lower(): v for k, v in self.headers.items()})
         status, answer = self._routed(method, path, data)
         body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
@@ -352,19 +352,13 @@ def _text(blocks: Any) -> str:
 
 
 def _completion(model: str, text: str, prompt: int, used: int) -> Row:
-    message = {"role": "assistant", "content": text}
     usage = {"prompt_tokens": prompt, "completion_tokens": used, "total_tokens": prompt + used}
-    choice = {"index": 0, "finish_reason": "stop", "message": message}
-    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": model}
-    return {**head, "choices": [choice], "usage": usage}
+    return chat(text, model=model, usage=usage)
 
 
 def _message(model: str, text: str, prompt: int, used: int) -> Row:
-    usage = {"input_tokens": prompt, "output_tokens": used}
-    usage |= {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": model}
-    head |= {"stop_reason": "end_turn", "stop_sequence": None, "usage": usage}
-    return {**head, "content": [{"type": "text", "text": text}]}
+    content = [{"type": "text", "text": text}]
+    return {**anthropic(prompt, used), "model": model, "content": content}
 
 
 def _row(name: str, result: Row) -> bytes:

@@ -20,10 +20,10 @@ KINDS = {"openai": gather.FileBatches, "anthropic": gather.MessageBatches}
 SHAPES = {"openai": "openai/gpt-4.1-mini", "anthropic": "anthropic/claude-sonnet-4-5"}
 
 
-@pytest.fixture(scope="module")
-def served():
-    with running(batch_server.Batched()) as server:
-        yield server
+@pytest.fixture
+def server():
+    with running(batch_server.Batched()) as served:
+        yield served
 
 
 @pytest.fixture(autouse=True)
@@ -34,17 +34,6 @@ def _quick(monkeypatch):
     monkeypatch.setattr(gather, "_QUIET", 0.3)
     monkeypatch.setattr(gather, "_SOONEST", 0.01)
     monkeypatch.setattr("alps.llm.retries._backoff", lambda _: 0.01)
-
-
-@pytest.fixture
-def server(served):
-    """The server without troubles, and with an empty bill."""
-    served.troubles = batch_server.Troubles()
-    for kept in (served.bill, served.asked, served.seen, served.headers):
-        kept.clear()
-    served.files.clear()
-    served.batches.clear()
-    return served
 
 
 @pytest.fixture(params=SHAPES)

@@ -21,16 +21,21 @@ from tests.visitors import good, is_judging, visitor, write_visitors
 COUNT = 4
 
 
+def ran(folder, *words, **variables):
+    """Run a command that succeeds, and return what it printed."""
+    done = run(folder, *words, **variables)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A run of a model and a judge, and one of the embedded extractor on the same dialogues."""
     folder = tmp_path_factory.mktemp("exported")
     write_visitors(folder / "data", COUNT)
     with serve(good) as server:
-        asked = run(folder, *extraction(server.url, "out=model"), OPENAI_API_KEY="none")
-    assert asked.returncode == 0, asked.stderr
-    embedded = run(folder, "run", "task=extraction", "model=rules", "data=data", "out=rules")
-    assert embedded.returncode == 0, embedded.stderr
+        ran(folder, *extraction(server.url, "out=model"), OPENAI_API_KEY="none")
+    ran(folder, "run", "task=extraction", "model=rules", "data=data", "out=rules")
     return folder
 
 
@@ -47,9 +52,8 @@ def csv_tables(folder, *runs):
     """Export runs by the command; return the data frames of their records and of their scores."""
     import pandas as pd
 
-    done = run(folder, "export", *runs, "format=csv", "out=csv")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "wrote csv/records.csv\nwrote csv/scores.csv\n"
+    told = ran(folder, "export", *runs, "format=csv", "out=csv")
+    assert told == "wrote csv/records.csv\nwrote csv/scores.csv\n"
     return [pd.read_csv(folder / "csv" / f"{name}.csv") for name in ("records", "scores")]
 
 
@@ -186,7 +190,7 @@ def test_runs_that_tables_could_not_tell_apart_are_refused(folder):
 
 def test_figures_of_groups_have_rows_of_their_own(tmp_path):
     words = ("task=forgetting", "model=rules", "memory=bm25", "limit=12", "out=forgot")
-    assert run(tmp_path, "run", *words).returncode == 0
+    ran(tmp_path, "run", *words)
     records, scores = csv_tables(tmp_path, "forgot")
     groups = scores[scores.slice == "kind"].set_index("group")
     assert dict(records.slice_kind.value_counts()) == dict(groups.n)
@@ -196,7 +200,7 @@ def test_a_model_that_answered_twice_has_no_tokens_for_one_answer(tmp_path):
     write_visitors(tmp_path / "data", 1)
     with serve(good) as server:
         words = extraction(server.url, "repeats=2", "out=twice")
-        assert run(tmp_path, *words, OPENAI_API_KEY="none").returncode == 0
+        ran(tmp_path, *words, OPENAI_API_KEY="none")
     records, _ = csv_tables(tmp_path, "twice")
     assert list(records.repeat) == [0, 1]
     assert records.prompt_tokens.isna().all()
@@ -204,7 +208,7 @@ def test_a_model_that_answered_twice_has_no_tokens_for_one_answer(tmp_path):
 
 def test_data_that_went_away_leave_their_columns_empty(tmp_path):
     write_visitors(tmp_path / "data", 2)
-    assert run(tmp_path, "run", "task=extraction", "model=rules", "data=data", "out=gone")
+    ran(tmp_path, "run", "task=extraction", "model=rules", "data=data", "out=gone")
     write_track(tmp_path / "data" / "dev" / "task1", [])
     records, _ = csv_tables(tmp_path, "gone")
     assert records.session.isna().all()
@@ -228,8 +232,7 @@ def test_what_cannot_be_exported_is_one_line(folder, words, told):
 def inspect_logs(folder, *words):
     """Export runs as logs of Inspect, and read these by track."""
     log_of = pytest.importorskip("inspect_ai.log", reason="pip install 'alps-eval[inspect]'")
-    done = run(folder, "export", *words, "format=inspect", "out=logs")
-    assert done.returncode == 0, done.stderr
+    ran(folder, "export", *words, "format=inspect", "out=logs")
     logs = [log_of.read_eval_log(path) for path in (folder / "logs").iterdir()]
     return {log.eval.metadata["track"]: log for log in logs}
 
@@ -237,7 +240,7 @@ def inspect_logs(folder, *words):
 @pytest.mark.release
 def test_inspect_counts_records_and_their_repeats_and_leads_with_the_headline(tmp_path):
     words = ("task=update,utilization", "ability=pf", "model=rules", "limit=2", "repeats=2")
-    assert run(tmp_path, "run", *words, "out=twice").returncode == 0
+    ran(tmp_path, "run", *words, "out=twice")
     logs = inspect_logs(tmp_path, "twice")
     tracks = summary(tmp_path / "twice")["tracks"]
     assert {
@@ -256,7 +259,7 @@ def test_inspect_counts_records_and_their_repeats_and_leads_with_the_headline(tm
 @pytest.mark.release
 def test_inspect_tells_who_said_what_in_a_chat(tmp_path):
     words = ("task=personamem", "parser=authors", "model=oracle", "limit=2", "out=chats")
-    assert run(tmp_path, "run", *words).returncode == 0
+    ran(tmp_path, "run", *words)
     (log,) = inspect_logs(tmp_path, "chats").values()
     for sample in log.samples:
         *shown, answer = sample.messages
@@ -276,8 +279,7 @@ def test_inspect_has_an_error_where_nothing_was_heard_and_the_tokens_of_all(tmp_
 
     with serve(script) as server:
         words = extraction(server.url, "max_failures=100%", "out=lossy")
-        done = run(tmp_path, *words, OPENAI_API_KEY="none")
-    assert done.returncode == 0, done.stderr
+        ran(tmp_path, *words, OPENAI_API_KEY="none")
     (log,) = inspect_logs(tmp_path, "lossy").values()
     errors = {sample.id: sample.error for sample in log.samples}
     assert [name for name, error in errors.items() if error] == ["visitor_01"]
@@ -317,8 +319,7 @@ def test_sizes_of_the_context_have_figures_and_no_calls_of_the_others(tmp_path):
     with serve(choose) as server:
         model = ("model=openai/scripted", f"api_base={server.url}")
         words = ("task=personamem", *model, "limit=2", "max_context_tokens=100,1000", "out=sizes")
-        done = run(tmp_path, "run", *words, OPENAI_API_KEY="none")
-    assert done.returncode == 0, done.stderr
+        ran(tmp_path, "run", *words, OPENAI_API_KEY="none")
     records, scores = csv_tables(tmp_path, "sizes")
     curve = summary(tmp_path / "sizes")["tracks"]["personamem"]["curve"]
     shown = scores[scores.slice == "max_context_tokens"].set_index("group")
@@ -345,11 +346,8 @@ def test_no_cell_of_a_csv_export_is_a_formula(tmp_path):
     dialogue = {**ids, "input": {"dialogue": [{"role": "user", "text": said}]}}
     gold = {**ids, "gold": {"memory_items": []}}
     write_track(tmp_path / "data" / "dev" / "task1", [(dialogue, gold)])
-    words = ("task=extraction", "model=rules", "data=data", "out==1+1")
-    done = run(tmp_path, "run", *words)
-    assert done.returncode == 0, done.stderr
-    done = run(tmp_path, "export", "./=1+1", "format=csv", "out=csv")
-    assert done.returncode == 0, done.stderr
+    ran(tmp_path, "run", "task=extraction", "model=rules", "data=data", "out==1+1")
+    csv_tables(tmp_path, "./=1+1")
     cells = []
     for path in (tmp_path / "csv").glob("*.csv"):
         for separator in ",;\t":
