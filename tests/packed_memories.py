@@ -82,7 +82,7 @@ def run_memory(folder: Path, data: Path, name: str) -> Path:
     with refused if name == "swallows" else nullcontext():
         make_run(folder, f"task={TRACK}", "model=rules", f"data={data}", "size=32k", *words)
     if beside:
-        run_beside(folder, beside, {})
+        run_beside(folder, beside, {}, typed={})
     return folder
 
 

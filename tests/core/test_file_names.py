@@ -85,11 +85,11 @@ def test_systems_of_imported_files_have_a_file_each(tmp_path):
 def test_rows_beside_a_run_whose_memories_fall_together_have_a_folder_each(tmp_path):
     words = ("task=personamem", "model=rules", "memory=none", "size=32k", "limit=4")
     folder = make_run(tmp_path / "run", *words)
-    run_beside(folder, ("last:10",), {})
+    run_beside(folder, ("last:10",), {}, typed={})
     shutil.move(folder / "beside/last-10", folder / "beside/last-1")
-    done = run_beside(folder, ("last:1",), {})
+    done = run_beside(folder, ("last:1",), {}, typed={})
     assert len({path.name for path in done.folders}) == 2
-    assert done == run_beside(folder, ("last:1",), {})
+    assert done == run_beside(folder, ("last:1",), {}, typed={})
     assert done.folders[1] != folder / "beside/last-1"
 
 

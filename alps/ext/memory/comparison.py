@@ -239,16 +239,12 @@ def _table(track: ComparedTrack) -> Table:
 
 
 def run_beside(
-    folder: Path,
-    rows: Sequence[str],
-    given: dict[str, Any],
-    *,
-    typed: Mapping[str, str | None] | None = None,
+    folder: Path, rows: Sequence[str], given: dict[str, Any], *, typed: Mapping[str, str | None]
 ) -> ComparedFolders:
     """Run what a finished run did with other memories; what was run already is not asked again.
 
     `rows` are names as `memory=` takes them, `given` settings of how the runs are carried out, such
-    as `max_cost`. `refuse_untyped` is told what is `typed`; None trusts the run.
+    as `max_cost`. `refuse_untyped` is told what is `typed`.
 
     Raises:
         BudgetError: If the budget stopped a row.
@@ -257,8 +253,7 @@ def run_beside(
     known = open_run(folder)
     if not any(task.by_memory.recall is not None for task in known.tasks.values()):
         raise UsageError(f"{folder}: no task of this run has histories; use a run of personamem")
-    if typed is not None:
-        refuse_untyped(known, typed)
+    refuse_untyped(known, typed)
     assert known.finished
     settings_of_run(folder, known.manifest.settings)  # refuses what would be dropped
     settings = _settings_of(known.manifest.settings)

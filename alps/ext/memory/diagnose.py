@@ -138,10 +138,10 @@ class Diagnosis:
         return {**row, "stages": stages, "misses": misses}
 
 
-def diagnose(folder: Path, *, typed: Mapping[str, str | None] | None = None) -> Diagnosis:
+def diagnose(folder: Path, *, typed: Mapping[str, str | None]) -> Diagnosis:
     """Return where each wrong answer of a finished run lost what it needed.
 
-    `refuse_untyped` is told what is `typed`; None trusts the run.
+    `refuse_untyped` is told what is `typed`.
 
     Raises:
         UsageError: If the run is not finished, or has no memory system.
@@ -150,8 +150,7 @@ def diagnose(folder: Path, *, typed: Mapping[str, str | None] | None = None) -> 
     run = open_run(folder)
     if not run.finished.tracks:
         raise UsageError(f"{folder}: this run has no scores to diagnose")
-    if typed is not None:
-        refuse_untyped(run, typed)
+    refuse_untyped(run, typed)
     settings, data = resolve_again(folder, {})
     refuse_other_code(folder, dict(settings), "task", "model", "memory")
     # A class may leave the working folder, and the files of the run stay where they are.

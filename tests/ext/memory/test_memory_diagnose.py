@@ -120,7 +120,7 @@ def run_of(folder, monkeypatch, system, **settings):
 @pytest.mark.release
 def test_faults_planted_at_each_stage_are_attributed_to_it(planted, monkeypatch):
     folder, expected = planted
-    found = diagnose(run_of(folder, monkeypatch, Planted(), name="run"))
+    found = diagnose(run_of(folder, monkeypatch, Planted(), name="run"), typed={})
     right, of = Counter(), Counter()
     for miss in found.misses:
         of[expected[miss.key.id]] += 1
@@ -146,12 +146,12 @@ class Closed(Planted):
 def test_what_no_search_finds_is_not_estimable_in_a_system_that_lists_nothing(planted, monkeypatch):
     folder, expected = planted
     ran = run_of(folder, monkeypatch, Closed(), name="closed", limit=70)
-    first = diagnose(ran)
+    first = diagnose(ran, typed={})
     for miss in first.misses:
         hidden = expected[miss.key.id] in ("not extracted", "lost in update", "not indexed")
         assert miss.stage == ("not estimable" if hidden else expected[miss.key.id])
     asked = Closed.calls
-    assert diagnose(ran).as_json() == first.as_json()
+    assert diagnose(ran, typed={}).as_json() == first.as_json()
     assert Closed.calls == asked
     assert json.loads(json.dumps(first.as_json()))["stages"]["not extracted"]["value"] == 0
 
@@ -160,7 +160,7 @@ def test_a_run_goes_on_as_before_once_it_was_diagnosed(planted, monkeypatch):
     folder, _ = planted
     ran = run_of(folder, monkeypatch, Planted(), name="again", limit=5)
     before = (ran / "summary.json").read_bytes()
-    diagnose(ran)
+    diagnose(ran, typed={})
     assert run_of(folder, monkeypatch, Planted(), name="again", limit=5) == ran
     assert (ran / "summary.json").read_bytes() == before
 
@@ -177,7 +177,7 @@ UNTOLD = {
 def test_a_run_that_tells_nothing_of_a_memory_system_is_not_diagnosed(tmp_path, words, said):
     evaluate(**words, model="rules", out=str(tmp_path / "run"))
     with pytest.raises(UsageError, match=said):
-        diagnose(tmp_path / "run")
+        diagnose(tmp_path / "run", typed={})
 
 
 def test_code_that_a_run_names_is_run_only_where_it_is_typed_again(planted, monkeypatch):

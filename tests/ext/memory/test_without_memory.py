@@ -58,7 +58,7 @@ def made(data, tmp_path_factory):
     for name, model in READERS.items():
         words = (f"task={TRACK}", f"model={model}", f"data={data}", "size=32k", "memory=bm25")
         make_run(folder / name, *words)
-        run_beside(folder / name, ("none",), {})
+        run_beside(folder / name, ("none",), {}, typed={})
     return folder
 
 
@@ -89,7 +89,7 @@ def altered(run: Path, count: int, change: Callable[[dict[str, Any], str], None]
     write_rows(path, predictions)
     for name in ("scores.jsonl", "verdicts.jsonl", "answers.jsonl", "summary.json"):
         (none / name).unlink(missing_ok=True)
-    run_beside(run, ("none",), {})
+    run_beside(run, ("none",), {}, typed={})
     return run
 
 
@@ -285,7 +285,7 @@ ROWS = ["none", "last:10", "bm25", "oracle", "placebo"]
 def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("beside") / "run"
     evaluate(**MADE_UP, model="rules", memory="bm25", out=str(folder))
-    return folder, run_beside(folder, ROWS, {})
+    return folder, run_beside(folder, ROWS, {}, typed={})
 
 
 def test_each_row_is_held_to_no_memory_and_the_largest_difference_is_first(ran):
@@ -334,7 +334,7 @@ def test_rows_that_were_run_are_not_run_again(ran):
     folder, done = ran
     stamps = {path: path.stat().st_mtime_ns for path in folder.glob("beside/*/predictions.jsonl")}
     assert len(stamps) == len(ROWS) - 1
-    assert run_beside(folder, ROWS, {}) == done
+    assert run_beside(folder, ROWS, {}, typed={}) == done
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
 
 
@@ -368,7 +368,7 @@ def test_a_placebo_shows_what_another_user_said_and_nothing_of_ones_own(task):
 
 def test_a_row_that_the_data_do_not_allow_is_left_out_with_its_reason(tmp_path):
     evaluate(**MADE_UP, model="rules", memory="bm25", limit=5, out=str(tmp_path / "run"))
-    done = run_beside(tmp_path / "run", ["none", "placebo"], {})
+    done = run_beside(tmp_path / "run", ["none", "placebo"], {}, typed={})
     assert len(done.folders) == 2
     assert done.left_out == (
         "Left out: memory=placebo: it shows the history of another user, "
