@@ -69,6 +69,10 @@ class HitRow(StrictFields):
     sources: Annotated[list[_Id], Field(max_length=1_000)]
 
 
+FOUND = ("search", "memories")
+"""The phases whose rows have hits."""
+
+
 class DiaryRow(StrictFields):
     """A call of a memory system, or its admission."""
 
@@ -122,8 +126,8 @@ def read_diary(folder: Path, memory: MemoryCard, findings: Findings) -> PackedDi
             samples[sample] += 1
         if row["phase"] == "admission":
             diary.admission[row["when"]] = row["checks"]
-        elif sample is not None:
-            diary.hits[sample] = read_hits(row["hits"])
+        elif row["phase"] in FOUND:
+            diary.hits[row["sample"]] = read_hits(row["hits"])
     if twice := [name for name, count in samples.items() if count > 1]:
         what = f"{counted(len(twice), 'record')} with several rows: {some_of(twice)}"
         findings.serious("duplicate_ids", f"{inside}/{FILE}", what, PACK_AGAIN)
@@ -165,7 +169,7 @@ def _fault_of(row: Mapping[str, Any], form: type[BaseModel]) -> str:
 _NEEDED = {
     ("admission",): ("when", "checks"),
     ("open", "ingest", "settle", "search", "memories", "forget"): ("user", "seconds"),
-    ("search", "memories"): ("sample", "hits"),
+    FOUND: ("sample", "hits"),
     ("settle",): ("turns", "sessions"),
 }
 

@@ -163,6 +163,10 @@ def talkative(found: list[dict[str, Any]]) -> None:
     of_phase(found, "ingest")["completion_tokens"] = 500
 
 
+def sampled(found: list[dict[str, Any]]) -> None:
+    of_phase(found, "settle")["sample"] = of_phase(found, "search")["sample"]
+
+
 def without(phase: str) -> Callable[[list[dict[str, Any]]], None]:
     return lambda found: found.remove(of_phase(found, phase))
 
@@ -172,6 +176,7 @@ ROWS = {
     "a hit is gone": (DIARY, lambda found: first_hits(found).pop(), "hits", "shown something else"),
     "a search is gone": (DIARY, without("search"), "hits", "(no hits)"),
     "half the seconds": (DIARY, halved, "phases", "memory.0.phases.ingest"),
+    "a sample in another phase": (DIARY, sampled, "duplicate_ids", "1 record with several rows"),
     "other tokens": (LEDGER, talkative, "phases", COMPLETION),
     "a request is gone": (LEDGER, without("admission"), "phases", REQUESTS),
     "a check is gone": (DIARY, lambda found: found[0]["checks"].pop(), "admission", BEFORE),
