@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from alps.errors import AlpsError, UsageError
-from alps.ext.adapters.anonymous import Anonymous
+from alps.ext.adapters.asking import Anonymous
 from alps.judges.embedded import LexicalJudge
 from alps.schema import CANONICAL_LABELS, ExtractionSample, Prediction
 from alps.systems import is_local, resolve, resolve_system, resolve_systems

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from alps.data.release import write_track
-from alps.ext.adapters.anonymous import alias
+from alps.ext.adapters.asking import alias
 from alps.llm.secrets import masked, redact, secret_in
 from tests.endtoend import environment, extraction, finish, one_line, rows, run, start_cold
 from tests.few import few

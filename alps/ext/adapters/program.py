@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.adapters.anonymous import anonymous
-from alps.ext.adapters.answers import understood
+from alps.ext.adapters.asking import anonymous, understood
 from alps.ext.adapters.process import STDERR_KEPT, LineProcess, split_command, tail
 from alps.jsonl import parse_json
 from alps.llm.secrets import keep_secret, masked, program_environment, redact
@@ -334,9 +333,8 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 
 def _short(lines: Sequence[str]) -> str:
-    first = " ".join(lines[0].split()) if lines else ""
-    rest = len(lines) - 1
-    more = f" and {rest} more {'line' if rest == 1 else 'lines'}" if rest > 0 else ""
+    first, rest = " ".join(lines[0].split()), len(lines) - 1
+    more = f" and {rest} more {'line' if rest == 1 else 'lines'}" if rest else ""
     return f"'{first[:80]}{'…' if len(first) > 80 else ''}'{more}"
 
 

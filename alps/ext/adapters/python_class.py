@@ -14,8 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from alps.errors import UsageError, closest
-from alps.ext.adapters.anonymous import anonymous
-from alps.ext.adapters.answers import understood
+from alps.ext.adapters.asking import anonymous, understood
 from alps.llm.secrets import masked, redact
 from alps.own_code import import_own
 from alps.schema import Outcome, Prediction

@@ -1,12 +1,17 @@
-"""Ids of a data set, which name tasks, abilities and sessions, hidden from the user's own code."""
+"""What the user's own code is asked, and how its answers are read.
+
+Ids of a data set name tasks, abilities and sessions: they are hidden from it.
+"""
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass, replace
 from typing import Any
 
-from alps.schema import Memory, Prediction
-from alps.systems.base import Place, System
+from alps.llm.secrets import masked
+from alps.llm.types import EmptyAnswer
+from alps.schema import Memory, Outcome, Prediction
+from alps.systems.base import Place, System, one_line
 from alps.tasks import Task
 
 # So many that an alias stands in no text by chance
@@ -87,3 +92,20 @@ def _named(node: Any, names: Mapping[str, str]) -> Any:
     if isinstance(node, list | tuple):
         return type(node)(_named(value, names) for value in node)
     return node
+
+
+def understood(
+    task: Task, name: str, node: Any, *, raw: str | None, asked: Callable[[], str]
+) -> Prediction:
+    """Read plain JSON as the answer to the record `name`: `empty` or `invalid` where it is none.
+
+    Secrets in it are masked, but for what stands in what was `asked`.
+    """
+    row: dict[str, Any] = {"benchmark_id": name, "track": task.track, "raw": raw}
+    try:
+        read = task.answer.read(masked(node, asked))
+    except (ValueError, TypeError, RecursionError) as error:
+        outcome: Outcome = "empty" if isinstance(error, EmptyAnswer) else "invalid"
+        return Prediction(**row, outcome=outcome, error=one_line(str(error)))
+    value = task.to_prediction(read.value)
+    return Prediction(**row, outcome="ok", prediction=value, notes=read.notes)
