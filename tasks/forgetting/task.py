@@ -129,11 +129,7 @@ def prediction_of(
     sample: ForgettingSample, found: Sequence[Sequence[Remembered]]
 ) -> dict[str, Any]:
     """Return the texts of hits; a search without any is an answer, too."""
-    return _returned([[memory.text for memory in hits] for hits in found])
-
-
-def _returned(hits: Sequence[Sequence[str]]) -> dict[str, Any]:
-    return {"hits": [list(texts) for texts in hits]}
+    return {"hits": [[memory.text for memory in hits] for hits in found]}
 
 
 def score(
@@ -155,19 +151,8 @@ def _in(texts: Sequence[str], fact: str, instead: Sequence[str] = ()) -> bool:
     return any(gives(text, fact, instead) for text in texts)
 
 
-def nothing(sample: ForgettingSample) -> dict[str, Any]:
-    """Return no hits: a store that is empty."""
-    return _returned([[] for _ in sample.searches])
-
-
-def refusal(sample: ForgettingSample) -> dict[str, Any]:
-    """Return a refusal for each search."""
-    return _returned([[REFUSAL] for _ in sample.searches])
-
-
-def everything(sample: ForgettingSample) -> dict[str, Any]:
-    """Return all ingested text for each search: a store that forgets nothing."""
-    return _returned([[turn.text for turn in sample.told] for _ in sample.searches])
+def _for_each_search(sample: ForgettingSample, texts: Sequence[str]) -> dict[str, Any]:
+    return {"hits": [list(texts) for _ in sample.searches]}
 
 
 def gold_lines(sample: ForgettingSample) -> list[tuple[str, str, str]]:
@@ -231,10 +216,12 @@ TASK = Task(
     public=PublicAnswers(longest=200_000, gold=gold_lines),
     systems={
         # A memory system answers in its place, as in place of any reader.
-        "rules": nothing,
-        "floor/nothing": nothing,
-        "floor/refusal": refusal,
-        "floor/everything": everything,
+        "rules": lambda sample: _for_each_search(sample, ()),
+        "floor/nothing": lambda sample: _for_each_search(sample, ()),
+        "floor/refusal": lambda sample: _for_each_search(sample, (REFUSAL,)),
+        "floor/everything": lambda sample: _for_each_search(
+            sample, [turn.text for turn in sample.told]
+        ),
     },
     shown=Shown(
         breakdowns=BREAKDOWNS,

@@ -53,37 +53,6 @@ class Likelihood:
         return round(self.sum / self.tokens, 6)
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Several ways in which one text may go on, by their log-probability.
-
-    Attributes:
-        options: Each of them, in the order that they were given.
-    """
-
-    options: tuple[Likelihood, ...]
-
-    @property
-    def best(self) -> tuple[int, ...]:
-        """The places of the highest mean; several where they tie."""
-        return _highest([option.mean for option in self.options])
-
-    @property
-    def best_by_sum(self) -> tuple[int, ...]:
-        """The places of the highest sum."""
-        return _highest([option.sum for option in self.options])
-
-    @property
-    def margin(self) -> float:
-        """By how much the highest mean is above the next one."""
-        first, second = sorted((option.mean for option in self.options), reverse=True)[:2]
-        return round(first - second, 6)
-
-
-def _highest(values: Sequence[float]) -> tuple[int, ...]:
-    return tuple(place for place, value in enumerate(values) if value == max(values))
-
-
 PROBE = ("One, two,", " three.")
 """What an endpoint is asked first: a few tokens show whether it echoes log-probabilities."""
 _OPENAI = ("openai", "text-completion-openai")
@@ -179,13 +148,11 @@ def _prediction(task: Task, sample: Any, completions: Sequence[Completion[Any]])
     for completion in completions:
         if completion.outcome != "ok":
             return Prediction(**row, outcome=completion.outcome, error=completion.error)
-    compared = Compared(tuple(_likelihood(completion.value or "") for completion in completions))
-    return Prediction(**row, outcome="ok", prediction=task.to_prediction(compared))
-
-
-def _likelihood(text: str) -> Likelihood:
-    values = values_of(text)
-    return Likelihood(len(values), round(math.fsum(values), 6))
+    options = []
+    for completion in completions:
+        values = values_of(completion.value or "")
+        options.append(Likelihood(len(values), round(math.fsum(values), 6)))
+    return Prediction(**row, outcome="ok", prediction=task.to_prediction(options))
 
 
 class OptionLikelihood(BaseModel):
@@ -231,16 +198,15 @@ def _line(role: str, text: str) -> str:
     return text if text.startswith(name) else name + text
 
 
-def compared_to_prediction(compared: Compared) -> dict[str, Any]:
-    """Return the row of a prediction."""
-    best = [LETTERS[place] for place in compared.best]
+def compared_to_prediction(options: Sequence[Likelihood]) -> dict[str, Any]:
+    """Return the row of a prediction: the option of the highest mean, several where they tie."""
+    means = [option.mean for option in options]
+    best = [LETTERS[place] for place in places_of(max, means)]
     tied = {"tied": best} if len(best) > 1 else {}
-    rows = [
-        {"tokens": option.tokens, "sum": option.sum, "mean": option.mean}
-        for option in compared.options
-    ]
-    by_sum = LETTERS[compared.best_by_sum[0]]
-    figures = {"choice_by_sum": by_sum, "margin": compared.margin, "logprobs": rows}
+    by_sum = LETTERS[places_of(max, [option.sum for option in options])[0]]
+    first, second = sorted(means, reverse=True)[:2]
+    rows = [{"tokens": one.tokens, "sum": one.sum, "mean": one.mean} for one in options]
+    figures = {"choice_by_sum": by_sum, "margin": round(first - second, 6), "logprobs": rows}
     return {"choice": best[0], "reason": "", **tied, **figures}
 
 
@@ -253,9 +219,7 @@ def fits_likelihood(sample: ChoiceSample, prediction: Row) -> None:
     if "logprobs" not in prediction:  # trivial baselines compare nothing
         return
     rows = prediction["logprobs"]
-    compared = compared_to_prediction(
-        Compared(tuple(Likelihood(r["tokens"], r["sum"]) for r in rows))
-    )
+    compared = compared_to_prediction([Likelihood(row["tokens"], row["sum"]) for row in rows])
     for name in ("choice", "tied", "choice_by_sum", "margin", "logprobs"):
         if prediction.get(name) != compared.get(name):
             raise ValueError(f"{name}: does not follow from the log-probabilities")

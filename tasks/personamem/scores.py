@@ -221,9 +221,7 @@ TYPES = {
     "generalizing_to_new_scenarios": "new scenario",
     "provide_preference_aligned_recommendations": "recommendation",
 }
-"""The seven types as the files name them, with what tables call them. The paper's names differ: its
-"acknowledge latest user preferences" is `recall_user_shared_facts`, and its "recall user-shared
-facts" is `recalling_facts_mentioned_by_the_user`."""
+"""The seven types as the files name them, with what tables call them; `PAPER` has other names."""
 
 TYPES_OF_V2 = {
     "ask_to_forget": "preference to be forgotten",

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from alps.tasks.personamem.echo import Echo, Echoed
-from alps.tasks.personamem.likelihood import Compared, Likelihood
+from alps.tasks.personamem.likelihood import Likelihood, compared_to_prediction
 
 CHARACTERS = ("a", "b", " ", "\n", "é", "’", "你", "好", "😊")
 
@@ -96,7 +96,7 @@ def test_a_text_that_was_kept_is_a_list_of_log_probabilities_or_refused(text):
 
 
 def test_long_options_are_compared_by_the_mean_of_their_tokens():
-    compared = Compared((Likelihood(2, -3.0), Likelihood(10, -12.0), Likelihood(5, -6.0)))
-    assert compared.best == (1, 2)
-    assert compared.best_by_sum == (0,)
-    assert compared.margin == 0
+    options = [Likelihood(2, -3.0), Likelihood(10, -12.0), Likelihood(5, -6.0)]
+    found = compared_to_prediction(options)
+    assert (found["choice"], found["tied"]) == ("b", ["b", "c"])
+    assert (found["choice_by_sum"], found["margin"]) == ("a", 0)
