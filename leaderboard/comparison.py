@@ -135,16 +135,13 @@ class Rank(NamedTuple):
         return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
 
 
-def rank_classes(
-    scores: Floats, clusters: Sequence[Hashable], *, significance: float = SIGNIFICANT
-) -> list[Rank] | None:
+def rank_classes(scores: Floats, clusters: Sequence[Hashable]) -> list[Rank] | None:
     """Return the rank of each system, or None for fewer than two clusters.
 
     Args:
         scores: Shape (systems, records); NaN where a system has no score for a record. More is
             better.
         clusters: What each record belongs to.
-        significance: Over all pairs, in (0, 1).
 
     Raises:
         ValueError: If there are not as many clusters named as records.
@@ -155,7 +152,7 @@ def rank_classes(
     ahead, ps = all_pairs(scores, clusters)
     upper = np.triu_indices(len(scores), k=1)
     apart = np.zeros(ps.shape, dtype=bool)
-    apart[upper] = holm_all(ps[upper]) <= significance
+    apart[upper] = holm_all(ps[upper]) <= SIGNIFICANT
     better = (apart | apart.T) & (ahead > 0)
     ranks = []
     for n in range(len(scores)):

@@ -81,7 +81,7 @@ def known_track(
     task = board_tracks()[name]
     if task.data.open_records is not None and conditions:
         try:
-            options = options_of(_settings_of(name, conditions, data=SAMPLES, split=None, seed=0))
+            options = options_of(_settings_of(name, conditions))
         except AlpsError:
             return None
         track = own_track(name, 0, options)
@@ -95,21 +95,20 @@ def _pools(split: Split, seed: int) -> PoolSource:
     return PoolSource(split, seed=seed)
 
 
-def task_of(name: str, track: PublishedTrack) -> Task:
+def task_of(name: str, conditions: Mapping[str, Any]) -> Task:
     """Return the task of a track, under the conditions that its card gives.
 
     Raises:
         AlpsError: If there is no such track under them.
     """
-    settings = _settings_of(name, track.conditions, data=SAMPLES, split=None, seed=0)
+    settings = _settings_of(name, conditions)
     return load_tracks(settings.task, options_of(settings))[0]
 
 
 def task_under(name: str, conditions: Mapping[str, Any]) -> Task:
     """Return the task of a track under the conditions of a board; as usual where they are none."""
     try:
-        settings = _settings_of(name, conditions, data=SAMPLES, split=None, seed=0)
-        return load_tracks(settings.task, options_of(settings))[0]
+        return task_of(name, conditions)
     except AlpsError:
         return board_tracks()[name]
 
@@ -126,7 +125,7 @@ def open_gold(
     *,
     data: str,
     split: str | None,
-    pools: Pools | None = None,
+    pools: Pools,
 ) -> GoldTrack:
     """Read the records of a track, under its conditions and with the pools of its run.
 
@@ -148,7 +147,12 @@ def data_for(run: RunCard, data: str | None) -> str | None:
 
 
 def _settings_of(
-    name: str, conditions: Mapping[str, Any], *, data: str, split: str | None, seed: int
+    name: str,
+    conditions: Mapping[str, Any],
+    *,
+    data: str = SAMPLES,
+    split: str | None = None,
+    seed: int = 0,
 ) -> RunSettings:
     task = board_tracks()[name]
     # Any other word would be a setting of this run, as `data`, chosen by a stranger.

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -31,7 +30,6 @@ from alps.leaderboard.submission import (
     CARD,
     REVIEW,
     SAMPLES,
-    PublishedSystem,
     PublishedTrack,
     Submission,
     checksum_of,
@@ -175,7 +173,7 @@ def make_card(
     runs: Sequence[RunFolder],
     details: SubmitterDetails,
     files: Mapping[str, Mapping[str, Any]],
-    further: Mapping[str, Sequence[Mapping[str, Any]]] = MappingProxyType({}),
+    further: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> Submission:
     """Make the card of finished runs.
 
@@ -390,20 +388,16 @@ def missing(card: Submission, verification: Verification) -> Iterator[str]:
         if finding.severity == "warning":
             yield f"notes=: explain “{finding.what}”"
     if card.system.kind in _MODELS:
-        yield from _missing_of_model(card.system)
+        if card.system.snapshot is None:
+            yield f"snapshot=: the dated version of {card.system.model}"
+        if card.system.open_weights is None:
+            yield "open_weights=yes or no: whether the weights are public"
     if card.notes is None:
         yield "notes=: how the answers were generated and how to repeat the run"
     if card.org is None:
         yield "org=: your organisation"
     if card.url is None:
         yield "url=: a page about the system"
-
-
-def _missing_of_model(system: PublishedSystem) -> Iterator[str]:
-    if system.snapshot is None:
-        yield f"snapshot=: the dated version of {system.model}"
-    if system.open_weights is None:
-        yield "open_weights=yes or no: whether the weights are public"
 
 
 def request_text(packed: Packed) -> str:

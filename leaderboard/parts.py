@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 from pydantic import BaseModel
 
+from alps.errors import UsageError
 from alps.extension import extensions, load
 from alps.leaderboard.submission import PublishedTrack, Submission, SubmissionEntry, memory_of_run
 from alps.rows import Corrected
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from alps.leaderboard.provenance import FilePlace
     from alps.leaderboard.ranking import Board, People, RankedSystem, RowBeside
     from alps.leaderboard.recompute import Rows
-    from alps.leaderboard.rescore import SampledRun
     from alps.leaderboard.settings import RescoreSettings
     from alps.leaderboard.site_data import SiteSystem
     from alps.leaderboard.verify import CheckedTrack, TrackCheck
@@ -148,8 +148,8 @@ class BoardPart:
         source: Path,
         settings: "RescoreSettings",
         judging: Mapping[str, Any],
-    ) -> "SampledRun":
-        """Judge a share of the answers of a run again, and correct its scores by it."""
+    ) -> dict[str, dict[str, Any]]:
+        """Judge a share of the answers of a run again; return its tracks as a review has them."""
         raise NotImplementedError
 
     # Boards.
@@ -220,8 +220,6 @@ def check_filled(name: str, given: Iterable[str], kind: type[BaseModel], method:
     Raises:
         UsageError: If there is any; names the extension.
     """
-    from alps.errors import UsageError
-
     for filled in given:
         if filled not in kind.model_fields:
             names = [one.name for one in extensions() if one.board and one.on_card == name]
@@ -242,8 +240,6 @@ def needed(name: str) -> BoardPart:
     Raises:
         UsageError: If its extension is not here.
     """
-    from alps.errors import UsageError
-
     if (part := part_of(name)) is None:
         raise UsageError(f"{name}: the extension for this field is not installed")
     return part

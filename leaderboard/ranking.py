@@ -277,7 +277,9 @@ class _Files:
         if system.slug not in self._scores:
             metrics = board_tracks()[self.track].metrics
             leading = [metric for metric in metrics if _leads_a_board(metric)]
-            self._scores[system.slug] = record_scores(system.rows(self.track, "scores"), leading)
+            self._scores[system.slug] = record_scores(
+                system.entry.rows(self.track, "scores"), leading
+            )
         return self._scores[system.slug]
 
     def answers(self, system: SiteSystem) -> AnswerHashes:
@@ -285,7 +287,7 @@ class _Files:
         if system.slug not in self._answers:
             task = task_under(self.track, system.card.tracks[self.track].conditions)
             self._answers[system.slug] = answers_of(
-                system.rows(self.track, "predictions"), task.public
+                system.entry.rows(self.track, "predictions"), task.public
             )
         return self._answers[system.slug]
 

@@ -29,7 +29,6 @@ from alps.leaderboard.submission import (
     REVIEW,
     SAMPLES,
     Review,
-    Sampled,
     SubmissionEntry,
     only,
     read_entry,
@@ -55,19 +54,6 @@ from alps.show.formatting import counted
 _SHOWN = ("memory", "max_context_tokens", "k", "persona")
 _RECORDS = ("task", "distractors", "ability", *_SHOWN, "prompt", "seed")
 _CHOICES = (*_RECORDS, "repeats", "scoring", "extras")
-
-
-@dataclass(frozen=True)
-class SampledRun:
-    """A run of a submission of which a sample was judged again.
-
-    Attributes:
-        tracks: By track, the corrected scores as a review has them, and the judge's fingerprint.
-        sampled: What was drawn, by track.
-    """
-
-    tracks: Mapping[str, Mapping[str, Any]]
-    sampled: Mapping[str, Sampled]
 
 
 @dataclass(frozen=True)
@@ -166,10 +152,8 @@ def _judge_samples(
         out.mkdir(parents=True, exist_ok=True)
         for file in run.source.iterdir():
             shutil.copyfile(file, out / file.name)
-        sampled = needed(AUDIT).judge_sample(entry, out, settings, {**run.judging, **caps})
+        tracks |= needed(AUDIT).judge_sample(entry, out, settings, {**run.judging, **caps})
         judged.append(out)
-        for name, track in sampled.tracks.items():
-            tracks[name] = {**track, "sample": sampled.sampled[name].model_dump()}
     fingerprint = next(iter(tracks.values()))["judge_fingerprint"]
     return _rescored(folder, entry, settings, tracks, fingerprint)
 

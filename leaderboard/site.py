@@ -31,7 +31,7 @@ from alps.leaderboard.pages.systems import write_judges, write_systems
 from alps.leaderboard.pages.tasks import write_changes, write_tasks
 from alps.leaderboard.parts import PEOPLE, needed
 from alps.leaderboard.ranking import build_boards
-from alps.leaderboard.references import REFERENCES, read_references
+from alps.leaderboard.references import read_references
 from alps.leaderboard.site_data import load
 
 LIST, AGREEMENT = ".alps-site.json", "agreement.json"
@@ -66,9 +66,7 @@ class Built:
     left: tuple[str, ...] = ()
 
 
-def build(
-    submissions: Path, out: Path, *, references: Path = REFERENCES, people: Path | None = None
-) -> Built:
+def build(submissions: Path, out: Path, *, people: Path | None = None) -> Built:
     """Write the site of all submissions below `submissions`; the same files give the same bytes.
 
     A site that lies in `out` already is replaced, once the new one is whole; files that no build
@@ -80,7 +78,7 @@ def build(
         DataError: If a submission can't be read; names the file.
     """
     before = _check_out(out)
-    systems, rows = load(submissions), read_references(references)
+    systems, rows = load(submissions), read_references()
     own = needed(PEOPLE).people(people) if people is not None else None
     content = Content(systems, build_boards(systems, rows, own), rows)
     parent = out.resolve().parent

@@ -8,12 +8,11 @@ page; those under other LLM judges follow, and embedded judges, which are for de
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic_core import from_json
 
@@ -199,10 +198,6 @@ class SiteSystem:
     def audit_is_drawn(self, track: str) -> bool:
         """Tell whether a maintainer drew the audited sessions of a task."""
         return drawn_by_a_maintainer(self.card, self.entry.review, track)
-
-    def rows(self, track: str, stage: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a file of a track, as `SubmissionEntry.rows` does."""
-        return self.entry.rows(track, stage)
 
 
 def load(submissions: Path) -> list[SiteSystem]:

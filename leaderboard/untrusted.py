@@ -12,7 +12,7 @@ import stat
 import unicodedata
 from collections.abc import Collection, Iterator
 from datetime import date
-from functools import cache
+from functools import cache, partial
 from itertools import repeat
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeVar
@@ -299,16 +299,13 @@ _PRIVATE = (".local", ".internal", ".lan", ".localhost")
 _MOST_NODES, _DEEPEST, _LONGEST_SETTING = 500, 6, 500
 
 
-def _displayable(text: str) -> str:
-    if fault := fault_of(text):
+def _displayable(text: str, *, lines: bool = False) -> str:
+    if fault := fault_of(text, lines=lines):
         raise ValueError(fault)
     return text
 
 
-def _displayable_lines(text: str) -> str:
-    if fault := fault_of(text, lines=True):
-        raise ValueError(fault)
-    return text
+_displayable_lines = partial(_displayable, lines=True)
 
 
 def _address(url: str) -> str:

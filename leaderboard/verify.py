@@ -235,7 +235,7 @@ class TrackCheck:
             self.findings.serious("identity", f"{where}.task", what, "pack the runs again")
             return CheckedTrack()
         try:
-            task = task_of(self.name, self.track)
+            task = task_of(self.name, self.track.conditions)
         except AlpsError as error:
             what = shown(str(error), 160)
             self.findings.serious("identity", f"{where}.conditions", what, "pack the runs again")

@@ -161,7 +161,7 @@ def _excerpt(sample: Any) -> str:
 def _rows_of(system: SiteSystem, track: str, stage: str) -> dict[tuple[str, int], FileRow]:
     """Return the rows of a file by record and repeat."""
     rows: dict[tuple[str, int], FileRow] = {}
-    for line, row in enumerate(system.rows(track, stage)):
+    for line, row in enumerate(system.entry.rows(track, stage)):
         repeat = row.get("repeat")
         key = row["benchmark_id"], repeat if isinstance(repeat, int) else 0
         rows[key] = FileRow(line, row)

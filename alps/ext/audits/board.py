@@ -22,7 +22,6 @@ from alps.run.opened import RunFolder, read_rows
 from alps.tasks import board_tracks
 
 if TYPE_CHECKING:
-    from alps.leaderboard.rescore import SampledRun
     from alps.leaderboard.settings import RescoreSettings
     from alps.leaderboard.verify import TrackCheck
 
@@ -64,7 +63,7 @@ class AuditBoardPart(BoardPart):
         source: Path,
         settings: "RescoreSettings",
         judging: Mapping[str, Any],
-    ) -> "SampledRun":
+    ) -> dict[str, dict[str, Any]]:
         """Judge a sample of the answers in `source`, as an audit of the submitted verdicts."""
         from alps.ext.audits.board_checks import judge_sample
 

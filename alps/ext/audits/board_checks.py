@@ -25,7 +25,6 @@ from alps.leaderboard.checks.scores import differences, figure, report_differenc
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack, task_of
 from alps.leaderboard.recompute import Key, recompute
-from alps.leaderboard.rescore import SampledRun
 from alps.leaderboard.settings import RescoreSettings
 from alps.leaderboard.site_data import drawn_by_a_maintainer
 from alps.leaderboard.submission import (
@@ -111,7 +110,9 @@ def check_audit_draw(check: TrackCheck, rows: TrackRows, findings: Findings) -> 
             "audit", where, f"{what}; boards omit the audit", "ask a maintainer for a new draw"
         )
         return
-    seed = answer_seed(task_of(name, track), track.data_sha256, rows.predictions, rows.scores)
+    seed = answer_seed(
+        task_of(name, track.conditions), track.data_sha256, rows.predictions, rows.scores
+    )
     if track.audit.seed == seed:
         what = "the seed follows from the answers, which the submitter could vary; boards omit "
         what += "the audit until a maintainer draws the records"
@@ -220,8 +221,10 @@ def _scores_of(track: str, rows: Mapping[tuple[str, int], Mapping[str, Any]]) ->
 
 def judge_sample(
     entry: SubmissionEntry, source: Path, settings: RescoreSettings, judging: Mapping[str, Any]
-) -> SampledRun:
-    """Judge a sample of the answers in `source`; resume if some are judged.
+) -> dict[str, dict[str, Any]]:
+    """Judge a sample of the answers in `source`; return its tracks as a review has them.
+
+    It resumes if some are judged.
 
     Args:
         entry: The submission.
@@ -256,16 +259,16 @@ def judge_sample(
             )
     about = read_audit(source / FOLDER)
     assert about is not None
-    tracks: dict[str, Mapping[str, Any]] = {}
-    sampled: dict[str, Sampled] = {}
+    tracks: dict[str, dict[str, Any]] = {}
     for name, draw in draws.tracks.items():
         scores = _corrected(entry, source, data, name, frozenset(draw.sessions))
         if not scores:
             why = f"a sample cannot correct the scores of {name}"
             raise UsageError(f"sample=: {why}; leave out sample=")
-        tracks[name] = {"scores": scores, "judge_fingerprint": about.fingerprint["id"]}
-        sampled[name] = Sampled(seed=seed, records=draw.records, n=draw.n)
-    return SampledRun(tracks, sampled)
+        sample = Sampled(seed=seed, records=draw.records, n=draw.n).model_dump()
+        judge = about.fingerprint["id"]
+        tracks[name] = {"scores": scores, "judge_fingerprint": judge, "sample": sample}
+    return tracks
 
 
 def _corrected(
