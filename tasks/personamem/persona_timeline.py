@@ -179,7 +179,6 @@ def _ratio(entries: Sequence[str], window: Sequence[int]) -> float:
 
 
 Language = Literal["en", "zh"]
-LANGUAGES: tuple[Language, ...] = ("en", "zh")
 _FRAMES = {"begin": "like", "helper": "fact", "change": "change", "latest": "change"}
 Words = dict[str, Any]
 Chat = tuple[str, str]

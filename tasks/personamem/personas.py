@@ -27,7 +27,6 @@ from alps.tasks.personamem.persona_timeline import (
     EVIDENCE,
     FACT,
     ITEM,
-    LANGUAGES,
     NEW_IDEAS,
     REASONS,
     SCENARIOS,
@@ -313,12 +312,10 @@ def write_set(
     """Write one size of a set from templates; return how many questions it has.
 
     Raises:
-        UsageError: If the size or the language is unknown.
+        UsageError: If the size is unknown.
     """
     if size not in SIZES:
         raise UsageError(f"size={size}: unknown (known: {', '.join(SIZES)})")
-    if language not in LANGUAGES:
-        raise UsageError(f"language={language}: unknown (known: {', '.join(LANGUAGES)})")
     count, words = 0, words_of(language)
     with set_writer(folder, size) as writer:
         for number in range(personas):

@@ -1,21 +1,17 @@
 """`task=personamem`, as a user runs it: published answers, generated users, and a served model;
-what `alps show` and the report say of its records; and a run that is killed.
+what `alps show` and the report say of its records.
 """
 
 import json
 import shutil
 import sys
-import time
 from hashlib import sha256
 from itertools import takewhile
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from alps.tasks.personamem.release import open_personamem
 from alps.tasks.personamem.task import drawn
-from tests.endtoend import finish, start, wait_until
 from tests.few import few
 from tests.loopback import Answer, serve
 from tests.pages import Page
@@ -286,20 +282,7 @@ def test_a_record_says_what_a_memory_showed(alps):
         assert [part for part in parts if part not in text] == []
 
 
-# Every question whose real history is there, from file to score, over HTTP and after kills
-
-KILLED_AFTER = (2, 5, 5, 3)
-"""Requests that arrive before each kill; the run has 17."""
-
-
-class Ran(NamedTuple):
-    """A run and its twin that was killed, with what the first asked its model."""
-
-    setting: str
-    calm: Path
-    killed: Path
-    requests: list
-    done_at_kill: list
+# Every question whose real history is there, from file to score
 
 
 def is_judge(request):
@@ -311,75 +294,39 @@ def by_what_was_asked(request):
     text = request["messages"][1]["content"]
     letter = "abcd"[sha256(text.encode()).digest()[0] % 4]
     if is_judge(request):
-        return Answer(json.dumps({"reason": "so it says", "option": letter}), delay=0.02)
+        return Answer(json.dumps({"reason": "so it says", "option": letter}))
     shown = asked_of(request)
     reason = f"{len(shown['history'])} messages were read"
     if "options" not in shown:
-        return Answer(f"As you like it now: {letter}, as {reason}.", delay=0.02)
-    return Answer(json.dumps({"choice": letter, "reason": reason}), delay=0.02)
-
-
-@pytest.fixture(scope="module", params=["choice", "free"])
-def ran(request, tmp_path_factory):
-    """Run once undisturbed, and once killed again and again; return what both left."""
-    calm, folder = tmp_path_factory.mktemp("calm"), tmp_path_factory.mktemp("killed")
-    off = {"ALPS_CACHE": "off", "OPENAI_API_KEY": "none"}
-
-    def begin(place, url):
-        model = ("model=openai/scripted", f"api_base={url}", "concurrency=2", "out=out")
-        judge = ("judge=openai/judge", f"judge_api_base={url}", "baseline_records=0")
-        data = ("task=personamem", f"data={PUBLISHED}", "limit=17", f"answer={request.param}")
-        return start(
-            place, "run", *data, *model, *(judge if request.param == "free" else ()), **off
-        )
-
-    with serve(by_what_was_asked) as quiet, serve(by_what_was_asked) as server:
-        undisturbed = begin(calm, quiet.url)
-        done_at_kill = []
-        for requests in KILLED_AFTER:
-            before = len(server.requests)
-            process = begin(folder, server.url)
-            wait_until(
-                lambda n=before + requests, p=process: (
-                    len(server.requests) >= n or p.poll() is not None
-                )
-            )
-            time.sleep(0.005 * requests)
-            process.kill()
-            process.communicate()
-            wait_until(lambda: server.under_way == 0)
-            done_at_kill.append((folder / "out/predictions.jsonl").read_bytes().count(b"\n"))
-        last, first = finish(begin(folder, server.url)), finish(undisturbed)
-        questions = [one for one in quiet.requests if not is_judge(one)]
-    assert (first.returncode, last.returncode) == (0, 0), first.stderr + last.stderr
-    return Ran(request.param, calm / "out", folder / "out", questions, done_at_kill)
+        return Answer(f"As you like it now: {letter}, as {reason}.")
+    return Answer(json.dumps({"choice": letter, "reason": reason}))
 
 
 @pytest.mark.release
 @published
-def test_every_question_is_asked_with_exactly_its_history_answered_and_scored(ran):
+@pytest.mark.parametrize("setting", ["choice", "free"])
+def test_every_question_is_asked_with_exactly_its_history_answered_and_scored(
+    alps, tmp_path, monkeypatch, setting
+):
+    monkeypatch.setenv("ALPS_CACHE", "off")  # some are asked again with the same history
+    with serve(by_what_was_asked) as server:
+        model = ("model=openai/scripted", f"api_base={server.url}", f"answer={setting}")
+        judge = ("judge=openai/judge", f"judge_api_base={server.url}", "baseline_records=0")
+        words = (*model, *(judge if setting == "free" else ()))
+        run(alps, f"data={PUBLISHED}", "limit=17", *words)
     opened = open_personamem(PUBLISHED)
     questions = [question for question in opened.read() if opened.holds(question)]
-    shown = [asked_of(request) for request in ran.requests]
+    shown = [asked_of(request) for request in server.requests if not is_judge(request)]
     letters = [sum(len(turn["text"]) for turn in one["history"]) for one in shown]
     assert len(shown) == len(questions) == 17
     assert sorted(zip([one["message"] for one in shown], letters, strict=True)) == sorted(
         (question.message, question.letters) for question in questions
     )
     options = {len(one.get("options", ())) for one in shown}
-    assert options == ({4} if ran.setting == "choice" else {0})
-    found = summary(ran.calm)
+    assert options == ({4} if setting == "choice" else {0})
+    found = summary(tmp_path / "run")
     assert found["n"] == found["scored"] == 17
     gold = {question.id: "abcd"[question.gold] for question in questions}
-    for row in rows(ran.calm, "scores"):
+    for row in rows(tmp_path / "run", "scores"):
         assert row["gold"] == gold[row["benchmark_id"]]
         assert row["scores"]["accuracy"] == float(row["choice"] == row["gold"])
-
-
-@pytest.mark.release
-@published
-def test_a_run_killed_at_several_moments_leaves_the_bytes_of_an_undisturbed_one(ran):
-    assert ran.done_at_kill == sorted(ran.done_at_kill)
-    assert 0 < ran.done_at_kill[-1] < 17
-    for name in ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl"):
-        assert (ran.killed / name).read_bytes() == (ran.calm / name).read_bytes(), name

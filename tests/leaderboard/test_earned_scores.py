@@ -272,6 +272,14 @@ def test_gold_is_found_in_whatever_words_and_company_it_comes(case, extra):
     assert "(chance of this result: 1 in 10^" in finding.what
 
 
+@pytest.mark.parametrize("said_so", ["{} indeed", "The user: {}"])
+def test_the_gold_in_nearly_its_words_is_called_so(said_so):
+    def answer(sample):
+        return {"memory_items": memory_items(*(said_so.format(one.value) for one in sample.gold))}
+
+    assert "match the gold nearly verbatim" in overlap("task1", answer)[0].what
+
+
 def shortened(sample):
     values = [f"In short: {memory.value}, I think" for memory in sample.gold]
     return {"memory_items": memory_items(*values)}
@@ -322,20 +330,6 @@ def test_no_real_model_is_taken_for_one_that_saw_the_gold(unseen, model):
     check_gold_overlap("x", TASK, [(s, a) for s, a in answers if a is not None], found)
     assert len(unseen) > 80
     assert not found.kept
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize("said_so", ["{} indeed", "The user: {}", "{}"])
-def test_the_gold_in_nearly_its_words_is_flagged(shelf, tmp_path, said_so):
-    answers = []
-    for row in rows(shelf.data / "dev" / "task1" / "reference_output.jsonl"):
-        values = [said_so.format(memory["value"]) for memory in row["gold"]["memory_items"]]
-        answers.append({"benchmark_id": row["benchmark_id"], "memory_items": memory_items(*values)})
-    model = f"model=predictions:{write_rows(tmp_path / 'answers.jsonl', answers)}"
-    run = make_run(tmp_path / "run", "task=extraction", f"data={shelf.data}", model)
-    finding = said(pack([run], WHO, out=tmp_path / SLUG).verification, "near_gold")
-    assert finding.severity == "warning"
-    assert ("nearly verbatim" in finding.what) == (said_so != "{}")
 
 
 def test_a_review_that_contradicts_takes_the_system_out_of_the_ranks(honest, tmp_path):
