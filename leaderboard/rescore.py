@@ -108,7 +108,7 @@ def rescore(
         return None
     runs = _runs(entry, settings, typed, work)
     judge = _judge_all if settings.sample is None else _judge_samples
-    done = judge(folder, entry, settings, runs)
+    done = judge(entry, settings, runs)
     # Of a part alone it would be no review: the same command goes on where this one stopped.
     if not done.budget_spent and not done.too_many_unscored:
         write_card(done.path, done.review)
@@ -116,7 +116,7 @@ def rescore(
 
 
 def _judge_all(
-    folder: Path, entry: SubmissionEntry, settings: RescoreSettings, runs: Sequence["_Run"]
+    entry: SubmissionEntry, settings: RescoreSettings, runs: Sequence["_Run"]
 ) -> Rescored:
     finished: list[Finished] = []
     for run in runs:
@@ -133,12 +133,12 @@ def _judge_all(
             # A review says what the judge gave; the maintainer's calibrations are no part of that.
             scores[metric] = without(score.row(), "corrected")
         tracks[name] = {"scores": scores, "judge_fingerprint": track.judge_fingerprint}
-    done = _rescored(folder, entry, settings, tracks, finished[0].summary.judge_fingerprint)
+    done = _rescored(entry, settings, tracks, finished[0].summary.judge_fingerprint)
     return replace(done, runs=tuple(finished))
 
 
 def _judge_samples(
-    folder: Path, entry: SubmissionEntry, settings: RescoreSettings, runs: Sequence["_Run"]
+    entry: SubmissionEntry, settings: RescoreSettings, runs: Sequence["_Run"]
 ) -> Rescored:
     tracks: dict[str, Any] = {}
     judged: list[Path] = []
@@ -155,7 +155,7 @@ def _judge_samples(
         tracks |= needed(AUDIT).judge_sample(entry, out, settings, {**run.judging, **caps})
         judged.append(out)
     fingerprint = next(iter(tracks.values()))["judge_fingerprint"]
-    return _rescored(folder, entry, settings, tracks, fingerprint)
+    return _rescored(entry, settings, tracks, fingerprint)
 
 
 def _estimate(
@@ -173,14 +173,10 @@ def _estimate(
 
 
 def _rescored(
-    folder: Path,
-    entry: SubmissionEntry,
-    settings: RescoreSettings,
-    tracks: Mapping[str, Any],
-    fingerprint: str,
+    entry: SubmissionEntry, settings: RescoreSettings, tracks: Mapping[str, Any], fingerprint: str
 ) -> Rescored:
     """Return the review with the scores of `tracks`, which refutes what they contradict."""
-    review = _review(settings, tracks, fingerprint, _recomputed(folder, settings))
+    review = _review(settings, tracks, fingerprint, _recomputed(entry.folder, settings))
     kept: dict[str, Any] = {}
     if entry.review is not None and entry.review.continues is not None:
         kept["continues"] = entry.review.continues
@@ -190,7 +186,7 @@ def _rescored(
     refuted = tuple(contradictions(entry.card, review))
     if refuted:
         review = review.model_copy(update={"status": REFUTED})
-    return Rescored(review, folder / REVIEW, (), refuted)
+    return Rescored(review, entry.folder / REVIEW, (), refuted)
 
 
 def _check_in_order(folder: Path) -> None:

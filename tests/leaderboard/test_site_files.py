@@ -112,10 +112,9 @@ def test_a_file_in_the_way_is_named_and_nothing_is_written(place: Path, name: st
 
 @pytest.mark.release
 def test_a_folder_with_nothing_but_the_name_of_its_host_takes_a_site(place: Path) -> None:
-    write(place, {"docs/CNAME": "example.org", "docs/.well-known/x": "mine", "home/a.txt": "mine"})
+    write(place, {"docs/CNAME": "example.org", "docs/.well-known/x": "mine"})
     build(place, "docs")
     assert (place / "docs" / "CNAME").read_text() == "example.org"
-    assert "has files, but no " in refused(place, "home")
 
 
 @pytest.mark.release
@@ -141,11 +140,3 @@ def test_a_list_that_no_build_wrote_removes_nothing(place: Path, name: str) -> N
     assert ".alps-site.json: lists files that no build writes" in refused(place)
     assert files_of(place / "public") == before
     assert (place / "outside.txt").read_text() == "mine"
-
-
-@pytest.mark.release
-def test_folders_beside_a_site_are_nobodys_scratch(place: Path) -> None:
-    write(place, {".site.unfinished/thesis.txt": "mine", ".public.unfinished/thesis.txt": "mine"})
-    for out in ("site", "public"):
-        build(place, out)
-        assert (place / f".{out}.unfinished" / "thesis.txt").read_text() == "mine"
