@@ -13,6 +13,7 @@ import pytest
 from alps.ext.adapters import process
 from alps.ext.adapters.program import ProgramSystem
 from alps.schema import ExtractionSample, Prediction
+from alps.systems import System
 from alps.tasks import load_task
 from tests.builders import extraction_sample, memory
 
@@ -109,7 +110,7 @@ def sample(name: str) -> ExtractionSample:
     return extraction_sample([memory("a secret of the gold")], f"I am {name}", benchmark_id=name)
 
 
-def ask(asked: ProgramSystem, *names: str) -> dict[str, Prediction]:
+def ask(asked: System, *names: str) -> dict[str, Prediction]:
     async def all_of_them() -> list[Prediction]:
         try:
             return await asyncio.gather(*(asked.answer(TASK, sample(name)) for name in names))
@@ -122,7 +123,7 @@ def ask(asked: ProgramSystem, *names: str) -> dict[str, Prediction]:
 
 
 def facts(prediction: Prediction) -> list[str]:
-    assert prediction.outcome == "ok", prediction
+    assert (prediction.outcome, prediction.track) == ("ok", TASK.track), prediction
     assert prediction.prediction is not None
     return [item["value"] for item in prediction.prediction["memory_items"]]
 

@@ -11,7 +11,7 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -33,24 +33,6 @@ from alps.tasks.personamem.samples import ChoiceSample, Letter, StoredChoice
 from alps.tasks.personamem.scores import METRICS, RESAMPLED, places_of, score
 
 LIKELIHOOD_PROMPT = load_prompt("alps.tasks", "prompts", "personamem_logprob")
-
-
-@dataclass(frozen=True)
-class Likelihood:
-    """The log-probability (natural) of one text behind another.
-
-    Attributes:
-        tokens: How many tokens hold at least one of its characters.
-        sum: Their log-probabilities, summed.
-    """
-
-    tokens: int
-    sum: float
-
-    @property
-    def mean(self) -> float:
-        """The log-probability of a token: comparable between texts of any length."""
-        return round(self.sum / self.tokens, 6)
 
 
 PROBE = ("One, two,", " three.")
@@ -151,12 +133,12 @@ def _prediction(task: Task, sample: Any, completions: Sequence[Completion[Any]])
     options = []
     for completion in completions:
         values = values_of(completion.value or "")
-        options.append(Likelihood(len(values), round(math.fsum(values), 6)))
+        options.append(likelihood(len(values), round(math.fsum(values), 6)))
     return Prediction(**row, outcome="ok", prediction=task.to_prediction(options))
 
 
 class OptionLikelihood(BaseModel):
-    """One option: its tokens, and their log-probabilities (natural), summed and a token."""
+    """One option: its tokens, and their natural log-probabilities, summed and averaged."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -198,15 +180,20 @@ def _line(role: str, text: str) -> str:
     return text if text.startswith(name) else name + text
 
 
-def compared_to_prediction(options: Sequence[Likelihood]) -> dict[str, Any]:
+def likelihood(tokens: int, total: float) -> dict[str, Any]:
+    """Return the row of an option: the mean is comparable between texts of any length."""
+    return {"tokens": tokens, "sum": total, "mean": round(total / tokens, 6)}
+
+
+def compared_to_prediction(options: Sequence[Row]) -> dict[str, Any]:
     """Return the row of a prediction: the option of the highest mean, several where they tie."""
-    means = [option.mean for option in options]
+    means = [option["mean"] for option in options]
     best = [LETTERS[place] for place in places_of(max, means)]
     tied = {"tied": best} if len(best) > 1 else {}
-    by_sum = LETTERS[places_of(max, [option.sum for option in options])[0]]
+    by_sum = LETTERS[places_of(max, [option["sum"] for option in options])[0]]
     first, second = sorted(means, reverse=True)[:2]
-    rows = [{"tokens": one.tokens, "sum": one.sum, "mean": one.mean} for one in options]
-    figures = {"choice_by_sum": by_sum, "margin": round(first - second, 6), "logprobs": rows}
+    margin = round(first - second, 6)
+    figures = {"choice_by_sum": by_sum, "margin": margin, "logprobs": list(options)}
     return {"choice": best[0], "reason": "", **tied, **figures}
 
 
@@ -219,7 +206,7 @@ def fits_likelihood(sample: ChoiceSample, prediction: Row) -> None:
     if "logprobs" not in prediction:  # trivial baselines compare nothing
         return
     rows = prediction["logprobs"]
-    compared = compared_to_prediction([Likelihood(row["tokens"], row["sum"]) for row in rows])
+    compared = compared_to_prediction([likelihood(row["tokens"], row["sum"]) for row in rows])
     for name in ("choice", "tied", "choice_by_sum", "margin", "logprobs"):
         if prediction.get(name) != compared.get(name):
             raise ValueError(f"{name}: does not follow from the log-probabilities")

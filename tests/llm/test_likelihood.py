@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from alps.tasks.personamem.echo import Echo, Echoed
-from alps.tasks.personamem.likelihood import Likelihood, compared_to_prediction
+from alps.tasks.personamem.likelihood import compared_to_prediction, likelihood
 
 CHARACTERS = ("a", "b", " ", "\n", "é", "’", "你", "好", "😊")
 
@@ -96,7 +96,7 @@ def test_a_text_that_was_kept_is_a_list_of_log_probabilities_or_refused(text):
 
 
 def test_long_options_are_compared_by_the_mean_of_their_tokens():
-    options = [Likelihood(2, -3.0), Likelihood(10, -12.0), Likelihood(5, -6.0)]
+    options = [likelihood(2, -3.0), likelihood(10, -12.0), likelihood(5, -6.0)]
     found = compared_to_prediction(options)
     assert (found["choice"], found["tied"]) == ("b", ["b", "c"])
     assert (found["choice_by_sum"], found["margin"]) == ("a", 0)

@@ -13,14 +13,12 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.adapters.python_class import PythonSystem
-from alps.schema import ExtractionSample, Prediction
-from alps.tasks import load_task
-from tests.builders import extraction_sample, memory
+from tests.builders import memory
 from tests.conftest import ROOT
 from tests.endtoend import rows, run
+from tests.programs import TASK, ask, facts, sample
 from tests.tracks import alps_here
 
-TASK = load_task("extraction")
 PRELUDE = """
 import asyncio, threading, time
 from alps.schema import Memory, MemoryList, Prediction
@@ -57,20 +55,6 @@ def seen_by(asked: PythonSystem) -> list[Any]:
     return seen
 
 
-def sample(name: str) -> ExtractionSample:
-    return extraction_sample([memory("a secret of the gold")], f"I am {name}", benchmark_id=name)
-
-
-def ask(asked: PythonSystem, *names: str) -> list[Prediction]:
-    async def all_of_them() -> list[Prediction]:
-        try:
-            return await asyncio.gather(*(asked.answer(TASK, sample(name)) for name in names))
-        finally:
-            await asked.aclose()
-
-    return asyncio.run(all_of_them())
-
-
 def threads_end() -> bool:
     deadline = time.monotonic() + 300.0
     while time.monotonic() < deadline:
@@ -80,16 +64,9 @@ def threads_end() -> bool:
     return False
 
 
-def facts(prediction: Prediction) -> list[str]:
-    assert prediction.outcome == "ok", prediction
-    assert prediction.track == "task1"
-    assert prediction.prediction is not None
-    return [item["value"] for item in prediction.prediction["memory_items"]]
-
-
 def test_the_object_is_shown_the_sample_without_its_gold(make):
     asked = make("def predict(self, sample):\n    seen.append(sample)\n    return []")
-    assert facts(ask(asked, "a")[0]) == []
+    assert facts(ask(asked, "a")["a"]) == []
     shown = seen_by(asked)[0]
     assert shown.dialogue == sample("a").dialogue
     assert shown.gold is None
@@ -126,7 +103,7 @@ def test_in_a_run_it_is_shown_no_id_of_the_data(tmp_path):
 )
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_what_it_may_return(make, kind, returned):
-    prediction = ask(make(f"{kind} predict(self, sample): return {returned}"), "a")[0]
+    prediction = ask(make(f"{kind} predict(self, sample): return {returned}"), "a")["a"]
     assert facts(prediction) == ["likes tea"]
     assert prediction.benchmark_id == "a"
     assert "likes tea" in str(prediction.raw)
@@ -138,7 +115,7 @@ def test_a_prediction_keeps_what_it_says_about_itself(make):
     returned = """Prediction(benchmark_id="a", track="task1", outcome="ok", \
 repaired=True, raw="as it came",
         prediction={"memory_items": [{"value": "likes tea"}]}, notes=("a note",))"""
-    prediction = ask(make(f"def predict(self, sample): return {returned}"), "a")[0]
+    prediction = ask(make(f"def predict(self, sample): return {returned}"), "a")["a"]
     assert (prediction.repaired, prediction.raw) == (True, "as it came")
     assert prediction.notes[0] == "a note"
     assert "missing type" in prediction.notes
@@ -149,7 +126,7 @@ def test_a_prediction_may_say_that_it_failed(make):
         'Prediction(benchmark_id="a", track="?", outcome="transport", prediction={"x": 1}, '
         'error="no network")'
     )
-    prediction = ask(make(f"def predict(self, sample): return {returned}"), "a")[0]
+    prediction = ask(make(f"def predict(self, sample): return {returned}"), "a")["a"]
     assert (prediction.outcome, prediction.error) == ("transport", "no network")
     assert (prediction.track, prediction.prediction) == ("task1", None)
 
@@ -169,14 +146,14 @@ def test_a_prediction_may_say_that_it_failed(make):
 )
 def test_what_can_not_be_read_is_invalid(make, returned, complaint):
     body = f"def predict(self, sample):\n    seen.append(seen)\n    return {returned}"
-    prediction = ask(make(body), "a")[0]
+    prediction = ask(make(body), "a")["a"]
     assert (prediction.outcome, prediction.prediction) == ("invalid", None)
     assert complaint in str(prediction.error)
     assert prediction.benchmark_id == "a"
 
 
 def test_none_is_empty(make):
-    assert ask(make("def predict(self, sample): pass"), "a")[0].outcome == "empty"
+    assert ask(make("def predict(self, sample): pass"), "a")["a"].outcome == "empty"
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
@@ -204,10 +181,10 @@ def test_what_it_raises_is_invalid(make, kind, raised, error):
     return [sample.benchmark_id]
 """
     predictions = ask(make(body), "a", "b", "c")
-    assert [facts(predictions[0]), facts(predictions[2])] == [["a"], ["c"]]
-    assert predictions[1].outcome == "invalid"
-    assert str(predictions[1].error).startswith("raised ")
-    assert error is None or predictions[1].error == error
+    assert [facts(predictions["a"]), facts(predictions["c"])] == [["a"], ["c"]]
+    assert predictions["b"].outcome == "invalid"
+    assert str(predictions["b"].error).startswith("raised ")
+    assert error is None or predictions["b"].error == error
 
 
 def test_a_plain_predict_runs_in_one_thread_that_is_not_the_loops(make):
@@ -223,7 +200,7 @@ def predict(self, sample):
 """
     asked = make(body)
     names = [str(number) for number in range(8)]
-    assert [facts(prediction) for prediction in ask(asked, *names)] == [[name] for name in names]
+    assert all(facts(found) == [name] for name, found in ask(asked, *names).items())
     threads = set(seen_by(asked))
     assert len(threads) == 1
     assert threading.main_thread() not in threads
@@ -243,7 +220,7 @@ async def predict(self, sample):
 """
     asked = make(body, in_flight=3)
     names = [str(number) for number in range(8)]
-    assert [facts(prediction) for prediction in ask(asked, *names)] == [[name] for name in names]
+    assert all(facts(found) == [name] for name, found in ask(asked, *names).items())
     assert max(seen_by(asked)) == 3
 
 
@@ -254,7 +231,7 @@ async def later(self, sample):
     await asyncio.sleep(0)
     return [sample.benchmark_id]
 """
-    assert facts(ask(make(body), "a")[0]) == ["a"]
+    assert facts(ask(make(body), "a")["a"]) == ["a"]
 
 
 @pytest.mark.few(1)
@@ -277,16 +254,16 @@ def test_a_call_that_takes_too_long_is_empty_and_the_others_are_unaffected(make,
     asked = make(body, timeout=3.0)
     predictions = ask(asked, "a", "b", "c", "d")
     seen_by(asked).append("the end of the test")
-    assert [facts(predictions[place]) for place in (0, 2, 3)] == [["a"], ["c"], ["d"]]
-    assert predictions[1].outcome == "empty"
-    assert predictions[1].error == "no answer within 3 s"
+    assert [facts(predictions[name]) for name in "acd"] == [["a"], ["c"], ["d"]]
+    assert predictions["b"].outcome == "empty"
+    assert predictions["b"].error == "no answer within 3 s"
     assert threads_end()
 
 
 @pytest.mark.release
 def test_waiting_for_the_thread_is_not_held_against_a_sample(make):
     asked = make("def predict(self, sample):\n    time.sleep(0.5)\n    return []", timeout=2.0)
-    assert all(facts(prediction) == [] for prediction in ask(asked, *"abcdef"))
+    assert all(facts(found) == [] for found in ask(asked, *"abcdef").values())
 
 
 @pytest.mark.release
@@ -297,7 +274,7 @@ def test_a_call_that_never_ends_does_not_keep_the_process_from_ending(module):
     run = f"""
 import asyncio
 from alps.ext.adapters.python_class import PythonSystem
-from tests.ext.adapters.test_python_class import TASK, sample
+from tests.programs import TASK, sample
 print(asyncio.run(PythonSystem("{module}:Mine", timeout=0.1).answer(TASK, sample("a"))).error)
 """
     root = str(ROOT)
@@ -365,7 +342,7 @@ def test_settings_that_can_not_be_written_down(make, settings, complaint):
 )
 def test_it_is_closed_once(make, close):
     asked = make(f"def predict(self, sample): return []\n{close}")
-    assert facts(ask(asked, "a")[0]) == []
+    assert facts(ask(asked, "a")["a"]) == []
     assert seen_by(asked) == ["closed"]
 
 
@@ -376,9 +353,7 @@ def test_it_can_be_used_in_another_event_loop(make):
         in_flight=1,
     )
     for names in ("abc", "de"):
-        assert [facts(prediction) for prediction in ask(asked, *names)] == [
-            [name] for name in names
-        ]
+        assert all(facts(found) == [name] for name, found in ask(asked, *names).items())
 
 
 def test_a_module_in_a_package_of_the_working_directory_is_found(module):
@@ -388,7 +363,7 @@ def test_a_module_in_a_package_of_the_working_directory_is_found(module):
         "class Mine:\n    def predict(self, sample): return ['found']\n"
     )
     asked = PythonSystem(f"{module}.inner:Mine", timeout=20)
-    assert facts(ask(asked, "a")[0]) == ["found"]
+    assert facts(ask(asked, "a")["a"]) == ["found"]
 
 
 def test_a_file_of_the_working_directory_does_not_stand_in_for_a_library(module):
@@ -396,7 +371,7 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_library(module)
     Path(f"{module}.py").write_text(
         "import colorsys\nclass Mine:\n    def predict(self, sample): return []\n"
     )
-    assert facts(ask(PythonSystem(f"{module}:Mine", timeout=20), "a")[0]) == []
+    assert facts(ask(PythonSystem(f"{module}:Mine", timeout=20), "a")["a"]) == []
 
 
 @pytest.mark.parametrize(
