@@ -43,6 +43,11 @@ def asked_of(request):
     return json.loads(request["messages"][1]["content"])
 
 
+def is_judge(request):
+    """Tell whether a request asks a judge which option an answer agrees with."""
+    return '"kind": "options"' in request["messages"][1]["content"]
+
+
 def summary(folder):
     """Return what a run found."""
     return json.loads((folder / "summary.json").read_text())["tracks"]["personamem"]

@@ -8,11 +8,7 @@ from collections import Counter
 
 import pytest
 
-from alps.ext.memory.connection import ClassConnection
-from alps.ext.memory.journal import Diary
-from alps.ext.memory.protocol import Opening
 from alps.ext.memory.reader import Direct
-from alps.ext.memory.store import Store
 from alps.parsing import parse_settings
 from alps.run.source import open_data
 from alps.settings import RunSettings
@@ -20,6 +16,7 @@ from alps.systems.resolve import floor_systems, resolve_system
 from alps.tasks.forgetting.samples import KINDS, ROLES, SURNAMES, count_forms, forms_of, gives
 from alps.text import fold
 from tests.endtoend import one_line, rows, summary
+from tests.ext.memory.stores import store_of, together
 from tests.form_classifiers import Reads
 
 
@@ -202,30 +199,14 @@ class BringsBack(Deletes):
 def asked(system, track, path, limit=None, seconds=None):
     """Return the score of each sample, asked all at once; it is killed after so many seconds."""
     path.mkdir(exist_ok=True)
-    opening = Opening(path / "memory", None, None, 0, {})
-    diary = Diary(path / "memory.jsonl")
     samples = list(track.samples())[:limit]
-
-    def planned():
-        return ((track.task, sample) for sample in samples)
-
-    connection = ClassConnection(system)
-    memory = Store("own", connection, opening, diary, planned, k=5, timeout=10.0)
+    memory = store_of(system, path, [(track.task, one) for one in samples])
     direct = Direct(resolve_system("rules", track.task), memory)
-
-    async def all_of_them():
-        try:
-            answers = asyncio.gather(*(direct.answer(track.task, one) for one in samples))
-            return await asyncio.wait_for(answers, seconds)
-        finally:
-            await memory.aclose()
-
-    predictions = asyncio.run(all_of_them())
-    pairs = zip(samples, predictions, strict=True)
-    return [
-        (sample.kind, track.task.score(sample, prediction, None, None))
-        for sample, prediction in pairs
-    ]
+    answers = [asyncio.wait_for(direct.answer(track.task, one), seconds) for one in samples]
+    scored = []
+    for sample, prediction in zip(samples, together(memory, answers), strict=True):
+        scored.append((sample.kind, track.task.score(sample, prediction, None, None)))
+    return scored
 
 
 def mean(scored, name="joint", kind=None):

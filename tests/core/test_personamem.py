@@ -19,6 +19,7 @@ from tests.persona_runs import (
     PUBLISHED,
     asked_of,
     figures,
+    is_judge,
     published,
     rows,
     run,
@@ -283,10 +284,6 @@ def test_a_record_says_what_a_memory_showed(alps):
 
 
 # Every question whose real history is there, from file to score
-
-
-def is_judge(request):
-    return '"kind": "options"' in request["messages"][1]["content"]
 
 
 def by_what_was_asked(request):

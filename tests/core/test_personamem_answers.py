@@ -25,7 +25,16 @@ from tests.echoing import echo
 from tests.endtoend import one_line
 from tests.few import few
 from tests.loopback import Answer, serve
-from tests.persona_runs import asked_of, figures, published, rows, run, settings_of, summary
+from tests.persona_runs import (
+    asked_of,
+    figures,
+    is_judge,
+    published,
+    rows,
+    run,
+    settings_of,
+    summary,
+)
 
 QUESTIONS = 3
 FIRST_ONES = (f"limit={QUESTIONS}", "memory=none")
@@ -34,10 +43,6 @@ FIRST_ONES = (f"limit={QUESTIONS}", "memory=none")
 @pytest.fixture(autouse=True)
 def _key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-
-
-def is_judge(request):
-    return '"kind": "options"' in request["messages"][1]["content"]
 
 
 def shown_to_judge(request):
