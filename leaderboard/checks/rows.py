@@ -319,8 +319,6 @@ def _fault_of_row(row: Mapping[str, Any], stage: str, task: Task) -> str:
     except ValidationError as error:
         field, fault = faults_of(error)[0]
         return f"{field}: {fault}"
-    except RecursionError:
-        return "nested too deeply"
 
 
 def _fault_of_prediction(row: Mapping[str, Any], task: Task) -> str:
