@@ -16,6 +16,7 @@ from alps.schema import ExtractionSample, Prediction
 from alps.systems import System
 from alps.tasks import load_task
 from tests.builders import extraction_sample, memory
+from tests.endtoend import wait_until
 
 TASK = load_task("extraction")
 PATIENT, QUICK = 300.0, 4.0
@@ -144,11 +145,9 @@ def is_held(path: Path) -> bool:
     return False
 
 
-def is_let_go(path: Path) -> bool:
-    deadline = time.monotonic() + PATIENT
-    while is_held(path) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return not is_held(path)
+def wait_for_release(path: Path) -> None:
+    """Wait until nothing that a process started holds `path`."""
+    wait_until(lambda: not is_held(path))
 
 
 HOLDING = """

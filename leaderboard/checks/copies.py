@@ -69,7 +69,6 @@ ODDS = 1e-3
 FEWEST_VALUES, MOST_GUESSED = 10, 50
 # Fewer words of the gold's own in a record, by their weight, say nothing.
 _LEAST_WEIGHT = 2.0
-_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 # More than any similarity: the very words.
 _SAME = 2.0
 
@@ -293,21 +292,20 @@ def check_gold_overlap(
         findings.warn("near_gold", where, f"{what}: did the system see the gold?", mend)
 
 
-def visible(text: str) -> str:
-    """Return a text without format characters, fillers, variation selectors and overlays."""
+def _visible(text: str) -> str:
+    """Return a text without format characters and overlays: folding drops all other hidden ones."""
     return text if text.isascii() else "".join(filter(_is_visible, text))
 
 
 def _is_visible(character: str) -> bool:
-    hidden = unicodedata.category(character) == "Cf" or unicodedata.combining(character) == 1
-    return not hidden and character not in _FILLERS and not 0xFE00 <= ord(character) <= 0xFE0F
+    return unicodedata.category(character) != "Cf" and unicodedata.combining(character) != 1
 
 
 def _without_given(one: Overlap) -> Overlap:
     """Return what is compared as it can be seen: what was given to hand back is no find."""
     given = set(map(fold, one.given))
-    values = [value for value in map(visible, one.values) if fold(value) not in given]
-    return Overlap([*map(visible, one.golds)], values, [*map(visible, one.known)])
+    values = [value for value in map(_visible, one.values) if fold(value) not in given]
+    return Overlap([*map(_visible, one.golds)], values, [*map(_visible, one.known)])
 
 
 def _too_often_right(task: Task, right: Sequence[bool]) -> str:

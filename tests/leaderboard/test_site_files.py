@@ -72,7 +72,7 @@ def test_what_no_build_wrote_stays_and_what_one_wrote_goes(place: Path) -> None:
     assert f"systems/{SLUG}.html" in first
     write(public, {"data/later.csv": "added,later", "robots.txt": "User-agent: *"})
     shutil.rmtree(place / "submissions" / SLUG)
-    assert "left there" not in build(place)
+    assert "old files kept" not in build(place)
     after = files_of(public)
     assert f"systems/{SLUG}.html" not in after
     assert not (public / "records" / "task1").exists(), "folders that are empty now go, too"

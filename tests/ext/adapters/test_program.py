@@ -27,9 +27,9 @@ from tests.programs import (
     ask,
     facts,
     is_held,
-    is_let_go,
     sample,
     system,
+    wait_for_release,
 )
 
 
@@ -437,7 +437,7 @@ while True: time.sleep(0.05)
 """
     )
     assert answered(ask(make(body), "a", "b"))
-    assert is_let_go(tmp_path / "lock")
+    wait_for_release(tmp_path / "lock")
     assert "terminated" in (tmp_path / "diary").read_text()
 
 
@@ -445,7 +445,7 @@ def test_children_of_a_program_that_died_do_not_hold_up_the_run(make, tmp_path, 
     body = HOLDING.format(lock=str(tmp_path / "lock")) + "answer(next(rows()))"
     assert answered(ask(make(body), "a", "b"))
     assert no_grace()
-    assert is_let_go(tmp_path / "lock")
+    wait_for_release(tmp_path / "lock")
 
 
 def test_nothing_stays_behind_when_the_run_is_cancelled(make, tmp_path):
@@ -460,7 +460,7 @@ def test_nothing_stays_behind_when_the_run_is_cancelled(make, tmp_path):
             await under_way
 
     asyncio.run(cancelled())
-    assert is_let_go(tmp_path / "lock")
+    wait_for_release(tmp_path / "lock")
 
 
 def test_it_can_be_used_again_after_it_was_closed(make, diary):

@@ -19,9 +19,9 @@ from tests.programs import (
     TASK,
     Diary,
     answered,
-    is_let_go,
     sample,
     system,
+    wait_for_release,
     written,
 )
 
@@ -191,7 +191,7 @@ def test_what_was_said_instead_is_kept_without_secrets_or_noted_with_the_next_an
 def test_a_program_that_hangs_is_ended_with_its_children_and_one_that_skips_a_row_is_not(waited):
     hung = waited["hangs"].predictions["b"]
     assert (hung.error, hung.raw) == (f"no answer within {QUICK:g} s", None)
-    assert is_let_go(waited["hangs"].folder / "lock")
+    wait_for_release(waited["hangs"].folder / "lock")
     assert waited["a single row"].predictions["a"].error == "no answer within 0.3 s"
     assert waited["skipped"].diary.lines.count("goodbye") == 1
 

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from alps.errors import UsageError
 from alps.ext.adapters.python_class import PythonSystem
 from tests.builders import memory
 from tests.conftest import ROOT
-from tests.endtoend import rows, run
+from tests.endtoend import rows, run, wait_until
 from tests.programs import TASK, ask, facts, sample
 from tests.tracks import alps_here
 
@@ -55,13 +54,8 @@ def seen_by(asked: PythonSystem) -> list[Any]:
     return seen
 
 
-def threads_end() -> bool:
-    deadline = time.monotonic() + 300.0
-    while time.monotonic() < deadline:
-        if not any(thread.name == "alps user code" for thread in threading.enumerate()):
-            return True
-        time.sleep(0.01)
-    return False
+def wait_for_threads() -> None:
+    wait_until(lambda: "alps user code" not in {one.name for one in threading.enumerate()})
 
 
 def test_the_object_is_shown_the_sample_without_its_gold(make):
@@ -204,7 +198,7 @@ def predict(self, sample):
     threads = set(seen_by(asked))
     assert len(threads) == 1
     assert threading.main_thread() not in threads
-    assert threads_end()
+    wait_for_threads()
 
 
 def test_an_async_predict_runs_as_often_at_once_as_allowed(make):
@@ -257,7 +251,7 @@ def test_a_call_that_takes_too_long_is_empty_and_the_others_are_unaffected(make,
     assert [facts(predictions[name]) for name in "acd"] == [["a"], ["c"], ["d"]]
     assert predictions["b"].outcome == "empty"
     assert predictions["b"].error == "no answer within 3 s"
-    assert threads_end()
+    wait_for_threads()
 
 
 @pytest.mark.release

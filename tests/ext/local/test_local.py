@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -18,7 +17,7 @@ from alps.llm.ledger import Ledger
 from alps.llm.prices import ReplyTokens, price_of
 from alps.llm.types import EndpointCalls, Request
 from tests.cluster import is_running
-from tests.endtoend import begin, rows
+from tests.endtoend import begin, rows, wait_until
 from tests.loopback import Answer, asked_over_http, serve
 
 really = pytest.mark.skipif(
@@ -112,13 +111,6 @@ def processes():
     return {int(number) for number, words in lines if "ext/local/serve.py" in words}
 
 
-def gone(number: int) -> bool:
-    ends = time.monotonic() + 20
-    while is_running(number) and time.monotonic() < ends:
-        time.sleep(0.1)
-    return not is_running(number)
-
-
 @really
 def test_it_answers_and_its_server_ends_with_the_client(tmp_path):
     ledger = Ledger(tmp_path / "calls.jsonl")
@@ -140,7 +132,7 @@ def test_it_answers_and_its_server_ends_with_the_client(tmp_path):
     assert (completion.used.completion_tokens, completion.used.cost) == (4, 0.0)
     (row,) = rows(tmp_path / "calls.jsonl")
     assert row["served_model"] == "SmolLM2-135M-Instruct.Q4_1"
-    assert gone(seen[0])
+    wait_until(lambda: not is_running(seen[0]))
 
 
 @really
@@ -173,13 +165,11 @@ def test_the_server_is_gone_after_the_run_was_killed(tmp_path):
     before = processes()
     words = ("run", *TINY, "model=local", "out=run")
     run = begin(tmp_path, words, dict(os.environ))
-    ends = time.monotonic() + 60
-    while not (new := processes() - before) and time.monotonic() < ends:
-        time.sleep(0.1)
+    wait_until(lambda: bool(processes() - before))
+    (server,) = processes() - before
     run.send_signal(signal.SIGKILL)
     run.communicate()
-    (server,) = new
-    assert gone(server)
+    wait_until(lambda: not is_running(server))
 
 
 @really
