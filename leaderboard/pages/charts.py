@@ -174,11 +174,10 @@ _WIDTH, _HEIGHT = 352, 250
 
 @dataclass(frozen=True)
 class Measure:
-    """Second axis of a chart: its name, where its value is found, and its format."""
+    """Second axis of a chart: its name, the value and figure of a system, and its format."""
 
     name: str
-    of: Callable[[RankedSystem, Board], float | None]
-    figure: Callable[[RankedSystem, Board], Markup]
+    of: Callable[[RankedSystem, Board], tuple[float | None, Markup]]
     written: Callable[[float], str]
 
 
@@ -186,6 +185,7 @@ class Measure:
 class _Point:
     row: RankedSystem
     cost: float
+    figure: Markup
     score: float
 
 
@@ -205,29 +205,28 @@ def cost_chart(board: Board) -> dict[str, object] | None:
 def _points(board: Board, measure: Measure) -> list[_Point]:
     points = []
     for row in board.standings:
-        cost = measure.of(row, board)
+        cost, written = measure.of(row, board)
         score = row.lead(board.metric.name)["value"].value
         # A score that nobody could recompute is in the table, marked, and in no chart.
         if row.recomputed and not row.system.refuted and cost is not None and score is not None:
-            points.append(_Point(row, float(cost), float(score)))
+            points.append(_Point(row, float(cost), written, float(score)))
     return points
 
 
-def _dollars(row: RankedSystem, board: Board) -> FilePlace:
-    return row.system.run(board.key.track)["calls"]["cost"]
+def _dollars(row: RankedSystem, board: Board) -> tuple[float | None, Markup]:
+    place = row.system.run(board.key.track)["calls"]["cost"]
+    return place.value, figure(place, money)
 
 
-def _tokens(row: RankedSystem, board: Board) -> int:
+def _tokens(row: RankedSystem, board: Board) -> tuple[float | None, Markup]:
     calls = row.system.run(board.key.track)["calls"]
-    return int(calls["prompt_tokens"].value + calls["completion_tokens"].value)
+    tokens = calls["prompt_tokens"].value + calls["completion_tokens"].value
+    return tokens, computed(tokens, "tokens", row.system.slug, board.key.track)
 
 
-def _tokens_figure(row: RankedSystem, board: Board) -> Markup:
-    return computed(_tokens(row, board), "tokens", row.system.slug, board.key.track)
-
-
-def _seconds(row: RankedSystem, board: Board) -> FilePlace:
-    return row.track["seconds_per_query"]
+def _seconds(row: RankedSystem, board: Board) -> tuple[float | None, Markup]:
+    place = row.track["seconds_per_query"]
+    return place.value, figure(place, seconds)
 
 
 def _short_count(value: float) -> str:
@@ -239,19 +238,9 @@ def _short_count(value: float) -> str:
 
 
 _MEASURES = (
-    Measure(
-        "cost of the run",
-        lambda row, board: _dollars(row, board).value,
-        lambda row, board: figure(_dollars(row, board), money),
-        money,
-    ),
-    Measure("tokens of the run", _tokens, _tokens_figure, _short_count),
-    Measure(
-        "time per query",
-        lambda row, board: _seconds(row, board).value,
-        lambda row, board: figure(_seconds(row, board), seconds),
-        seconds,
-    ),
+    Measure("cost of the run", _dollars, money),
+    Measure("tokens of the run", _tokens, _short_count),
+    Measure("time per query", _seconds, seconds),
 )
 
 
@@ -272,7 +261,7 @@ def _cost_chart(board: Board, measure: Measure, points: Sequence[_Point]) -> dic
         point = points[place]
         parts += _mark(point, mark, across, up)
         score = figure(point.row.lead(board.metric.name)["value"])
-        named.append((mark, point.row.system, score, measure.figure(point.row, board)))
+        named.append((mark, point.row.system, score, point.figure))
     heading = board.task.heading
     label = f"{heading}: score against {measure.name} for {len(points)} systems"
     drawn = drawing(parts, style="plane cost", label=label, width=_WIDTH, height=_HEIGHT)
