@@ -21,7 +21,6 @@ gain of `SERIOUS_GAIN` on.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from alps.data.audit_findings import (
@@ -53,27 +52,6 @@ FEWEST = 10
 NEAR_THE_END = 2
 _ALL = "questions"
 _GOLD_COLUMNS = ("correct_answer", "all_options", "incorrect_answers")
-
-Picks = Callable[[PersonaQuestion], Sequence[int]]
-
-
-@dataclass(frozen=True)
-class _Rule:
-    """A way to answer without the history.
-
-    Attributes:
-        code: The finding that it is where it works.
-        what: The same in words.
-        picks: The places of the options that it takes for right; it guesses among them.
-        tried: How many such rules are tried.
-        always_serious: Whether even a small gain is serious.
-    """
-
-    code: str
-    what: str
-    picks: Picks
-    tried: int
-    always_serious: bool = False
 
 
 def audit_personamem(data: str, folder: Path, split: str | None) -> AuditReport | None:
@@ -179,13 +157,13 @@ class _SizeAudit:
             said.add(message)
 
     def _length_leaks(self) -> Iterator[DataFinding]:
-        rules: dict[str, Picks] = {"the longest": longest, "the shortest": shortest}
+        rules = {"the longest": longest, "the shortest": shortest}
         by_type = _by_type(self.questions)
         tried = len(rules) * len(by_type)
         for kind, questions in by_type.items():
             for name, picks in rules.items():
-                rule = _Rule("length-leak", f"the gold is {name} option of {kind}", picks, tried)
-                yield from self._leak(rule, questions)
+                what, picked = f"the gold is {name} option of {kind}", list(map(picks, questions))
+                yield from self._leak("length-leak", what, questions, picked, tried=tried)
 
     def _letter_leaks(self) -> Iterator[DataFinding]:
         groups = {"all types": self.questions, **_by_type(self.questions)}
@@ -193,8 +171,8 @@ class _SizeAudit:
             counts = Counter(question.gold for question in questions)
             letter = max(counts, key=lambda place: (counts[place], -place), default=0)
             what = f"the gold is option ({LETTERS[letter]}) in {kind}"
-            tried = len(LETTERS) * len(groups)
-            yield from self._leak(_Rule("letter-leak", what, _always(letter), tried), questions)
+            picked, tried = [[letter]] * len(questions), len(LETTERS) * len(groups)
+            yield from self._leak("letter-leak", what, questions, picked, tried=tried)
 
     def _id_leaks(self) -> Iterator[DataFinding]:
         """Look for a number of the row that, counted modulo 4, is the letter's but for a shift."""
@@ -208,13 +186,15 @@ class _SizeAudit:
             "the digits of the id": _number_in,
         }
         for name, number in rules.items():
-            shifts = Counter(
-                (question.gold - number(question.id)) % len(LETTERS) for question in self.questions
-            )
+            numbers = [number(question.id) for question in self.questions]
+            pairs = zip(self.questions, numbers, strict=True)
+            shifts = Counter((question.gold - own) % len(LETTERS) for question, own in pairs)
             shift = max(shifts, key=lambda one: (shifts[one], -one), default=0)
-            picks, tried = _by_number(number, shift), len(rules) * len(LETTERS)
-            rule = _Rule("id-leak", f"{name} reveals the letter", picks, tried, always_serious=True)
-            yield from self._leak(rule, self.questions)
+            picked = [[(own + shift) % len(LETTERS)] for own in numbers]
+            what, tried = f"{name} reveals the letter", len(rules) * len(LETTERS)
+            # Even a small gain is serious.
+            found = self._leak("id-leak", what, self.questions, picked, tried=tried, serious=True)
+            yield from found
 
     def _column_leaks(self) -> Iterator[DataFinding]:
         golds = {question.line: question for question in self.questions}
@@ -232,22 +212,32 @@ class _SizeAudit:
                 detail = f"the column {name} contains the letter or the text of the gold"
                 yield self._tally.finding("column-leak", "serious", (count, n), _ALL, detail)
 
-    def _leak(self, rule: "_Rule", questions: Sequence[PersonaQuestion]) -> Iterator[DataFinding]:
-        """Yield a finding where a rule finds the gold above chance; ties share a guess."""
-        picked = [rule.picks(question) for question in questions]
+    def _leak(
+        self,
+        code: str,
+        what: str,
+        questions: Sequence[PersonaQuestion],
+        picked: Sequence[Sequence[int]],
+        *,
+        tried: int,
+        serious: bool = False,
+    ) -> Iterator[DataFinding]:
+        """Yield a finding where a rule, one of so many tried, finds the gold above chance.
+
+        `picked` are the places of the options that it guesses among, by question.
+        """
         pairs = zip(questions, picked, strict=True)
         hits = sum(question.gold in places for question, places in pairs)
         # A blind pick is among k of four options with a chance of k/4.
         sizes = [len(LETTERS) / len(places) for places in picked]
-        p = above_chance(hits, sizes, tried=rule.tried) if hits >= FEWEST else None
+        p = above_chance(hits, sizes, tried=tried) if hits >= FEWEST else None
         if p is None:
             return
         chance = chance_of(sizes)
-        serious = rule.always_serious or hits / len(questions) - chance >= SERIOUS_GAIN
-        detail = f"{rule.what} (by chance {chance:.0%}, p = {p:.1g})"
+        serious = serious or hits / len(questions) - chance >= SERIOUS_GAIN
+        detail = f"{what} (by chance {chance:.0%}, p = {p:.1g})"
         severity: Severity = "serious" if serious else "warning"
-        share = hits, len(questions)
-        yield self._tally.finding(rule.code, severity, share, _ALL, detail)
+        yield self._tally.finding(code, severity, (hits, len(questions)), _ALL, detail)
 
     def _find(
         self, code: str, severity: Severity, detail: str, question: PersonaQuestion, what: str
@@ -260,14 +250,6 @@ def _by_type(questions: Sequence[PersonaQuestion]) -> dict[str, list[PersonaQues
     for question in questions:
         groups[question.type].append(question)
     return dict(groups)
-
-
-def _always(place: int) -> Picks:
-    return lambda question: [place]
-
-
-def _by_number(number: Callable[[str], int], shift: int) -> Picks:
-    return lambda question: [(number(question.id) + shift) % len(LETTERS)]
 
 
 def _number_in(name: str) -> int:
