@@ -51,7 +51,7 @@ from alps.tasks.personamem.samples import (
     for_class,
     invalid_kind,
 )
-from alps.tasks.personamem.scores import METRICS, RESAMPLED, Credit, score, scored
+from alps.tasks.personamem.scores import METRICS, RESAMPLED, score, scored
 from alps.tasks.utilization import TEXT, fits
 
 Order = tuple[int, ...]
@@ -197,7 +197,7 @@ def score_orders(
 ) -> Scored:
     """Score a question by its share of orders with the right answer, and how far they agree."""
     if prediction.prediction is None:
-        whole = scored(sample, prediction, Credit(0.0, None))
+        whole = scored(sample, prediction, 0.0, None)
         return replace(whole, scores={**whole.scores, "consistency": 0.0})
     choices = OrderedChoices.model_validate(prediction.prediction).choices
     credits = []
@@ -205,7 +205,7 @@ def score_orders(
         credits.append(sample.gold in choice.options and 1 / len(choice.options))
     chosen = Counter(choice.choice for choice in choices if choice.choice is not None)
     most = chosen.most_common(1)
-    whole = scored(sample, prediction, Credit(fmean(credits), most[0][0] if most else None))
+    whole = scored(sample, prediction, fmean(credits), most[0][0] if most else None)
     named = {frozenset(choice.options) for choice in choices}
     consistent = float(len(named) == 1 and named != {frozenset()})
     letters = _letters(choices)
@@ -288,7 +288,7 @@ def score_free(
     """Score one answer: right where it agrees with the gold; a failed one is wrong."""
     option = None if verdict is None else verdict.get("option")
     choice = None if option is None else LETTERS[option]
-    whole = scored(sample, prediction, Credit(float(choice == sample.gold), choice))
+    whole = scored(sample, prediction, float(choice == sample.gold), choice)
     own = {} if verdict is None else {"no_option": float(choice is None)}
     return replace(whole, scores={**whole.scores, **own, **agreement_score(verdict)})
 
@@ -372,9 +372,9 @@ def score_as_authors(
     named = PARSERS[parser](given["answer"])
     chosen = next((letters for letters in named if len(letters) == 1), None)
     if sample.gold in named:
-        return scored(sample, prediction, Credit(1.0, sample.gold))
+        return scored(sample, prediction, 1.0, sample.gold)
     invalid = "" if chosen is not None else _invalid(prediction, given["answer"])
-    return scored(sample, prediction, Credit(0.0, chosen), invalid=invalid)
+    return scored(sample, prediction, 0.0, chosen, invalid=invalid)
 
 
 def _invalid(prediction: Prediction, text: str) -> str:

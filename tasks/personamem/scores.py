@@ -15,7 +15,7 @@ named in the history has three types right without understanding: those are a se
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
 from itertools import pairwise
@@ -236,14 +236,6 @@ TYPES_OF_V2 = {
 _ALL_TYPES = TYPES | TYPES_OF_V2
 
 
-@dataclass(frozen=True)
-class Credit:
-    """What an answer is worth, in [0, 1], and the letter it chooses; None where it chooses none."""
-
-    value: float
-    choice: str | None
-
-
 def score(
     sample: ChoiceSample, prediction: Prediction, verdict: Row | None, judge: Judge
 ) -> Scored:
@@ -254,17 +246,23 @@ def score(
     given = prediction.prediction or {}
     tied = given.get("tied") or [given.get("choice")]
     value = 1 / len(tied) if sample.gold in tied else 0.0
-    return scored(sample, prediction, Credit(value, given.get("choice")))
+    return scored(sample, prediction, value, given.get("choice"))
 
 
 def scored(
-    sample: ChoiceSample, prediction: Prediction, credit: Credit, *, invalid: str = ""
+    sample: ChoiceSample,
+    prediction: Prediction,
+    value: float,
+    choice: str | None,
+    *,
+    invalid: str = "",
 ) -> Scored:
-    """Return the scores of an answer of this worth, or of the kind `invalid`.
+    """Return the scores of an answer that is worth so much, in [0, 1], or of the kind `invalid`.
 
+    `choice` is the letter that it chooses; None where it chooses none.
     The counts split questions by whether the gold is among the picks of the length rule.
     """
-    kind, value = sample.question.type, credit.value
+    kind = sample.question.type
     leaked = float(sample.question.gold in by_length_and_type(sample.question))
     scores = {"accuracy": value, kind: value}
     if not leaked:
@@ -279,14 +277,14 @@ def scored(
         f"{kind}_unleaked_n": 1 - leaked,
         f"{kind}_unleaked_hits": (1 - leaked) * value,
     }
-    details = {"choice": credit.choice, "gold": sample.gold, "type": kind}
+    details = {"choice": choice, "gold": sample.gold, "type": kind}
     if prediction.outcome != "ok":
         invalid = invalid_kind(prediction.outcome, prediction.error)
     if invalid:
         counts[f"invalid_{invalid}"], details["invalid"] = 1.0, invalid
-    if credit.choice != sample.gold:
+    if choice != sample.gold:
         kinds = sample.files.kinds_of(sample.question)
-        details["error"] = error_of(invalid or None, credit.choice, kinds)
+        details["error"] = error_of(invalid or None, choice, kinds)
     question = sample.question
     if question.who:
         details["who"] = question.who
