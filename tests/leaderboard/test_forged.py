@@ -7,6 +7,11 @@ fit what was changed, as those of somebody who means it do.
 
 import json
 import os
+import pickle
+import socket
+import tarfile
+import unicodedata
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +72,9 @@ NAMES = {
     **dict.fromkeys(("javascript:alert(1)", "&#60;b&#62;", "{{ config }}", "<img src=x>"), MARKUP),
     "A\u202eB": "U+202E",
     "A\u200bB": "U+200B",
+    "A\U000e0041B": "U+E0041",
     "A\x1b[31mB": "U+001B",
+    "A\x00B": "U+0000",
     "A\nB": "U+000A",
     "A\ud800B": "unicode",
     "Ame\u0301lie": "composed form",
@@ -101,6 +108,7 @@ SCHEMA = [
 CARDS = [
     *((path, value, "schema", words) for path, value, words in SCHEMA),
     (f"{F1}.n", 11, "score", "the card has 11, but alps recomputed 12"),
+    (f"{F1}.value", 1.7, "score", "the card has 1.7, but alps recomputed 0."),
     (f"{F1}.value", 0.987, "score", "f1.value: the card has 0.987, but alps recomputed 0."),
     (f"{F1}.low", 0.99, "score", "scores.f1.low: the card has 0.99"),
     (f"{ONE}.scores", lambda old: {**old, "best": old["f1"]}, "score", "tracks.task1.scores.best"),
@@ -186,10 +194,15 @@ CARD_BYTES = {
 }
 LINES = {
     "NaN": (replaced('"repeat":0', '"repeat":NaN'), "NaN is not a number"),
+    "1e999": (replaced('"repeat":0', '"repeat":1e999'), "is too large"),
+    "twice": (replaced('"repeat":0', '"repeat":0,"repeat":0'), "'repeat' is repeated"),
+    "bottomless": (lambda data: data + b"[" * 50_000 + b"\n", "line 13: lists and objects"),
     "long": (lambda data: data + b'{"a":"%s"}\n' % (b"x" * (1 << 20)), "line 13: longer than 1,0"),
     "torn": (lambda data: data + b'{"benchmark_id": "visi', "line 13: cut off"),
     "a list": (lambda data: data + b"[1]\n", "line 13: expected an object, got list"),
     "an empty line": (lambda data: data + b"\n", "line 13: not JSON"),
+    "not UTF-8": (lambda data: data + b"\xff\n", "line 13: not UTF-8"),
+    "null bytes": (lambda data: data + b"\0" * 1_000 + b"\n", "line 13: not JSON"),
 }
 
 
@@ -212,6 +225,13 @@ def test_bytes_that_readers_would_not_agree_about_are_refused(shelf, folder, cha
 def test_a_number_that_nothing_recomputes_is_guarded_by_the_checksum(shelf, folder):
     edit_json(folder / CARD, changed("runs.0.calls.cost", 0.01))
     refused(shelf.verify(folder), "checksum", "changed after packing")
+
+
+class Bomb:
+    """What does harm as soon as it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, ("exploded",)
 
 
 def written(name: str, data: str | bytes):
@@ -239,9 +259,29 @@ def sparse(name: str):
     return stretch
 
 
+def listen(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # the address of a socket is short
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
 def move_away(folder: Path) -> None:
     (folder / "task1").rename(folder.parent / "away")
     (folder / "task1").symlink_to(folder.parent / "away")
+
+
+def twins(folder: Path) -> None:
+    for form in ("NFC", "NFD"):
+        written(f"task1/{unicodedata.normalize(form, 'é')}.jsonl", "")(folder)
+
+
+def bury(folder: Path) -> None:
+    for number in range(120):
+        written(f"file-{number}.jsonl", "")(folder)
 
 
 def repository(folder: Path) -> None:
@@ -263,19 +303,24 @@ FOLDERS = [
     (move_away, "kind", "task1: a symbolic link where a folder should be"),
     (lambda f: os.link(f / SCORES, f.parent / "other"), "kind", f"{SCORES}: a hard link"),
     (instead(SCORES, os.mkfifo), "kind", f"{SCORES}: a pipe"),
+    (instead(CARD, listen), "kind", f"{CARD}: a socket"),
     (instead(SCORES, Path.mkdir), "kind", f"{SCORES}: a folder, not a plain file"),
     (written("task2", "{}"), "kind", "task2: a file where a folder should be"),
     (lambda f: (f / "review.json").symlink_to("/nowhere"), "kind", "review.json: a symbolic link"),
     (written("conftest.py", CODE), "stray", "conftest.py: does not belong"),
+    (written("model.pkl", pickle.dumps(Bomb())), "stray", "model.pkl: does not belong"),
     (written("task1/more.zip", b"PK"), "stray", "task1/more.zip"),
     (written("Submission.json", "{}"), "stray", "Submission.json"),
+    (bury, "stray", "does not belong"),
     (written("task2/scores.jsonl", ""), "stray", "task2: the card has no such task"),
     (written("task1/calls.jsonl", "{}\n"), "stray", "task1/calls.jsonl: it is not on the card"),
     (repository, "name", ".git: the name begins with a dot"),
     (written("..%2f..%2fetc", ""), "name", NOT_OURS),
+    (written("a\nb", ""), "name", "a\\u000ab"),
     (written("task1/\u202egpj.lmth", ""), "name", "\\u202egpj"),
     (lambda f: Path(os.fsdecode(bytes(f) + b"/\xff")).write_text(""), "name", "\\udcff"),
     (written("task1/ѕcores.jsonl", ""), "name", "\\u0455cores"),
+    (twins, "name", NOT_OURS),
     (lambda f: (f / "task1/verdicts.jsonl").unlink(), "missing_file", "task1/verdicts.jsonl"),
     (lambda f: (f / CARD).unlink(), "card", "No such file"),
     (sparse(PREDICTIONS), "size", "2,147,483,648 bytes; the limit is 209,715,200"),
@@ -299,8 +344,12 @@ def test_a_folder_that_holds_something_else_is_refused(
 
 
 def test_an_archive_and_a_link_are_no_submission(shelf, folder):
-    (folder.parent / "all.zip").write_bytes(b"PK")
-    refused(shelf.verify(folder.parent / "all.zip"), "folder", "a file, not a folder")
+    for name, pack in (("all.zip", zipfile.ZipFile), ("all.tar", tarfile.open)):
+        with pack(folder.parent / name, "w") as archive:
+            add = archive.write if isinstance(archive, zipfile.ZipFile) else archive.add
+            add(folder / CARD, "../../escaped.json")
+        refused(shelf.verify(folder.parent / name), "folder", "a file, not a folder")
+    assert not list(folder.parent.parent.rglob("escaped.json"))
     (folder.parent / "link").symlink_to(folder)
     refused(shelf.verify(folder.parent / "link"), "folder", "a symbolic link, not a folder")
     refused(shelf.verify(folder.parent / "nowhere"), "folder", "No such file")

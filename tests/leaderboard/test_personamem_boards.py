@@ -18,6 +18,7 @@ from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
 from alps.leaderboard.verify import Options, verify
 from alps.tasks.personamem.personas import write_set
+from tests.conftest import ROOT
 from tests.endtoend import rows, summary
 from tests.submissions import DROPPED, changed, forge, forge_rows, make_run, refused
 
@@ -181,6 +182,14 @@ def test_its_page_has_figures_baselines_and_references(packed, data, tmp_path):
     assert "Recomputed from public answers: GPT-4o" in words
     assert "not ranked here; run by the authors of PersonaMem" in words
     assert "PersonaMem" in words_of(site / "index.html")
+
+
+def test_all_tasks_are_run_without_it_where_the_data_lack_it(tmp_path):
+    shutil.copytree(ROOT / "data" / "samples", tmp_path / "release")
+    words = ("task=all", "model=rules", "limit=1", f"data={tmp_path / 'release'}")
+    found = summary(make_run(tmp_path / "run", *words))
+    assert TRACK not in found["tracks"]
+    assert "no questions_32k.csv" in found["left_out"][TRACK]
 
 
 def test_a_run_is_scored_again_though_its_size_was_not_named(alps, data, tmp_path):

@@ -140,3 +140,11 @@ def test_a_list_that_no_build_wrote_removes_nothing(place: Path, name: str) -> N
     assert ".alps-site.json: lists files that no build writes" in refused(place)
     assert files_of(place / "public") == before
     assert (place / "outside.txt").read_text() == "mine"
+
+
+@pytest.mark.release
+def test_folders_beside_a_site_are_nobodys_scratch(place: Path) -> None:
+    write(place, {".site.unfinished/thesis.txt": "mine", ".public.unfinished/thesis.txt": "mine"})
+    for out in ("site", "public"):
+        build(place, out)
+        assert (place / f".{out}.unfinished" / "thesis.txt").read_text() == "mine"

@@ -202,6 +202,13 @@ def test_suspicious_answers_are_flagged_and_no_more(shelf, folder, name, path, v
         assert not found.serious
 
 
+def test_endless_answers_are_found_though_all_are_endless(shelf, folder):
+    endless = changed("answer", "I will tell you all about it. " * 500)
+    forge_rows(folder, TEXT, lambda found: [endless(row["prediction"]) for row in found])
+    what = said(shelf.verify(folder), "length").what
+    assert what.startswith("12 answers with up to 15,000 characters")
+
+
 def test_a_maintainer_notes_that_a_submission_is_in_order(shelf: Shelf, folder: Path) -> None:
     words = [str(folder), f"data={shelf.data}"]
     assert read_entry(folder).status == "self-reported"

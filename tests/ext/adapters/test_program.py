@@ -405,6 +405,17 @@ def test_a_long_answer_is_heard_although_the_program_ended_meanwhile(make, diary
     assert diary.starts == 1
 
 
+def test_a_flood_of_log_lines_on_stdout_is_survived(make):
+    body = """
+for name in rows():
+    for number in range(20): sys.stdout.write("log line\\n" * 2_000)
+    answer(name)
+"""
+    predictions = ask(make(body), "a", "b")
+    assert answered(predictions)
+    assert all(len(" ".join(prediction.notes)) < 300 for prediction in predictions.values())
+
+
 def test_the_command_is_named_without_its_secrets(tmp_path, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "hush-hush-hush")
     asked = system(f"{sys.executable} -c pass --key hush-hush-hush", tmp_path)

@@ -201,6 +201,27 @@ def predict(self, sample):
     wait_for_threads()
 
 
+def test_a_plain_predict_does_not_hold_up_the_event_loop(make):
+    body = """
+def predict(self, sample):
+    seen.append(threading.Event())
+    return [f"the loop was free: {seen[0].wait(300)}"]
+"""
+    asked = make(body)
+
+    async def run():
+        under_way = asyncio.create_task(asked.answer(TASK, sample("a")))
+        while not seen_by(asked):
+            await asyncio.sleep(0.01)
+        seen_by(asked)[0].set()
+        try:
+            return await under_way
+        finally:
+            await asked.aclose()
+
+    assert facts(asyncio.run(run())) == ["the loop was free: True"]
+
+
 def test_an_async_predict_runs_as_often_at_once_as_allowed(make):
     body = """
 busy = most = 0
@@ -428,24 +449,49 @@ SILENT = """
 class Silent(Exception):
     def __str__(self): raise self
 """
+LAZY = """
+    def __getattr__(self, name):
+        if name == "{}": raise RuntimeError("not yet")
+        raise AttributeError(name)
+"""
 BAD_TRUTH = "    class Bad:\n        def __bool__(self): raise ValueError('neither')\n"
 BAD_DICT = BAD_TRUTH.replace("Bad:", "Bad(dict):")
+BAD_KEYS = """
+    class Bad(dict):
+        def keys(self): raise OSError('gone')
+        def __iter__(self): raise OSError('gone')
+"""
 ODD = {
     **{
         name: (RAISING.format(name), f"'{name}' raised RuntimeError: not yet")
-        for name in ("persistent", "memories", "settings", "search", "close")
+        for name in ("persistent", "memories", "settings", "search")
     },
+    "exit": (
+        "    @property\n    def settings(self): raise SystemExit(3)\n",
+        "'settings' raised SystemExit: 3",
+    ),
+    "silent": (
+        SILENT.replace("\n", "\n    ") + "\n    @property\n"
+        "    def settings(self): raise self.Silent()\n",
+        "'settings' raised Silent",
+    ),
+    "lazy-persistent": (LAZY.format("persistent"), "'persistent' raised RuntimeError: not yet"),
+    "lazy-close": (LAZY.format("close"), "'close' raised RuntimeError: not yet"),
     "truth": (f"{BAD_TRUTH}    persistent = Bad()\n", "'persistent' raised ValueError: neither"),
     "truth-of-settings": (
         f"{BAD_DICT}    settings = Bad(a=1)\n",
         "'settings' raised ValueError: neither",
+    ),
+    "items-of-settings": (
+        f"{BAD_KEYS}    settings = Bad(a=1)\n",
+        "'settings' raised OSError: gone",
     ),
     "dir": (
         "    def __dir__(self): raise ValueError('no list')\n    search = predict = 3\n",
         "has no method",
     ),
 }
-MEMORY_ALONE = {"persistent", "memories", "search", "close", "truth"}
+MEMORY_ALONE = {"persistent", "memories", "search", "lazy-persistent", "lazy-close", "truth"}
 MODELS = {name: case for name, case in ODD.items() if name not in MEMORY_ALONE}
 MODELS["predict"] = RAISING.format("predict"), "'predict' raised RuntimeError: not yet"
 # What is run with the class `Mine` of a module, and what its bodies make it say.
