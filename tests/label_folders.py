@@ -29,11 +29,11 @@ def write(folder, scales, rows):
     return folder
 
 
-def reports(folder, judge=None, *, draws=200, **options):
+def reports(folder, judge=None, **options):
     """Return the reports on a folder's judge by rubric."""
     labels = read_labels(folder)
     verdicts = read_verdicts(folder / "verdicts.jsonl", judge, labels=labels)
-    found = rubric_reports(labels, verdicts, draws=draws, **options)
+    found = rubric_reports(labels, verdicts, **options)
     return {report.rubric: report for report in found}
 
 

@@ -187,22 +187,21 @@ def cluster_sums(features: Floats, clusters: Sequence[Hashable]) -> Floats:
     return sums
 
 
-def resampled_sums(sums: Floats, *, seed: int = 0, draws: int = DRAWS) -> Floats:
-    """Return what `draws` ≥ 1 resamples of the clusters add up to; shape (draws, features).
+def resampled_sums(sums: Floats, *, seed: int = 0) -> Floats:
+    """Return what `DRAWS` resamples of the clusters add up to; shape (draws, features).
 
     The same seed draws the same clusters, so that figures are paired. `sums` has the shape
     (clusters, features), with at least one cluster.
     """
-    times = resampled_times(len(sums), seed=seed, draws=draws)
-    return np.concatenate([chunk @ sums for chunk in times])
+    return np.concatenate([chunk @ sums for chunk in resampled_times(len(sums), seed=seed)])
 
 
-def resampled_times(clusters: int, *, seed: int = 0, draws: int = DRAWS) -> Iterator[Floats]:
+def resampled_times(clusters: int, *, seed: int = 0) -> Iterator[Floats]:
     """Yield how often each resample takes each cluster; shape (some draws, clusters)."""
     generator = np.random.Generator(np.random.PCG64(seed))
     per_chunk = max(1, _CHUNK // clusters)
-    for start in range(0, draws, per_chunk):
-        chosen = generator.integers(0, clusters, size=(min(per_chunk, draws - start), clusters))
+    for start in range(0, DRAWS, per_chunk):
+        chosen = generator.integers(0, clusters, size=(min(per_chunk, DRAWS - start), clusters))
         flat = (chosen + clusters * np.arange(len(chosen))[:, None]).ravel()
         yield np.bincount(flat, minlength=chosen.size).reshape(chosen.shape).astype(np.float64)
 

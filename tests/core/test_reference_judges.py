@@ -15,7 +15,7 @@ def found(folder, rubric, scale, rows):
     """Return the reference judges of a folder of one rubric."""
     labels = read_labels(write(folder, {rubric: scale}, rows))
     verdicts = read_verdicts(folder / "verdicts.jsonl", labels=labels)
-    return plain(references(label_matrix(labels, rubric, verdicts), seed=0, draws=100))
+    return plain(references(label_matrix(labels, rubric, verdicts), seed=0))
 
 
 def values(row):

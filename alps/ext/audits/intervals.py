@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.stats.bootstrap import (
-    DRAWS,
     Estimate,
     Floats,
     Statistic,
@@ -204,7 +203,6 @@ def clustered_statistics(
     *,
     n: int | None = None,
     seed: int = 0,
-    draws: int = DRAWS,
 ) -> list[Estimate]:
     """Estimate functions of sums over records, all from the same resampled clusters.
 
@@ -215,7 +213,6 @@ def clustered_statistics(
             where undefined.
         n: Records that count for `Estimate.n`; all by default.
         seed: Of the resampling.
-        draws: Resamples, ≥ 1.
     """
     # A statistic is a function of sums: each cluster is added up once, and not in every resample.
     sums = cluster_sums(features, clusters)
@@ -223,7 +220,7 @@ def clustered_statistics(
     if not len(sums):
         return [Estimate(None, None, None, count) for _ in statistics]
     total = sums.sum(axis=0)
-    drawn = resampled_sums(sums, seed=seed, draws=draws) if len(sums) > 1 else None
+    drawn = resampled_sums(sums, seed=seed) if len(sums) > 1 else None
     estimates = []
     for statistic in statistics:
         value = float(statistic(total))
@@ -237,12 +234,7 @@ def clustered_statistics(
 
 
 def clustered_indices(
-    people: Sequence[bool],
-    judge: Sequence[bool],
-    clusters: Sequence[Hashable],
-    *,
-    seed: int = 0,
-    draws: int = DRAWS,
+    people: Sequence[bool], judge: Sequence[bool], clusters: Sequence[Hashable], *, seed: int = 0
 ) -> dict[str, Estimate]:
     """Estimate what kappa is to be read with, with intervals over resampled clusters.
 
@@ -255,7 +247,7 @@ def clustered_indices(
     """
     features = _cell_features(people, judge)
     statistics = [_mean_of(np.array(weights, dtype=np.float64)) for weights in _INDICES.values()]
-    estimates = clustered_statistics(features, clusters, statistics, seed=seed, draws=draws)
+    estimates = clustered_statistics(features, clusters, statistics, seed=seed)
     return dict(zip(_INDICES, estimates, strict=True))
 
 

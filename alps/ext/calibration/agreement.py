@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.ext.audits.intervals import clustered_statistics
-from alps.stats.bootstrap import DRAWS, Estimate, Floats, Statistic, ratio
+from alps.stats.bootstrap import Estimate, Floats, Statistic, ratio
 
 Kind = Literal["nominal", "ordinal", "interval"]
 Weights = Literal["unweighted", "linear", "quadratic"]
@@ -162,7 +162,6 @@ def pair_estimates(
     clusters: Sequence[Hashable] | None = None,
     *,
     seed: int = 0,
-    draws: int = DRAWS,
 ) -> dict[str, Estimate]:
     """Estimate the agreement of two raters, with intervals over resampled clusters.
 
@@ -175,7 +174,7 @@ def pair_estimates(
     named = _pair_statistics(scale)
     groups = range(len(features)) if clusters is None else clusters
     estimates = clustered_statistics(
-        features, groups, list(named.values()), n=int(features.sum()), seed=seed, draws=draws
+        features, groups, list(named.values()), n=int(features.sum()), seed=seed
     )
     return dict(zip(named, estimates, strict=True))
 
@@ -192,7 +191,6 @@ def rater_estimates(
     clusters: Sequence[Hashable] | None = None,
     *,
     seed: int = 0,
-    draws: int = DRAWS,
 ) -> dict[str, Estimate]:
     """Estimate `alpha`, `ac1` and, not on nominal scales, quadratic `ac2` of many raters.
 
@@ -211,9 +209,7 @@ def rater_estimates(
         columns.append(_gwet_features(counts, near))
         named[name] = partial(_gwet, near=near, start=start)
     both, figures = int((counts.sum(axis=1) >= 2).sum()), list(named.values())
-    estimates = clustered_statistics(
-        np.hstack(columns), groups, figures, n=both, seed=seed, draws=draws
-    )
+    estimates = clustered_statistics(np.hstack(columns), groups, figures, n=both, seed=seed)
     return dict(zip(named, estimates, strict=True))
 
 

@@ -9,14 +9,13 @@ don't fit are a ValueError.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import median
 from typing import Literal, get_args
 
 import numpy as np
 
 from alps.ext.audits.intervals import clustered_statistics
-from alps.stats.bootstrap import DRAWS, Estimate, Floats, clustered_ratio, clustered_variance, ratio
+from alps.stats.bootstrap import Estimate, Floats, clustered_ratio, clustered_variance, ratio
 
 Score = Literal["accuracy", "rmse"]
 Status = Literal["passed", "failed", "underpowered"]
@@ -25,6 +24,8 @@ ITEMS = 30
 ANNOTATORS = 3
 # With 74 to 88 items a person, as in MT-Bench, omega is 0 whatever the judge: no failure of it.
 POWER = 0.8
+# False discovery rate over annotators.
+_FALSE = 0.05
 # Two closenesses that are equal differ by a rounding of their means.
 _TIE = 1e-9
 
@@ -74,10 +75,7 @@ def alternative_annotator(
     *,
     epsilon: float,
     score: Score = "accuracy",
-    significance: float = 0.05,
-    minimum: int = ITEMS,
     seed: int = 0,
-    draws: int = DRAWS,
 ) -> AlternativeAnnotator:
     """Test whether a judge may replace an annotator picked at random.
 
@@ -96,10 +94,7 @@ def alternative_annotator(
             against trained people, .1 against a crowd.
         score: Closeness to the others: the share that gave the same label, or minus the root mean
             squared difference.
-        significance: False discovery rate over annotators, in (0, 1).
-        minimum: Items below which an annotator is not tested.
         seed: Of the interval of rho.
-        draws: Resamples for it, ≥ 1.
     """
     groups = _groups(people, judge, clusters, score)
     wins: list[Floats] = []
@@ -109,7 +104,7 @@ def alternative_annotator(
         own, their = _wins(people, judge, annotator, score)
         shared = int((~np.isnan(own)).sum())
         compared.append(AgainstOne(shared))
-        if shared >= max(minimum, 1):
+        if shared >= ITEMS:
             test = tests[annotator] = _test(own, their, groups, epsilon)
             wins.append(own)
             shares = float(np.nanmean(own)), float(np.nanmean(their))
@@ -120,12 +115,12 @@ def alternative_annotator(
     powers = []
     for (annotator, test), corrected in zip(tests.items(), adjusted, strict=True):
         # Benjamini and Yekutieli's threshold where the judge beats everyone: the easiest there is.
-        powers.append(test.power(epsilon, significance / _harmonic(len(tests))))
+        powers.append(test.power(epsilon, _FALSE / _harmonic(len(tests))))
         alone = compared[annotator]
         compared[annotator] = replace(alone, adjusted=corrected, power=powers[-1])
-    omega = float(np.mean(np.array(adjusted) <= significance)) if tests else None
-    status = _status(omega, powers, [p <= significance for p in worse])
-    rho = _rho(wins, groups, seed=seed, draws=draws)
+    omega = float(np.mean(np.array(adjusted) <= _FALSE)) if tests else None
+    status = _status(omega, powers, [p <= _FALSE for p in worse])
+    rho = _rho(wins, groups, seed=seed)
     return AlternativeAnnotator(epsilon, score, omega, rho, tuple(compared), status)
 
 
@@ -142,50 +137,30 @@ def _groups(
     return groups
 
 
-@dataclass(frozen=True)
-class LeaveOneOut:
-    """How often each annotator, and the judge, give the most frequent label of the others.
-
-    The judge (None where there is none) is compared with the same groups of people, each lacking
-    one of them, so that `judge` and `everyone` are on one footing. Where several labels are most
-    frequent each counts its share.
-    """
-
-    annotators: tuple[Estimate, ...]
-    everyone: Estimate
-    judge: Estimate | None
-
-
 def leave_one_out(
-    people: Floats,
-    judge: Floats | None = None,
-    clusters: Sequence[Hashable] | None = None,
-) -> LeaveOneOut:
-    """Measure people, and a judge, against the most frequent label of all people but one.
+    people: Floats, judge: Floats, clusters: Sequence[Hashable] | None = None
+) -> dict[str, Estimate]:
+    """Estimate how often people, and a judge, give the most frequent label of all people but one.
 
-    With a judge's own repeated draws as
-    `people`, `everyone` is one less the variance of that judge. `n` counts labels compared.
+    `judge` is compared with the same groups of people, each lacking one of them, so that it and
+    `everyone` are on one footing. Where several labels are most frequent each counts its share. `n`
+    counts labels compared.
 
     Source: the evaluator metrics of AlpacaEval (Dubois et al., arXiv:2404.04475).
     """
     _check(people, judge)
     # Ties count by their expectation rather than at random: the same labels give the same figures.
-    values = _values(people) if judge is None else _values(people, judge)
+    values = _values(people, judge)
     votes = _given(people, values)
     rest = _modes(votes.sum(axis=1)[:, None, :] - votes)
     compared = (rest.sum(axis=-1) > 0) & ~np.isnan(people)
-    estimate = partial(_share, clusters=clusters)
-    credit, counted = (votes * rest).sum(axis=-1), compared.astype(np.float64)
-    alone = tuple(
-        estimate(credit[:, annotator] * counted[:, annotator], counted[:, annotator])
-        for annotator in range(people.shape[1])
-    )
-    everyone = estimate((credit * counted).sum(axis=1), counted.sum(axis=1))
-    if judge is None:
-        return LeaveOneOut(alone, everyone, None)
-    judged = counted * ~np.isnan(judge)[:, None]
-    credit = (_given(judge[:, None], values) * rest).sum(axis=-1) * judged
-    return LeaveOneOut(alone, everyone, estimate(credit.sum(axis=1), judged.sum(axis=1)))
+    judged = compared & ~np.isnan(judge)[:, None]
+    shares = {}
+    sides = (("everyone", votes, compared), ("judge", _given(judge[:, None], values), judged))
+    for name, given, counted in sides:
+        credit = (given * rest).sum(axis=-1) * counted
+        shares[name] = _share(credit.sum(axis=1), counted.sum(axis=1).astype(np.float64), clusters)
+    return shares
 
 
 def self_agreement(labels: Floats, clusters: Sequence[Hashable] | None = None) -> Estimate:
@@ -306,7 +281,7 @@ def _status(omega: float | None, powers: Sequence[float], worse: Sequence[bool])
     return "failed" if conclusive else "underpowered"
 
 
-def _rho(wins: Sequence[Floats], groups: Sequence[Hashable], *, seed: int, draws: int) -> Estimate:
+def _rho(wins: Sequence[Floats], groups: Sequence[Hashable], *, seed: int) -> Estimate:
     """Return the mean over annotators of the judge's share of wins."""
     if not wins:
         return Estimate(None, None, None, 0)
@@ -318,7 +293,7 @@ def _rho(wins: Sequence[Floats], groups: Sequence[Hashable], *, seed: int, draws
     def mean_of_shares(sums: Floats) -> Floats:
         return np.asarray(ratio(sums[..., :size], sums[..., size:]).mean(axis=-1))
 
-    return clustered_statistics(features, groups, [mean_of_shares], n=n, seed=seed, draws=draws)[0]
+    return clustered_statistics(features, groups, [mean_of_shares], n=n, seed=seed)[0]
 
 
 def _values(*labels: Floats) -> Floats:

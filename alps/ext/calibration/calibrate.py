@@ -116,7 +116,7 @@ class Calibrated:
 
 
 def rubric_reports(
-    labels: LabelSet, verdicts: Verdicts, *, gates: Gates = GATES, seed: int = 0, draws: int = 2_000
+    labels: LabelSet, verdicts: Verdicts, *, gates: Gates = GATES, seed: int = 0
 ) -> list[RubricReport]:
     """Report on a judge, one rubric after the other.
 
@@ -127,7 +127,7 @@ def rubric_reports(
     """
     reports = []
     for rubric, matrix in label_matrices(labels, verdicts).items():
-        report = report_on(rubric, matrix, epsilon=gates.epsilon, seed=seed, draws=draws)
+        report = report_on(rubric, matrix, epsilon=gates.epsilon, seed=seed)
         reports.append(gated(report, matrix, gates))
     return reports
 

@@ -159,7 +159,7 @@ def pairwise(scale: LabelScale) -> bool:
     return [*map(str, scale.values)] == _PAIRWISE
 
 
-def references(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Reference]:
+def references(matrix: LabelMatrix, *, seed: int) -> dict[str, Reference]:
     """Return the references `always-met`, `longest`, `lexical` and `people`.
 
     `always-met` gives the best value to everything: the last one. `longest` and, on scales of more
@@ -184,10 +184,10 @@ def references(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Refer
     truth, clusters = at(matrix.truth, matrix.parsed), at(matrix.clusters, matrix.parsed)
     pairs = [(truth, of_judge) for of_judge in verdicts.values()]
     # All are measured on the same resampled clusters, so that they may be compared.
-    figures = pair_figures(pairs, matrix.scale, _names(matrix), clusters, seed=seed, draws=draws)
+    figures = pair_figures(pairs, matrix.scale, _names(matrix), clusters, seed=seed)
     for name, estimates in zip(verdicts, figures, strict=True):
         rows[name] = _reference(estimates)
-    return {**rows, "people": _people(matrix, seed=seed, draws=draws)}
+    return {**rows, "people": _people(matrix, seed=seed)}
 
 
 def by_rank(
@@ -249,7 +249,7 @@ def _lexical(matrix: LabelMatrix) -> _Verdicts | str:
     return [None if value is None else no_yes[value >= THRESHOLD] for value in values]
 
 
-def _people(matrix: LabelMatrix, *, seed: int, draws: int) -> Reference:
+def _people(matrix: LabelMatrix, *, seed: int) -> Reference:
     """Compare each person with what the others say of an item; all their labels count together."""
     size = len(matrix.scale.values)
     rows, clusters = [], []
@@ -267,9 +267,7 @@ def _people(matrix: LabelMatrix, *, seed: int, draws: int) -> Reference:
             clusters.append(cluster)
     if not rows:
         return Reference(0, {}, "no item was labelled by two people or more")
-    (figures,) = table_figures(
-        [np.array(rows)], matrix.scale, _names(matrix), clusters, seed=seed, draws=draws
-    )
+    (figures,) = table_figures([np.array(rows)], matrix.scale, _names(matrix), clusters, seed=seed)
     return _reference(figures)
 
 
@@ -361,7 +359,7 @@ def system_ranking(matrix: LabelMatrix) -> SystemRanking | None:
     return SystemRanking(len(means), spearman, kendall, means)
 
 
-def length_preference(matrix: LabelMatrix, *, seed: int, draws: int) -> LengthPreference | None:
+def length_preference(matrix: LabelMatrix, *, seed: int) -> LengthPreference | None:
     """Estimate how much more the judge likes long answers than people do.
 
     On a pairwise set: the share of pairs in which it prefers the longer output, less people's
@@ -370,11 +368,11 @@ def length_preference(matrix: LabelMatrix, *, seed: int, draws: int) -> LengthPr
     comes with it. None where there is nothing to compare.
     """
     if pairwise(matrix.scale):
-        return _of_pairs(matrix, seed=seed, draws=draws)
-    return _of_halves(matrix, seed=seed, draws=draws) if matrix.measured else None
+        return _of_pairs(matrix, seed=seed)
+    return _of_halves(matrix, seed=seed) if matrix.measured else None
 
 
-def _of_halves(matrix: LabelMatrix, *, seed: int, draws: int) -> LengthPreference | None:
+def _of_halves(matrix: LabelMatrix, *, seed: int) -> LengthPreference | None:
     lengths: dict[int, int] = {}
     for n, length in zip(matrix.parsed, _lengths(matrix), strict=True):
         if length is not None:
@@ -393,11 +391,11 @@ def _of_halves(matrix: LabelMatrix, *, seed: int, draws: int) -> LengthPreferenc
         "shorter": lambda sums: ratio(sums[..., 2], sums[..., 3]),
     }
     counts = {"net": len(items), "longer": int(longer.sum()), "shorter": int((1 - longer).sum())}
-    sides = _estimates(matrix, items, features, figures, counts, seed=seed, draws=draws)
+    sides = _estimates(matrix, items, features, figures, counts, seed=seed)
     return LengthPreference("halves", sides.pop("net"), sides, float(np.median(known)))
 
 
-def _of_pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> LengthPreference | None:
+def _of_pairs(matrix: LabelMatrix, *, seed: int) -> LengthPreference | None:
     longer: dict[int, int] = {}
     for n in matrix.parsed:
         # Outputs of about the same length say nothing about a preference.
@@ -416,7 +414,7 @@ def _of_pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> LengthPreference
         "people": lambda sums: ratio(sums[..., 1], sums[..., 2]),
     }
     counts = dict.fromkeys(figures, len(items))
-    sides = _estimates(matrix, items, features, figures, counts, seed=seed, draws=draws)
+    sides = _estimates(matrix, items, features, figures, counts, seed=seed)
     return LengthPreference("pairs", sides.pop("net"), sides)
 
 
@@ -428,10 +426,9 @@ def _estimates(
     counts: Mapping[str, int],
     *,
     seed: int,
-    draws: int,
 ) -> dict[str, Estimate]:
     estimates = clustered_statistics(
-        features, at(matrix.clusters, items), list(figures.values()), seed=seed, draws=draws
+        features, at(matrix.clusters, items), list(figures.values()), seed=seed
     )
     # Each figure is over a part of the items, which the resampling does not know.
     named = zip(figures, estimates, strict=True)

@@ -251,7 +251,6 @@ def pair_figures(
     clusters: Sequence[str],
     *,
     seed: int,
-    draws: int,
 ) -> list[dict[str, Estimate]]:
     """Estimate the figures `names` of each pair of raters over the same items.
 
@@ -261,7 +260,7 @@ def pair_figures(
     missing label leaves an item out; `n` counts the items that a figure is of.
     """
     tables = [pair_features(one, other, scale) for one, other in pairs]
-    return table_figures(tables, scale, names, clusters, seed=seed, draws=draws)
+    return table_figures(tables, scale, names, clusters, seed=seed)
 
 
 def table_figures(
@@ -271,7 +270,6 @@ def table_figures(
     clusters: Sequence[str],
     *,
     seed: int,
-    draws: int,
 ) -> list[dict[str, Estimate]]:
     """Estimate the figures of pairs of raters from flat tables, as `pair_features` gives them."""
     size = len(scale.values) ** 2
@@ -285,7 +283,7 @@ def table_figures(
             for statistic in statistics.values():
                 of_block.append(partial(_from, n * size, statistic))
         features = np.hstack(block)
-        estimates = clustered_statistics(features, clusters, of_block, seed=seed, draws=draws)
+        estimates = clustered_statistics(features, clusters, of_block, seed=seed)
         in_order = iter(estimates)
         for table in block:
             counts = table.sum(axis=0).reshape(len(scale.values), -1)
@@ -294,7 +292,7 @@ def table_figures(
 
 
 def mean_kappa(
-    people: Sequence[Labels], scale: LabelScale, clusters: Sequence[str], *, seed: int, draws: int
+    people: Sequence[Labels], scale: LabelScale, clusters: Sequence[str], *, seed: int
 ) -> Estimate | None:
     """Estimate the mean kappa of pairs of people, weighted by the items that a pair shares.
 
@@ -323,7 +321,7 @@ def mean_kappa(
     low = high = None
     if count > 1:
         drawn = []
-        for times in resampled_times(count, seed=seed, draws=draws):
+        for times in resampled_times(count, seed=seed):
             drawn.append(mean([times[:, touched] @ sums for touched, sums in by_cluster]))
         low, high = percentile_interval(np.concatenate(drawn)) or (None, None)
     return Estimate(value, low, high, len(used))

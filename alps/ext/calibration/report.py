@@ -288,14 +288,11 @@ def label_matrices(labels: LabelSet, verdicts: Verdicts) -> dict[str, LabelMatri
     return matrices
 
 
-def report_on(
-    rubric: str, matrix: LabelMatrix, *, epsilon: float, seed: int, draws: int
-) -> RubricReport:
+def report_on(rubric: str, matrix: LabelMatrix, *, epsilon: float, seed: int) -> RubricReport:
     """Report on a judge under one rubric, before any gate is applied.
 
-    `epsilon` is that of the alternative-annotator test, `seed` and `draws` are of the resampling.
+    `epsilon` is that of the alternative-annotator test, `seed` that of the resampling.
     """
-    resampling: dict[str, Any] = {"seed": seed, "draws": draws}
     counts = {
         "n": len(matrix.parsed),
         "unparsed": len(matrix.settled) - len(matrix.parsed),
@@ -305,7 +302,7 @@ def report_on(
         clusters=len(set(matrix.clusters)),
         scale=matrix.scale,
         confusion=_confusion(matrix),
-        pairs=_pairs(matrix, **resampling),
+        pairs=_pairs(matrix, seed=seed),
         labelled=_labelled(matrix),
         sample=None,
         reliability=reliability(matrix),
@@ -313,25 +310,25 @@ def report_on(
     )
     if not matrix.parsed:
         return RubricReport(rubric, matrix.scale.kind, counts, {}, details)
-    figures = _agreement(matrix, **resampling)
+    figures = _agreement(matrix, seed=seed)
     if matrix.binary:
-        rates, cells = _binary(matrix, **resampling)
+        rates, cells = _binary(matrix, seed=seed)
         figures, counts = {**figures, **rates}, {**counts, **cells}
-    figures |= _people(matrix, **resampling)
+    figures |= _people(matrix, seed=seed)
     same = agreement_with_itself(matrix)
     if same is not None:
         figures["self_agreement"] = same
     details = replace(
         details,
         base_rates=_base_rates(matrix),
-        references=references(matrix, **resampling),
+        references=references(matrix, seed=seed),
         heterogeneity=heterogeneity(matrix, seed=seed),
         at_threshold=_at_threshold(matrix),
         known_wrong=known_wrong(matrix),
         system_ranking=system_ranking(matrix),
-        length_preference=length_preference(matrix, **resampling),
+        length_preference=length_preference(matrix, seed=seed),
         selective=selective(matrix),
-        **_against_people(matrix, epsilon, **resampling),
+        **_against_people(matrix, epsilon, seed=seed),
     )
     return RubricReport(rubric, matrix.scale.kind, counts, figures, details)
 
@@ -353,7 +350,7 @@ def _confusion(matrix: LabelMatrix) -> ConfusionRow:
     return ConfusionRow(matrix.scale.values, table.astype(int).tolist())  # type: ignore[arg-type]
 
 
-def _pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> list[RaterPair]:
+def _pairs(matrix: LabelMatrix, *, seed: int) -> list[RaterPair]:
     """Return the kappas of the judge with people, and of people with each other.
 
     First those of the pairs that share most items, then of labels that are no single person's.
@@ -371,7 +368,7 @@ def _pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> list[RaterPair]:
     names = list(matrix.not_single)
     pairs: list[_Pair] = [*chosen, *product(judge, names), *combinations(names, 2)]
     raters = [(columns[one], columns[other]) for one, other in pairs]
-    figures = pair_figures(raters, matrix.scale, ["kappa"], matrix.clusters, seed=seed, draws=draws)
+    figures = pair_figures(raters, matrix.scale, ["kappa"], matrix.clusters, seed=seed)
     rows = []
     for n, ((one, other), estimates) in enumerate(zip(pairs, figures, strict=True)):
         name, single = matrix.judge_name if one is None else one, n < len(chosen)
@@ -391,7 +388,7 @@ def _most_shared(pairs: Iterable[_Pair], columns: Mapping[str | None, Labels]) -
     return sorted(shared, key=shared.__getitem__, reverse=True)[:PAIRS]
 
 
-def _agreement(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Estimate]:
+def _agreement(matrix: LabelMatrix, *, seed: int) -> dict[str, Estimate]:
     parsed = matrix.parsed
     figures = pair_estimates(
         at(matrix.truth, parsed),
@@ -399,7 +396,6 @@ def _agreement(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Estim
         matrix.scale,
         at(matrix.clusters, parsed),
         seed=seed,
-        draws=draws,
     )
     if matrix.scale.kind != "nominal":
         # On an ordered scale a near miss is no full disagreement.
@@ -408,9 +404,7 @@ def _agreement(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Estim
     return figures
 
 
-def _binary(
-    matrix: LabelMatrix, *, seed: int, draws: int
-) -> tuple[dict[str, Estimate], dict[str, int]]:
+def _binary(matrix: LabelMatrix, *, seed: int) -> tuple[dict[str, Estimate], dict[str, int]]:
     """Return the figures of a binary rubric, clustered and not, and its confusion table."""
     settled, parsed, positive = matrix.settled, matrix.parsed, matrix.scale.values[-1]
     truth = (matrix.truth_codes[settled] == 1).tolist()
@@ -427,7 +421,7 @@ def _binary(
     people = (matrix.truth_codes[parsed] == 1).tolist()
     verdicts = (matrix.judge_codes[parsed] == 1).tolist()
     clusters = at(matrix.clusters, parsed)
-    indices = clustered_indices(people, verdicts, clusters, seed=seed, draws=draws)
+    indices = clustered_indices(people, verdicts, clusters, seed=seed)
     cells = {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
     return {**rates, **indices}, cells
 
@@ -451,7 +445,7 @@ def _at_threshold(matrix: LabelMatrix) -> AtThreshold | None:
     return AtThreshold(accepted, table.tp, table.fn, table.fp, table.tn, *rates)
 
 
-def _people(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Estimate]:
+def _people(matrix: LabelMatrix, *, seed: int) -> dict[str, Estimate]:
     """Return how far people agree with each other, alone and with the judge among them."""
     figures = {}
     scale, clusters = matrix.scale, matrix.clusters
@@ -459,25 +453,22 @@ def _people(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Estimate
     for name, ratings in (("alpha_people", matrix.people), ("alpha_with_judge", together)):
         # A figure that is not defined is left out.
         if len(matrix.names) > 1 and krippendorff(ratings, scale) is not None:
-            estimates = rater_estimates(ratings, scale, clusters, seed=seed, draws=draws)
+            estimates = rater_estimates(ratings, scale, clusters, seed=seed)
             figures[name] = estimates["alpha"]
-    mean = mean_kappa(matrix.people, scale, clusters, seed=seed, draws=draws)
+    mean = mean_kappa(matrix.people, scale, clusters, seed=seed)
     return figures if mean is None else {**figures, "people_kappa": mean}
 
 
-def _against_people(
-    matrix: LabelMatrix, epsilon: float, *, seed: int, draws: int
-) -> dict[str, Any]:
+def _against_people(matrix: LabelMatrix, epsilon: float, *, seed: int) -> dict[str, Any]:
     """Compare the judge with each annotator in turn, on the labels of the others."""
     if len(matrix.names) < 2:
         return {}
     columns = zip(*matrix.people, strict=True)
     people = np.column_stack([matrix.numbers(column) for column in columns])
     judge = matrix.numbers(matrix.judge)
-    alone = leave_one_out(people, judge, matrix.clusters)
     parts: dict[str, Any] = {
         "aligned": alignment(people, judge, matrix.clusters),
-        "leave_one_out": {"everyone": alone.everyone, "judge": alone.judge},
+        "leave_one_out": leave_one_out(people, judge, matrix.clusters),
     }
     # Left out of two, an annotator would be compared with a single person.
     if len(matrix.names) > 2:
@@ -488,7 +479,6 @@ def _against_people(
             epsilon=epsilon,
             score="accuracy" if matrix.scale.kind == "nominal" else "rmse",
             seed=seed,
-            draws=draws,
         )
     return parts
 

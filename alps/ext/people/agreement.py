@@ -70,7 +70,6 @@ from alps.show.table import (
     thousands,
     with_interval,
 )
-from alps.stats.bootstrap import DRAWS
 
 NO_DRAFT = "off"
 PAIRS = 15
@@ -240,10 +239,9 @@ def _of_rubric(matrix: LabelMatrix, *, seed: int) -> LabelledRow | None:
             shared[one, other] = both
     if not shared:
         return None
-    resampling = {"seed": seed, "draws": DRAWS}
     scale, clusters = matrix.scale, matrix.clusters
-    kappa = mean_kappa(matrix.people, scale, clusters, **resampling)
-    raters = rater_estimates(matrix.people, scale, clusters, **resampling)
+    kappa = mean_kappa(matrix.people, scale, clusters, seed=seed)
+    raters = rater_estimates(matrix.people, scale, clusters, seed=seed)
     figures = {} if kappa is None else {"kappa": AgreementFigure.of(kappa, "items")}
     for name, estimate in raters.items():
         figures[name] = AgreementFigure.of(estimate, "items")
@@ -252,7 +250,7 @@ def _of_rubric(matrix: LabelMatrix, *, seed: int) -> LabelledRow | None:
     # Names have no distance, so a mean difference needs a scale with an order.
     names = ["agreement", "kappa"] if scale.kind == "nominal" else ["agreement", "kappa", "mae"]
     sides = [(columns[one], columns[other]) for one, other in chosen]
-    of_pairs = pair_figures(sides, scale, names, clusters, **resampling)
+    of_pairs = pair_figures(sides, scale, names, clusters, seed=seed)
     rows = []
     for people, estimates in zip(chosen, of_pairs, strict=True):
         own = {name: AgreementFigure.of(estimate, "items") for name, estimate in estimates.items()}

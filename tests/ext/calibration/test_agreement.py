@@ -99,7 +99,7 @@ DISTANCES = {
 
 
 def test_published_ac1_and_ac2_with_missing_labels_are_reproduced():
-    found = rater_estimates(FOUR, FIVE, draws=1)
+    found = rater_estimates(FOUR, FIVE)
     assert found["ac1"].value == pytest.approx(0.775444, abs=1e-6)
     assert found["ac2"].value == pytest.approx(0.914001, abs=1e-6)
 
@@ -150,7 +150,7 @@ def test_kappa_is_scikit_learns_on_the_declared_scale(labelled, weights):
 @settings(deadline=None)
 def test_rank_correlations_and_errors_are_scipys_and_numpys(labelled):
     first, second = map(np.array, sides(labelled))
-    found = pair_estimates(first.tolist(), second.tolist(), FIVE, draws=5)
+    found = pair_estimates(first.tolist(), second.tolist(), FIVE)
     ranked = len(set(first)) > 1 and len(set(second)) > 1
     for name, scipys in (("spearman", spearmanr), ("kendall", kendalltau)):
         assert found[name].value == near(scipys(first, second).statistic if ranked else None)
@@ -163,11 +163,11 @@ def test_rank_correlations_and_errors_are_scipys_and_numpys(labelled):
 @settings(deadline=None)
 def test_two_raters_have_the_figures_of_many_whoever_is_first(labelled):
     first, second = sides(labelled)
-    two = pair_estimates(first, second, FIVE, draws=5)
-    for name, other in pair_estimates(second, first, FIVE, draws=5).items():
+    two = pair_estimates(first, second, FIVE)
+    for name, other in pair_estimates(second, first, FIVE).items():
         mirrored = -other.value if name == "bias" else other.value
         assert two[name].value == near(mirrored)
-    many = rater_estimates(labelled, FIVE, draws=5)
+    many = rater_estimates(labelled, FIVE)
     for name in ("alpha", "ac1", "ac2"):
         assert two[name].value == near(many[name].value)
 
@@ -175,12 +175,12 @@ def test_two_raters_have_the_figures_of_many_whoever_is_first(labelled):
 @given(rows, st.permutations(range(3)))
 @settings(deadline=None)
 def test_figures_of_many_raters_are_bounded_whatever_the_order(ratings, order):
-    found = rater_estimates(ratings, FIVE, draws=20)
+    found = rater_estimates(ratings, FIVE)
     assert found["alpha"].value == near(krippendorff(ratings, FIVE))
     assert all(figure.value is None or figure.value <= 1 + 1e-12 for figure in found.values())
     assert found["alpha"].n == sum(sum(label is not None for label in row) >= 2 for row in ratings)
     shuffled = [[row[place] for place in order] for row in reversed(ratings)]
-    for name, figure in rater_estimates(shuffled, FIVE, draws=1).items():
+    for name, figure in rater_estimates(shuffled, FIVE).items():
         assert figure.value == near(found[name].value)
 
 
@@ -333,7 +333,7 @@ def test_a_vocabulary_has_the_figures_of_the_scale_of_its_labels():
     first, second, clusters = drawn()
     figures = name_estimates(first, second, clusters)
     scale = LabelScale("nominal", tuple(sorted({*first, *second})))
-    declared = pair_estimates(first, second, scale, clusters, draws=50)
+    declared = pair_estimates(first, second, scale, clusters)
     for name in ("agreement", "kappa", "alpha"):
         assert figures[name].value == pytest.approx(declared[name].value)
     assert figures["kappa"].value == pytest.approx(sklearn().cohen_kappa_score(first, second))

@@ -103,7 +103,7 @@ def test_the_recorded_judge_of_the_public_set_gets_its_published_figures(importe
     [("text-davinci-003", (667, 149, 93, 581), 0.675), ("BEM", (599, 217, 72, 602), 0.616)],
 )
 def test_the_other_recorded_judges_get_theirs(imported, judge, cells, kappa):
-    report = reports(imported["openqa_eval"][1], judge, draws=2)["answer_match"]
+    report = reports(imported["openqa_eval"][1], judge)["answer_match"]
     assert tuple(report.counts[cell] for cell in ("tp", "fn", "fp", "tn")) == cells
     assert report.figures["kappa"].value == pytest.approx(kappa, abs=5e-4)
     if judge == "BEM":
@@ -114,7 +114,7 @@ def test_the_other_recorded_judges_get_theirs(imported, judge, cells, kappa):
 
 
 def test_gpt_4_follows_instructions_on_one_subset_and_guesses_on_another(imported):
-    found = reports(imported["llmbar"][1], "GPT-4/Vanilla", draws=2)
+    found = reports(imported["llmbar"][1], "GPT-4/Vanilla")
     assert found["llmbar/natural"].figures["kappa"].value == pytest.approx(0.898, abs=5e-4)
     subsets = [found[f"llmbar/{name}"] for name in ("natural", "constraint")]
     shares = [report.figures["agreement"].value for report in subsets]
