@@ -32,13 +32,46 @@ class AuditBoardPart(BoardPart):
     """The audits of a submission."""
 
     def track_rows(self, run: RunFolder, name: str) -> Mapping[str, list[dict[str, Any]]]:
-        """Return the scores under the audit judge, where any score of the track is corrected."""
-        rows = _rows(run, name)
+        """Return the scores under the audit judge, where any score of the track is corrected.
+
+        Each comes with its verdict, if any.
+
+        Raises:
+            RunFolderError: If a file of the audit can't be read.
+        """
+        summary = run.summary
+        found = summary.audit if summary is not None else None
+        if found is None or name not in found.tracks or not found.tracks[name].scores:
+            return {}
+        verdicts = read_rows(run.folder / FOLDER / VERDICTS)
+        rows = []
+        for key, row in read_rows(run.folder / FOLDER / SCORES).items():
+            if key.track == name:
+                own = only(row, SubmittedScore.model_fields)
+                rows.append({**own, "verdict": verdicts.get(key)})
         return {AUDIT: rows} if rows else {}
 
     def track_card(self, run: RunFolder, name: str, files: Mapping[str, Any]) -> dict[str, Any]:
         """Return the card of the audit of a track."""
-        return {AUDIT: _card(run, name)} if AUDIT in files else {}
+        if AUDIT not in files:
+            return {}
+        about, found = read_audit(run.folder / FOLDER), run.finished.audit
+        assert about is not None
+        assert found is not None
+        scores = {metric: score.row() for metric, score in found.tracks[name].scores.items()}
+        checks = about.judge_check
+        known = {}
+        if checks is not None:
+            known["judge_check"] = {one: checks[one].row() for one in checks}
+        card = {
+            **known,
+            "judge": about.judge,
+            "fingerprint": about.fingerprint,
+            "sessions": len(about.tracks[name].sessions),
+            "seed": about.seed_of(name),
+            "scores": scores,
+        }
+        return {AUDIT: card}
 
     def check_rows(self, check: "TrackCheck", rows: TrackRows, findings: Findings) -> None:
         """Say of an audit that no maintainer drew that its submitter could choose the records."""
@@ -53,9 +86,23 @@ class AuditBoardPart(BoardPart):
         check_audit(check, gold, rows)
 
     def review(self, entry: SubmissionEntry) -> dict[str, Any]:
-        """Return the draw that a review gives the audits of a submission."""
-        draw = _draw_for(entry)
-        return {} if draw is None else {"audit_draw": draw}
+        """Return the draw that a review gives the audits of a submission.
+
+        The same answers, verdicts and scores get one draw, whoever sends them under whatever name,
+        and others get another. None is given where no judge has a part in the scores.
+        """
+        from alps.leaderboard.checks.copies import others_beside
+
+        content = content_of(entry.card)
+        # Sent again under another name, the same answers must not get a second draw to choose from.
+        for one in (entry, *others_beside(entry.folder)):
+            there = None if one.review is None else one.review.audit_draw
+            if there is not None and there.answers == content:
+                return {"audit_draw": there}
+        if not any(board_tracks()[name].judged for name in entry.card.tracks):
+            return {}
+        # From the system's randomness: what follows from the card could be tried out beforehand.
+        return {"audit_draw": AuditDraw(answers=content, seed=secrets.randbelow(_SEEDS))}
 
     def judge_sample(
         self,
@@ -68,64 +115,6 @@ class AuditBoardPart(BoardPart):
         from alps.ext.audits.board_checks import judge_sample
 
         return judge_sample(entry, source, settings, judging)
-
-
-def _card(run: RunFolder, name: str) -> dict[str, Any]:
-    """Return the card of the audit of a track."""
-    about, found = read_audit(run.folder / FOLDER), run.finished.audit
-    assert about is not None
-    assert found is not None
-    scores = {metric: score.row() for metric, score in found.tracks[name].scores.items()}
-    checks = about.judge_check
-    known = {} if checks is None else {"judge_check": {one: checks[one].row() for one in checks}}
-    return {
-        **known,
-        "judge": about.judge,
-        "fingerprint": about.fingerprint,
-        "sessions": len(about.tracks[name].sessions),
-        "seed": about.seed_of(name),
-        "scores": scores,
-    }
-
-
-def _rows(run: RunFolder, name: str) -> list[dict[str, Any]]:
-    """Return the scores of a track under the audit judge, each with its verdict, if any.
-
-    Nothing where no score of the track is corrected.
-
-    Raises:
-        RunFolderError: If a file of the audit can't be read.
-    """
-    summary = run.summary
-    found = summary.audit if summary is not None else None
-    if found is None or name not in found.tracks or not found.tracks[name].scores:
-        return []
-    verdicts = read_rows(run.folder / FOLDER / VERDICTS)
-    rows = []
-    for key, row in read_rows(run.folder / FOLDER / SCORES).items():
-        if key.track == name:
-            rows.append({**only(row, SubmittedScore.model_fields), "verdict": verdicts.get(key)})
-    return rows
-
-
-def _draw_for(entry: SubmissionEntry) -> AuditDraw | None:
-    """Return the draw that a review gives the audits of a submission.
-
-    The same answers, verdicts and scores get one draw, whoever sends them under whatever name, and
-    others get another. None where no judge has a part in the scores.
-    """
-    from alps.leaderboard.checks.copies import others_beside
-
-    content = content_of(entry.card)
-    # Sent again under another name, the same answers must not get a second draw to choose from.
-    for one in (entry, *others_beside(entry.folder)):
-        there = None if one.review is None else one.review.audit_draw
-        if there is not None and there.answers == content:
-            return there
-    if not any(board_tracks()[name].judged for name in entry.card.tracks):
-        return None
-    # From the system's randomness: what follows from the card could be tried out beforehand.
-    return AuditDraw(answers=content, seed=secrets.randbelow(_SEEDS))
 
 
 BOARD = AuditBoardPart()

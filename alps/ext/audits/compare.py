@@ -38,7 +38,7 @@ from alps.show.compare import (
 from alps.show.formatting import task_title
 from alps.show.parts import CorrectedComparison, More
 from alps.stats.bootstrap import Estimate
-from alps.stats.paired import Difference, holm
+from alps.stats.paired import holm
 from alps.tasks import Metric
 
 
@@ -247,31 +247,19 @@ def _compare_metric(metric: Metric, columns: Mapping[str, Pairs]) -> MetricCompa
     for first, second in combinations(columns, 2):
         one, other = columns[first], columns[second]
         difference = powered_difference(*one.less(other), bounds=one.bounds)
-        pair = means[first], means[second]
-        units = len(set(columns[first].where(columns[first].audited).sessions))
-        contrasts.append(_contrast(first, second, pair, difference, units))
-    if len(columns) == 2:
-        return MetricComparison(metric, tuple(contrasts), ())
-    return MetricComparison(metric, tuple(contrasts), ranked_by(metric, means))
-
-
-def _contrast(
-    first: str,
-    second: str,
-    scores: tuple[Estimate, Estimate],
-    difference: Difference,
-    clusters: int,
-) -> Contrast:
-    return Contrast(
-        first,
-        second,
-        scores=scores,
-        difference=difference,
-        mcnemar=None,
-        p=difference.p,
-        exact=False,
-        clusters=clusters,
-    )
+        contrast = Contrast(
+            first,
+            second,
+            scores=(means[first], means[second]),
+            difference=difference,
+            mcnemar=None,
+            p=difference.p,
+            exact=False,
+            clusters=len(set(one.where(one.audited).sessions)),
+        )
+        contrasts.append(contrast)
+    ranked = ranked_by(metric, means) if len(columns) > 2 else ()
+    return MetricComparison(metric, tuple(contrasts), ranked)
 
 
 def _estimate(score: AuditedScore) -> Estimate:

@@ -6,8 +6,7 @@ Rogan and Gladen's estimator (`rogan_gladen`), whose interval counts the noise o
 sensitivity and of the specificity.
 
 Estimates and bounds may leave the range of possible values, as `Correction.outside` says. Where the
-data can't support a correction the status is `not_correctable`, `reason` says why, and value and
-bounds are None, never NaN.
+data can't support a correction `reason` says why, and value and bounds are None, never NaN.
 """
 
 from collections.abc import Hashable, Sequence
@@ -20,7 +19,6 @@ import numpy as np
 from alps.ext.audits.intervals import (
     RARE,
     RARE_DIFFERENCE,
-    Confusion,
     Z,
     few_differ,
     grouped_interval,
@@ -56,9 +54,9 @@ class Correction:
     """A corrected score next to the raw one.
 
     `weight` is the lambda of `ppi`: how much the judge's verdicts count. `youden` is sensitivity +
-    specificity - 1 of `rogan_gladen`: how much better than chance the judge is. `design_effect` is
-    by how much clusters widen the variance; 1 where items stand alone. `error` is the standard
-    error of `ppi`, and `few` whether too few labels differ for it: the interval is another one.
+    specificity - 1 of `rogan_gladen`: how much better than chance the judge is. `error` is the
+    standard error of `ppi`, and `few` whether too few labels differ for it: the interval is another
+    one.
     """
 
     method: Method
@@ -69,16 +67,10 @@ class Correction:
     labelled: int
     weight: float | None = None
     youden: Estimate | None = None
-    design_effect: float = 1.0
     reason: str | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
     error: float | None = None
     few: bool = False
-
-    @property
-    def status(self) -> Literal["corrected", "not_correctable"]:
-        """Whether there is a corrected value."""
-        return "not_correctable" if self.value is None else "corrected"
 
     @property
     def outside(self) -> bool:
@@ -91,7 +83,7 @@ class Correction:
         )
 
 
-def youden(counts: Confusion | Cells, *, design_effect: float = 1.0) -> Estimate:
+def youden(counts: Cells, *, design_effect: float = 1.0) -> Estimate:
     """Estimate sensitivity + specificity - 1; 0 is a judge that guesses.
 
     The interval combines Wilson's two, squared distances added. None without both positive and
@@ -115,11 +107,7 @@ def youden(counts: Confusion | Cells, *, design_effect: float = 1.0) -> Estimate
 
 
 def rogan_gladen(
-    positives: int,
-    total: int,
-    counts: Confusion | Cells,
-    *,
-    design_effect: float = 1.0,
+    positives: int, total: int, counts: Cells, *, design_effect: float = 1.0
 ) -> Correction:
     """Correct a judge's rate by its error rates, measured on other items.
 
@@ -153,12 +141,10 @@ def rogan_gladen(
         spared = counts.tn / (counts.tn + counts.fp)
         value = (raw.value + spared - 1) / better.value
         low, high = _two_sources(positives, total, counts, design_effect)
-    return Correction(
-        "rogan_gladen", raw, value, low, high, better.n, None, better, design_effect, reason
-    )
+    return Correction("rogan_gladen", raw, value, low, high, better.n, None, better, reason)
 
 
-def _why_not(raw: Estimate, counts: Confusion | Cells, better: Estimate) -> str | None:
+def _why_not(raw: Estimate, counts: Cells, better: Estimate) -> str | None:
     if raw.value is None:
         return "the judge scored no items"
     if better.value is None or better.low is None:
@@ -177,7 +163,7 @@ def _why_not(raw: Estimate, counts: Confusion | Cells, better: Estimate) -> str 
 
 
 def _two_sources(
-    positives: int, total: int, counts: Confusion | Cells, design_effect: float
+    positives: int, total: int, counts: Cells, design_effect: float
 ) -> tuple[float, float]:
     """Return the adjusted interval of Rogan and Gladen's estimate."""
     z = Z
@@ -325,7 +311,6 @@ def ppi(
     if len(others):
         parts.append(best * (others - others.mean()) / len(others))
     influence = np.concatenate(parts)
-    alone = _squares(influence, None)
     together = _squares(influence, groups)
     clustered = groups is not None
     freedom = None
@@ -350,9 +335,8 @@ def ppi(
         ends = grouped_interval(people, judge, others, own, bounds=bounds, difference=apart)
         # The groups have a value of their own, which may miss the printed one.
         low, high = min(value, ends[0]), max(value, ends[1])
-    effect = together / alone if alone else 1.0
     error = sqrt(together * (units / (units - 1) if clustered else 1.0))
-    return Correction("ppi", raw, value, low, high, n, best, None, effect, None, bounds, error, few)
+    return Correction("ppi", raw, value, low, high, n, best, None, None, bounds, error, few)
 
 
 def _few(

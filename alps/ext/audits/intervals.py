@@ -78,10 +78,9 @@ def wilson(successes: float, trials: float) -> Estimate:
     857.
     """
     _check(successes, trials)
-    z = Z
     if trials == 0:
         return Estimate(None, None, None, 0)
-    share = successes / trials
+    z, share = Z, successes / trials
     centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
     spread = sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
     half = z / (1 + z * z / trials) * spread
@@ -136,16 +135,6 @@ class Confusion:
     tn: int
     unparsed_positive: int = 0
     unparsed_negative: int = 0
-
-    @property
-    def n(self) -> int:
-        """Items with a verdict."""
-        return self.tp + self.fn + self.fp + self.tn
-
-    @property
-    def unparsed(self) -> int:
-        """Items whose verdict could not be parsed."""
-        return self.unparsed_positive + self.unparsed_negative
 
     def unparsed_as_wrong(self) -> "Confusion":
         """Count what was not parsed as the judge saying the opposite of people."""

@@ -31,26 +31,6 @@ _SINGULAR = 1e-9
 
 
 @dataclass(frozen=True)
-class Effect:
-    """How a value changes with one covariate, all others held.
-
-    Attributes:
-        slope: The change for one standard deviation of the covariate.
-        low: Of the 95 % interval.
-        high: Of it.
-        p: Two-sided, of a t test between clusters.
-        corrected: The same by Holm's method over all covariates.
-    """
-
-    name: str
-    slope: float
-    low: float
-    high: float
-    p: float
-    corrected: float
-
-
-@dataclass(frozen=True)
 class Traits:
     """What the answers of a track are like, in columns, in the order of their keys.
 
@@ -179,11 +159,7 @@ def bent_by(runs: Sequence[Errors]) -> list[BentRow]:
     own = [np.full(len(run.values), float(run.own_family)) for run in runs]
     covariates["own family"] = np.concatenate(own)
     sessions = [session for run in runs for session in run.sessions]
-    rows = []
-    for effect in clustered_effects(values, covariates, sessions):
-        ends = {"value": effect.slope, "low": effect.low, "high": effect.high}
-        rows.append(BentRow(by=effect.name, p=effect.p, p_holm=effect.corrected, **ends))
-    return rows
+    return clustered_effects(values, covariates, sessions)
 
 
 def family_of(model: str) -> str:
@@ -195,9 +171,10 @@ def family_of(model: str) -> str:
 
 def clustered_effects(
     values: Floats, covariates: Mapping[str, Floats], clusters: Sequence[Hashable]
-) -> list[Effect]:
+) -> list[BentRow]:
     """Regress values on covariates by least squares, with errors between clusters.
 
+    p is that of a t test between clusters, and Holm's method corrects over all covariates.
     Covariates that don't vary, or follow from others, are left out. Empty where fewer clusters than
     twice the number of coefficients are there: their errors would be far too small.
 
@@ -226,11 +203,11 @@ def clustered_effects(
     # A judge without any error has no spread, and p is 1.
     ratios = np.divide(np.abs(own), errors, out=np.zeros_like(own), where=errors > 0)
     ps = np.minimum(1.0, 2 * stdtr(units - 1, -ratios)).tolist()
-    effects = []
+    rows = []
     for name, slope, error, p, corrected in zip(names, own, errors, ps, holm(ps), strict=True):
-        ends = float(slope - wide * error), float(slope + wide * error)
-        effects.append(Effect(name, float(slope), *ends, p, corrected))
-    return effects
+        ends = {"low": float(slope - wide * error), "high": float(slope + wide * error)}
+        rows.append(BentRow(by=name, value=float(slope), **ends, p=p, p_holm=corrected))
+    return rows
 
 
 def _design(covariates: Mapping[str, Floats], n: int) -> tuple[Floats, list[str]]:

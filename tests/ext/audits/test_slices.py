@@ -26,7 +26,7 @@ def test_records_alone_have_the_errors_of_huber_and_white_times_the_correction()
     left = values - design @ slopes
     bread = np.linalg.inv(design.T @ design)
     variance = bread @ (design.T * left**2) @ design @ bread * 80 / 77  # HC1
-    assert [one.slope for one in found] == pytest.approx(slopes[1:].tolist())
+    assert [one.value for one in found] == pytest.approx(slopes[1:].tolist())
     halves = [(one.high - one.low) / 2 / 1.99045 for one in found]  # t(79), .975
     assert halves == pytest.approx(np.sqrt(np.diag(variance))[1:].tolist(), rel=1e-4)
 
@@ -47,15 +47,15 @@ def test_a_covariate_that_bends_is_found_and_one_that_does_not_rarely_is():
     wrong = 0
     for seed in range(60):
         bends, other = clustered_effects(*data(seed))
-        assert bends.corrected < 0.05
-        wrong += other.corrected < 0.05
+        assert bends.p_holm < 0.05
+        wrong += other.p_holm < 0.05
     assert wrong <= 8
 
 
 def test_what_does_not_vary_or_follows_from_others_is_left_out_and_few_sessions_tell_nothing():
     values, covariates, names = data(3)
     more = {**covariates, "flat": np.ones(len(values)), "twice": 2 * covariates["bends"]}
-    assert [one.name for one in clustered_effects(values, more, names.tolist())] == list(covariates)
+    assert [one.by for one in clustered_effects(values, more, names.tolist())] == list(covariates)
     values, covariates, names = data(4, sessions=5)
     assert clustered_effects(values, covariates, names.tolist()) == []
 
