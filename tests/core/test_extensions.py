@@ -343,7 +343,7 @@ loaded = [name for name in loaded if not name.startswith(ours[1])]
 print(*sorted(name for name in loaded if not name.endswith(".settings")))
 """
 # They tell how far people agree with the judge of the run.
-CALIBRATIONS = "alps.ext.calibration.calibration_file alps.ext.calibration.with_people"
+CALIBRATIONS = "alps.ext.calibration.calibration_file"
 
 
 @pytest.mark.release

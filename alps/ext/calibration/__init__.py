@@ -151,7 +151,7 @@ EXTENSION = Extension(
     rescore="alps.ext.calibration.part:correct_again",
     shows=is_corrected,
     shown="alps.ext.calibration.table:CalibrationShownPart",
-    agreement="alps.ext.calibration.with_people:CalibratedAgreement",
+    agreement="alps.ext.calibration.calibration_file:CalibratedAgreement",
     board="alps.ext.calibration.board:BOARD",
     on_card="corrected",
 )

@@ -23,7 +23,7 @@ from alps.event_loop import run_loop
 from alps.ext.audits import SAMPLE
 from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.ask import LabelledJudge, askable
-from alps.ext.calibration.binding import bound
+from alps.ext.calibration.calibration_file import bound
 from alps.ext.calibration.examples import Example, disagreements_of
 from alps.ext.calibration.gates import gated
 from alps.ext.calibration.judge_of_run import PinnedJudge, hash_of, read_judge_of_run

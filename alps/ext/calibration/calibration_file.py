@@ -1,30 +1,42 @@
-"""Calibrations as files: reading them, and which judge, rubric and span of time they count for.
+"""Calibrations as files: which judge, rubric and span of time they count for, and what they say.
 
-People edit such files and pass them on, so all that is used of one is checked. They are in the form
-of `calibration.json`, and looked for in `judges/calibrations/` of the package and in the user's own
-folder: `ALPS_CALIBRATIONS`, else `calibrations` among the user's data of alps.
+When one is made it is bound to its judge, its rubrics and a span of time. People edit such files and
+pass them on, so all that is used of one is checked. They are in the form of `calibration.json`, and
+looked for in `judges/calibrations/` of the package and in the user's own folder:
+`ALPS_CALIBRATIONS`, else `calibrations` among the user's data of alps.
+
+What those that are found say of a judge of matching corrects nothing: F1 is no mean of marks, and
+labels of other texts say how a judge errs there.
 """
 
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
-from datetime import date
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import date, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from alps.errors import DataError, UsageError, shown
+from alps.errors import AlpsError, DataError, UsageError, shown
 from alps.folders import user_folder
 from alps.jsonl import parse_json
-from alps.judges.base import Identified
-from alps.judges.rubric import Rubric, labelled_as
+from alps.judges.agreement import KnownAgreement
+from alps.judges.base import Identified, fingerprint_id
+from alps.judges.embedded import embedded_judge, is_embedded_judge
+from alps.judges.rubric import MATCHING, Rubric, labelled_as
+from alps.stats.bootstrap import Estimate
 
 _NO_RUBRICS = ("payload", "support")  # texts of ours that lie among the rubrics
 _OF_RUBRICS = ("id", "rubrics", "wording")
 _FILE_NAME = re.compile(r"\w[\w.-]*")
+_MONTH, _DAY = "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
+_SNAPSHOT = re.compile(
+    rf"20\d\d-?{_MONTH}-?{_DAY}|[-@](?:{_MONTH}{_DAY}|2\d{_MONTH})(?!\d)|@[0-9a-f]{{7,}}"
+)
 
 Value = int | float | str
 Texts = Annotated[str, Field(max_length=2_000)]
@@ -312,3 +324,111 @@ def rubric_of(name: str, own: Iterable[Rubric] = ()) -> Rubric:
         f"rubric {name}: no instructions for a judge; "
         f"write them to rubrics/{name}.md in the label folder"
     )
+
+
+def bound(
+    row: Mapping[str, Any],
+    judge: Identified,
+    *,
+    today: date,
+    days: int,
+    api_base: str | None,
+    own: Iterable[Rubric],
+) -> dict[str, Any]:
+    """Bind the row of a calibration to its judge, its rubrics, `own` among them, and its time.
+
+    It counts for so many `days`: providers change models without a new name.
+    """
+    rubrics = {}
+    for name, of_rubric in row["rubrics"].items():
+        rubrics[name] = {**of_rubric, "rubric_sha256": _rubric_hash(judge, rubric_of(name, own))}
+    return {
+        **row,
+        "fingerprint": fingerprint_id(judge.fingerprint),
+        "judge_fingerprint": dict(judge.fingerprint),
+        "api_base": api_base,
+        "pinned": is_pinned(judge),
+        "made": today.isoformat(),
+        "expires": (today + timedelta(days=days)).isoformat(),
+        "rubrics": rubrics,
+    }
+
+
+def is_pinned(judge: Identified) -> bool:
+    """Tell whether a judge is embedded, and pinned by its code, or its name holds a snapshot."""
+    name = str(judge.fingerprint.get("judge", judge.name))
+    return "/" not in name or (_SNAPSHOT.search(name) is not None and "latest" not in name)
+
+
+def _rubric_hash(judge: Identified, rubric: Rubric) -> str | None:
+    """Return the hash of the judge's instructions under a rubric; None if it reads none."""
+    hashes = judge.fingerprint_for((rubric,)).get("rubrics")
+    return str(next(iter(hashes.values()))) if hashes else None
+
+
+class CalibratedAgreement(KnownAgreement):
+    """What the calibrations say that are found."""
+
+    def said(self, judge: str, fingerprint: str) -> Iterator[str]:
+        """Yield a sentence on each calibration of an embedded judge under `matching`."""
+        return sentences(judge, fingerprint, today=date.today())
+
+    def passed(self, judge: Mapping[str, Any], rubrics: Iterable[str]) -> bool:
+        """Tell whether a judge passed a calibration of each of some rubrics."""
+        passed: set[str] = set()
+        for calibration in _readable():
+            for name, row in calibration.rubrics.items():
+                why = differs_from_run(calibration, judge, name, today=date.today())
+                if why is None and row.verdict in ("pass", "limits"):
+                    passed.add(name)
+        return passed >= (set(rubrics) or {MATCHING})
+
+
+def sentences(judge: str, fingerprint: str, *, today: date) -> Iterator[str]:
+    """Yield a sentence on each calibration of an embedded judge under `matching`.
+
+    Only those that are of this fingerprint, and have not expired `today`, count.
+    """
+    if not is_embedded_judge(judge):
+        return
+    for calibration in _readable():
+        if calibration.judge == judge and MATCHING in calibration.rubrics:
+            sentence = _sentence(calibration, fingerprint, today)
+            if sentence is not None:
+                yield sentence
+
+
+def _readable() -> Iterator[Calibration]:
+    for path in calibration_files():
+        with suppress(AlpsError):  # of any judge: those that a run needs are read again, and named
+            yield read_calibration(path)
+
+
+def _sentence(calibration: Calibration, fingerprint: str, today: date) -> str | None:
+    row = calibration.rubrics[MATCHING]
+    if row.kappa is None or row.acceptance is not None:
+        return None
+    reason = _other(calibration, fingerprint, today)
+    if reason is not None:
+        return f"{calibration.path.name} does not apply: {reason}"
+    on = calibration.rests_on
+    where = "" if on is None else f" ({on.source}: {on.what}; {on.licence}, {on.date})"
+    verdict = {"pass": "passes", "limits": "passes with caveats"}.get(row.verdict, "fails")
+    kappa = f"kappa with people {two_decimals(row.kappa)}"
+    return f"{kappa} on {row.n:,} pairs{where}; the judge {verdict}"
+
+
+def _other(calibration: Calibration, fingerprint: str, today: date) -> str | None:
+    then = calibration.judge_fingerprint
+    if then is not None and fingerprint_id(then) != fingerprint:
+        return f"its fingerprint is {fingerprint_id(then)}, but this judge's is {fingerprint}"
+    return differing_part(calibration, embedded_judge(calibration.judge), MATCHING, today=today)
+
+
+def two_decimals(figure: FigureRow | Estimate) -> str:
+    """Return a figure with its interval, as `.35 [.21, .48]`."""
+    parts = [
+        "–" if part is None else f"{part:.2f}".replace("0.", ".", 1)
+        for part in (figure.value, figure.low, figure.high)
+    ]
+    return f"{parts[0]} [{parts[1]}, {parts[2]}]"

@@ -84,24 +84,6 @@ class JudgedAnswers:
     failed: Sequence[str]
 
 
-@dataclass(frozen=True)
-class CorrectedEstimate:
-    """A corrected score over all answers, including failed ones.
-
-    `correction` is of the judged ones alone.
-    """
-
-    correction: Correction
-    value: float | None
-    low: float | None
-    high: float | None
-    judged: int
-    n: int
-    bounds: tuple[float, float]
-    reason: str | None = None
-    notes: tuple[str, ...] = ()
-
-
 def choose(
     given: str | None, judge: Identified, data: RunData, *, today: date, api_base: str | None = None
 ) -> Chosen:
@@ -260,13 +242,11 @@ def _corrected(
             calibrations, key=lambda c: (c.made or "", len(c.rubrics[rubric].labelled))
         )
     # All rubrics or none: the labels that make up a mean have to be on the same answers.
+    used, correct = newest, by_rates
     if len(drawn_from) == len(newest):
-        return _row(by_labels(metric, _rows(drawn_from), answers), drawn_from, chosen)
-    return _row(by_rates(metric, _rows(newest), answers), newest, chosen)
-
-
-def _rows(calibrations: Mapping[str, Calibration]) -> Rows:
-    return {rubric: calibration.rubrics[rubric] for rubric, calibration in calibrations.items()}
+        used, correct = drawn_from, by_labels
+    rows = {rubric: one.rubrics[rubric] for rubric, one in used.items()}
+    return _row(metric, correct(metric, rows, answers), answers.failed, used, chosen)
 
 
 def _sampled(
@@ -310,29 +290,36 @@ def _answers(
 
 
 def _row(
-    estimate: CorrectedEstimate, calibrations: Mapping[str, Calibration], chosen: Chosen
+    metric: Metric,
+    corrected: tuple[Correction, Sequence[str]],
+    failed: Sequence[str],
+    calibrations: Mapping[str, Calibration],
+    chosen: Chosen,
 ) -> Corrected:
-    correction = estimate.correction
-    notes = [*estimate.notes, *_doubts(calibrations, chosen, correction.method)]
+    correction, clusters = corrected
+    whole = _whole(metric, correction, clusters, failed)
+    notes = []
+    if whole.value is not None and whole.low is None:
+        notes.append("all labels agree, so the error of the score is unknown")
+    notes += _doubts(calibrations, chosen, correction.method)
     # What only some corrections have is set in those alone: the files of others lack it.
     own: dict[str, Any] = {}
     if correction.youden is not None:
         own["youden"] = asdict(correction.youden)
-    if estimate.reason:
-        own["reason"] = estimate.reason
-    lowest, highest = estimate.bounds
+    if correction.reason:
+        own["reason"] = correction.reason
     off_scale = []
-    for figure in (estimate.value, estimate.low, estimate.high):
-        off_scale.append(figure is not None and not lowest <= figure <= highest)
+    for figure in (whole.value, whole.low, whole.high):
+        off_scale.append(figure is not None and not metric.lowest <= figure <= metric.highest)
     return Corrected(
         method=correction.method,
-        status="not_correctable" if estimate.value is None else "corrected",
-        value=estimate.value,
-        low=estimate.low,
-        high=estimate.high,
+        status="not_correctable" if whole.value is None else "corrected",
+        value=whole.value,
+        low=whole.low,
+        high=whole.high,
         labelled=correction.labelled,
-        judged=estimate.judged,
-        n=estimate.n,
+        judged=len(clusters),
+        n=whole.n,
         outside=any(off_scale),
         impossible=off_scale[0],
         calibration={_name(one): hash_of(one.path) for one in calibrations.values()},
@@ -362,8 +349,12 @@ def _name(calibration: Calibration) -> str:
     return "".join(character if character.isprintable() else "?" for character in name)
 
 
-def by_labels(metric: Metric, rows: Rows, answers: JudgedAnswers) -> CorrectedEstimate:
+def by_labels(
+    metric: Metric, rows: Rows, answers: JudgedAnswers
+) -> tuple[Correction, Sequence[str]]:
     """Correct a score by people's labels on a random sample of its answers.
+
+    The second is what each of the corrected answers belongs to.
 
     An answer whose judgement failed is in the population as well: in the place of its mark is the
     mean of all others, which biases nothing.
@@ -374,7 +365,7 @@ def by_labels(metric: Metric, rows: Rows, answers: JudgedAnswers) -> CorrectedEs
         if all(name in of_one for of_one in labels):
             known.append(n)
     if reason := _why_no_sample(metric, rows, answers, known):
-        return _not_correctable(metric, "ppi", reason, answers, labelled=len(known))
+        return _not_correctable("ppi", reason, labelled=len(known)), answers.clusters
     judged = [mark for mark in answers.marks if mark is not None]
     mean = fmean(judged or [metric.lowest])  # a constant that people's labels make up for
     marks = np.array([mean if mark is None else mark for mark in answers.marks])
@@ -393,11 +384,13 @@ def by_labels(metric: Metric, rows: Rows, answers: JudgedAnswers) -> CorrectedEs
         interval="score" if bounds == (0.0, 1.0) and set(people) <= {0.0, 1.0} else "normal",
         bounds=bounds,
     )
-    return _whole(metric, correction, answers.clusters, answers.failed)
+    return correction, answers.clusters
 
 
-def by_rates(metric: Metric, rows: Rows, answers: JudgedAnswers) -> CorrectedEstimate:
-    """Correct a score by error rates from elsewhere.
+def by_rates(
+    metric: Metric, rows: Rows, answers: JudgedAnswers
+) -> tuple[Correction, Sequence[str]]:
+    """Correct a score by error rates from elsewhere; returns what `by_labels` does.
 
     Answers whose judgement failed are left out of it.
     """
@@ -406,7 +399,7 @@ def by_rates(metric: Metric, rows: Rows, answers: JudgedAnswers) -> CorrectedEst
     clusters = [answers.clusters[n] for n in judged]
     if more or row.scale is None or len(row.scale.values) != 2:
         reason = "error rates need a two-value scale; label a random sample of this run instead"
-        return _not_correctable(metric, "rogan_gladen", reason, answers, clusters=clusters)
+        return _not_correctable("rogan_gladen", reason), clusters
     positive = row.scale.values[-1]
     people, verdicts, label_clusters = [], [], []
     for item in row.labelled:
@@ -422,7 +415,7 @@ def by_rates(metric: Metric, rows: Rows, answers: JudgedAnswers) -> CorrectedEst
         verdicts,
         label_clusters,
     )
-    return _whole(metric, correction, clusters, answers.failed)
+    return correction, clusters
 
 
 def _labels(name: str, row: RubricRow) -> dict[str, float]:
@@ -464,39 +457,28 @@ def _drawn(row: RubricRow, track: str) -> int:
     return row.sample.drawn if row.sample.tracks else drawn.drawn
 
 
-def _not_correctable(
-    metric: Metric,
-    method: Method,
-    reason: str,
-    answers: JudgedAnswers,
-    *,
-    labelled: int = 0,
-    clusters: Sequence[str] | None = None,
-) -> CorrectedEstimate:
+def _not_correctable(method: Method, reason: str, *, labelled: int = 0) -> Correction:
     nothing = Estimate(None, None, None, 0)
-    correction = Correction(method, nothing, None, None, None, labelled, reason=reason)
-    judged = answers.clusters if clusters is None else clusters
-    return _whole(metric, correction, judged, answers.failed)
+    return Correction(method, nothing, None, None, None, labelled, reason=reason)
 
 
 def _whole(
     metric: Metric, correction: Correction, clusters: Sequence[str], failed: Sequence[str]
-) -> CorrectedEstimate:
+) -> Estimate:
     """Add the answers that failed: known to be worst, though how many fail is chance, too."""
-    judged, bounds = len(clusters), (metric.lowest, metric.highest)
+    judged = len(clusters)
     n = judged + len(failed)
     mean, low, high = correction.value, correction.low, correction.high
     if mean is None:
-        return CorrectedEstimate(correction, None, None, None, judged, n, bounds, correction.reason)
+        return Estimate(None, None, None, n)
     share = judged / n
     value = share * mean + (1 - share) * metric.lowest
     if low is None or high is None or (low == high and correction.labelled < judged):
-        notes = ("all labels agree, so the error of the score is unknown",)
-        return CorrectedEstimate(correction, value, None, None, judged, n, bounds, notes=notes)
+        return Estimate(value, None, None, n)
     extra = Z * abs(mean - metric.lowest) * sqrt(_variance_of_share(clusters, failed))
     lowest = value - hypot(share * (mean - low), extra)
     highest = value + hypot(share * (high - mean), extra)
-    return CorrectedEstimate(correction, value, lowest, highest, judged, n, bounds)
+    return Estimate(value, lowest, highest, n)
 
 
 def _variance_of_share(clusters: Sequence[str], failed: Sequence[str]) -> float:

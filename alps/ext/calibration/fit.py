@@ -23,6 +23,7 @@ from alps.ext.calibration.agreement import (
     on_table,
     pair_features,
 )
+from alps.ext.calibration.calibration_file import two_decimals
 from alps.ext.calibration.judge_of_run import JudgeCall, asked_in
 from alps.ext.calibration.judges import AMONG_OTHERS, OF_A_PAIR, Fitted, LogisticLine, features_of
 from alps.ext.calibration.settings import CalibrateSettings
@@ -258,19 +259,11 @@ def _fitted(examples: Examples, kappas: dict[str, dict[str, Estimate]]) -> Fitte
         "sessions": len(set(examples.sessions)),
     }
     agreement = (
-        f"kappa {figure(every)} with {', '.join(fitted_on['judges'])} on {every.n} pairs of unseen "
-        f"sessions; {figure(named)} on {named.n} pairs that a judge named and whose texts differ"
+        f"kappa {two_decimals(every)} with {', '.join(fitted_on['judges'])} on {every.n} pairs of "
+        f"unseen sessions; {two_decimals(named)} on {named.n} pairs that a judge named and whose "
+        "texts differ"
     )
     return Fitted(related=related, same=same, fitted_on=fitted_on, agreement=agreement)
-
-
-def figure(estimate: Estimate) -> str:
-    """Return an estimate with its interval, as `.35 [.21, .48]`."""
-    parts = [
-        "–" if part is None else f"{part:.2f}".replace("0.", ".", 1)
-        for part in (estimate.value, estimate.low, estimate.high)
-    ]
-    return f"{parts[0]} [{parts[1]}, {parts[2]}]"
 
 
 def _write(file: Path, text: str) -> None:
@@ -293,7 +286,7 @@ def print_fit(fit: Fit, console: "Console") -> None:
     columns = list(map(named, ("pairs", "n", "fitted", "lexical", "fitted – lexical")))
     rows = []
     for where, found in fit.kappas.items():
-        rows.append(row_of(where, thousands(found["fitted"].n), *map(figure, found.values())))
+        rows.append(row_of(where, thousands(found["fitted"].n), *map(two_decimals, found.values())))
     title = "Kappa on held-out sessions, without pairs of identical texts"
     console.print(*printed([Table(title, columns, rows, layout="plain")]))
     console.print(f"Next: alps run … judge={FITTED}{fit.file} audit_judge=… audit=10%")

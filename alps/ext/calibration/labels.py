@@ -181,11 +181,6 @@ class Verdicts:
     by_item: Mapping[str, Verdict]
     sha256: str
 
-    @property
-    def unparsed(self) -> tuple[str, ...]:
-        """The items whose verdict could not be parsed."""
-        return tuple(name for name, verdict in self.by_item.items() if verdict.value is None)
-
 
 def read_labels(folder: Path, key: str = "labels") -> LabelSet:
     """Read a label folder; `key` is the setting that names it.
@@ -274,12 +269,9 @@ def read_crowd(path: Path, labels: LabelSet) -> dict[str, dict[str, float]]:
     """Read means of many people, by annotator, then by item.
 
     Raises:
-        UsageError: If there is no such file.
-        DataError: If the file is empty, or more rows than slips may be can't be read, or have a
-            mean outside the scale of their rubric.
+        DataError: If the file can't be read or is empty, or more rows than slips may be can't be
+            read, or have a mean outside the scale of their rubric.
     """
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file")
     means: defaultdict[str, dict[str, float]] = defaultdict(dict)
     slips = Slips(path)
     for row in read_rows(path, slips):

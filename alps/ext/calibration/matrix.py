@@ -6,11 +6,11 @@ be compared with each other.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,10 +40,14 @@ from alps.stats.bootstrap import (
 
 Labels = Sequence[Value | None]
 Cell = TypeVar("Cell")
+Rater = TypeVar("Rater", str, str | None)
 # The items that two people share, and their flat tables; shape (items, values²).
 _Pair = tuple[list[int], Floats]
 # Fields of a payload that a judge is shown; a payload without any of them is shown whole.
 SHOWN = ("query", "response", "memory", "dialogue", "gold", "predicted")
+
+PAIRS = 15
+"""Of how many pairs of raters each is shown."""
 
 _BLOCK = 16
 
@@ -242,6 +246,20 @@ def _nearest(mean: float | None, scale: LabelScale) -> Value | None:
     # A crowd whose scale has names is refused where it is read.
     numbers = scale.numbers.tolist()
     return on_scale(min(numbers, key=lambda number: (abs(number - mean), -number)), scale)
+
+
+def most_shared(
+    pairs: Iterable[tuple[Rater, str]], columns: Mapping[Any, Labels]
+) -> list[tuple[Rater, str]]:
+    """Return the pairs of raters that share most items, those that share most first."""
+    shared: dict[tuple[Rater, str], int] = {}
+    for one, other in pairs:
+        labels = zip(columns[one], columns[other], strict=True)
+        both = sum(None not in pair for pair in labels)
+        if both:
+            shared[one, other] = both
+    # A study with many annotators has thousands of pairs, which nobody can read.
+    return sorted(shared, key=shared.__getitem__, reverse=True)[:PAIRS]
 
 
 def pair_figures(

@@ -5,7 +5,7 @@ binary where its scale has two values; the last one is the positive one.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import combinations, product
 from typing import Any
@@ -57,6 +57,7 @@ from alps.ext.calibration.matrix import (
     at,
     label_matrix,
     mean_kappa,
+    most_shared,
     pair_figures,
     rate,
 )
@@ -64,7 +65,6 @@ from alps.judges.base import fingerprint_id
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 
 PASS, LIMITS, FAIL = "pass", "limits", "fail"
-PAIRS = 15
 BINS = 10
 # Of selective use (Jung et al., 2407.18370): the highest acceptable share of disagreements, and the
 # probability that the bound does not hold.
@@ -360,8 +360,8 @@ def _pairs(matrix: LabelMatrix, *, seed: int) -> list[RaterPair]:
     # None stands for the judge: a person may have the same name.
     columns |= dict(zip(matrix.names, zip(*matrix.people, strict=True), strict=True))
     chosen = [
-        *_most_shared(product(judge, matrix.names), columns),
-        *_most_shared(combinations(matrix.names, 2), columns),
+        *most_shared(product(judge, matrix.names), columns),
+        *most_shared(combinations(matrix.names, 2), columns),
     ]
     for rater, labels in matrix.not_single.items():
         columns[rater] = labels
@@ -374,18 +374,6 @@ def _pairs(matrix: LabelMatrix, *, seed: int) -> list[RaterPair]:
         name, single = matrix.judge_name if one is None else one, n < len(chosen)
         rows.append(RaterPair(name, other, one is None, single, estimates["kappa"]))
     return rows
-
-
-def _most_shared(pairs: Iterable[_Pair], columns: Mapping[str | None, Labels]) -> list[_Pair]:
-    """Return the pairs of raters that share most items, those that share most first."""
-    shared: dict[_Pair, int] = {}
-    for one, other in pairs:
-        labels = zip(columns[one], columns[other], strict=True)
-        both = sum(None not in pair for pair in labels)
-        if both:
-            shared[one, other] = both
-    # A study with many annotators has thousands of pairs, which nobody can read.
-    return sorted(shared, key=shared.__getitem__, reverse=True)[:PAIRS]
 
 
 def _agreement(matrix: LabelMatrix, *, seed: int) -> dict[str, Estimate]:

@@ -24,7 +24,13 @@ from alps.ext.calibration.labels import (
     Verdicts,
     read_labels,
 )
-from alps.ext.calibration.matrix import LabelMatrix, label_matrix, mean_kappa, pair_figures
+from alps.ext.calibration.matrix import (
+    LabelMatrix,
+    label_matrix,
+    mean_kappa,
+    most_shared,
+    pair_figures,
+)
 from alps.ext.people.agreement_rows import (
     AgreementFigure,
     DraftRow,
@@ -72,8 +78,6 @@ from alps.show.table import (
 )
 
 NO_DRAFT = "off"
-PAIRS = 15
-"""Of how many pairs of people each is shown; a study with many people has thousands."""
 
 # Titles of figures; one that is indented says more of the figure above it.
 _TITLES = {
@@ -232,12 +236,9 @@ def _label_agreement(labels: LabelSet, *, seed: int) -> LabelAgreement:
 
 def _of_rubric(matrix: LabelMatrix, *, seed: int) -> LabelledRow | None:
     columns = dict(zip(matrix.names, zip(*matrix.people, strict=True), strict=True))
-    shared: dict[tuple[str, str], int] = {}
-    for one, other in combinations(columns, 2):
-        pairs = zip(columns[one], columns[other], strict=True)
-        if both := sum(None not in pair for pair in pairs):
-            shared[one, other] = both
-    if not shared:
+    # The pairs with most shared items have the narrowest intervals.
+    chosen = most_shared(combinations(columns, 2), columns)
+    if not chosen:
         return None
     scale, clusters = matrix.scale, matrix.clusters
     kappa = mean_kappa(matrix.people, scale, clusters, seed=seed)
@@ -245,8 +246,6 @@ def _of_rubric(matrix: LabelMatrix, *, seed: int) -> LabelledRow | None:
     figures = {} if kappa is None else {"kappa": AgreementFigure.of(kappa, "items")}
     for name, estimate in raters.items():
         figures[name] = AgreementFigure.of(estimate, "items")
-    # The pairs with most shared items have the narrowest intervals.
-    chosen = sorted(shared, key=shared.__getitem__, reverse=True)[:PAIRS]
     # Names have no distance, so a mean difference needs a scale with an order.
     names = ["agreement", "kappa"] if scale.kind == "nominal" else ["agreement", "kappa", "mae"]
     sides = [(columns[one], columns[other]) for one, other in chosen]

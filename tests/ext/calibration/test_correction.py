@@ -9,8 +9,7 @@ from statistics import NormalDist, fmean
 
 import pytest
 
-from alps.ext.calibration.binding import bound
-from alps.ext.calibration.calibration_file import Calibration, differing_part
+from alps.ext.calibration.calibration_file import Calibration, bound, differing_part
 from alps.judges.llm import LlmJudge
 from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack
@@ -474,6 +473,6 @@ def test_what_is_doubtful_is_said_and_the_sample_comes_first(once, known, run, s
 def test_a_calibration_holds_until_the_last_of_its_days_and_no_longer(day, why):
     judge = LlmJudge("openai/x", client=None)
     made = {"judge": "openai/x", "rubrics": {"pa": {}}}
-    row = bound(made, judge, today=date(2026, 1, 1), days=10)
+    row = bound(made, judge, today=date(2026, 1, 1), days=10, api_base=None, own=())
     calibration = Calibration.model_validate(row)
     assert differing_part(calibration, judge, "pa", today=date(2026, 1, day)) == why

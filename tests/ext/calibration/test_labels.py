@@ -260,7 +260,6 @@ def test_verdicts_of_one_judge_come_by_item_on_the_scale(folder):
     assert found.judge == "gpt"
     assert found.by_item == {"q1": Verdict(1, "Yes."), "q2": Verdict(None, "Hm."), "w1": Verdict(2)}
     assert [type(row.value) for row in found.by_item.values()] == [int, type(None), int]
-    assert found.unparsed == ("q2",)
     assert read_verdicts(path, "bem", labels=labels).by_item == {"q1": Verdict(0, None, 0.25)}
     # The only judge needs no name.
     alone = written(folder / "v.jsonl", [VERDICTS[1]])

@@ -6,10 +6,9 @@ from datetime import date
 import pytest
 
 from alps.ext.calibration.calibrate import calibrate_judge
-from alps.ext.calibration.calibration_file import calibration_files, read_calibration
+from alps.ext.calibration.calibration_file import calibration_files, read_calibration, sentences
 from alps.ext.calibration.settings import CalibrateSettings
 from alps.ext.calibration.trust import find_calibrations, trust
-from alps.ext.calibration.with_people import sentences
 from alps.judges import embedded
 from alps.judges.base import fingerprint_id
 from alps.judges.embedded import LexicalJudge
