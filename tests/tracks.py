@@ -57,6 +57,13 @@ def alps_here(*words: object) -> Ran:
     return Ran(code, out.getvalue(), err.getvalue())
 
 
+def alps_done(*words: object) -> Ran:
+    """Give a command that has to succeed, and return what it printed."""
+    ran = alps_here(*words)
+    assert ran.code == 0, ran.err
+    return ran
+
+
 def track_of(folder: Path, track: str) -> dict[str, Any]:
     """Read the part of a run's summary that is about `track`."""
     return summary(folder)["tracks"][track]

@@ -160,8 +160,6 @@ def confusion(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Co
         people: One label an item; items without one (None) are left out.
         judge: One verdict an item, None where it could not be parsed.
     """
-    if len(people) != len(judge):
-        raise ValueError(f"lengths differ: {len(people)} labels, {len(judge)} verdicts")
     counts: Counter[tuple[bool | None, ...]] = Counter()
     for label, verdict in zip(people, judge, strict=True):
         if label is not None:
@@ -171,9 +169,7 @@ def confusion(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Co
 
 
 def clustered_rates(
-    people: Sequence[bool | None],
-    judge: Sequence[bool | None],
-    clusters: Sequence[Hashable],
+    people: Sequence[bool | None], judge: Sequence[bool | None], clusters: Sequence[Hashable]
 ) -> dict[str, Estimate]:
     """Estimate the `RATES` of items that come in clusters; the unparsed are left out."""
     cells = _cell_features(people, judge)
@@ -256,16 +252,11 @@ class Threshold:
 
 
 def selective_threshold(
-    confidences: Floats,
-    disagreements: Floats,
-    *,
-    risk: float,
-    failure: float = 0.1,
-    step: float = 0.001,
+    confidences: Floats, disagreements: Floats, *, risk: float, failure: float
 ) -> Threshold | None:
     """Find the lowest confidence from which a judge may be believed.
 
-    Candidates are walked down from 1 by `step`; the walk ends at the first whose bound exceeds
+    Candidates are walked down from 1 by .001; the walk ends at the first whose bound exceeds
     `risk`, and the one before it is returned. Among exchangeable items a verdict at least that sure
     then disagrees at a rate of at most `risk`, with probability 1 - `failure`. None where even the
     strictest candidate with 30 items fails, or none has so many.
@@ -277,25 +268,15 @@ def selective_threshold(
         disagreements: Shape (items,), 1 where the verdict is not the people's, else 0.
         risk: Highest acceptable share of disagreements, in (0, 1).
         failure: Probability that the guarantee fails, in (0, 1).
-        step: Between candidates.
-
-    Raises:
-        ValueError: If `risk` or `failure` is not in (0, 1).
     """
-    if len(confidences) != len(disagreements):
-        lengths = f"{len(confidences)} confidences, {len(disagreements)} disagreements"
-        raise ValueError(f"lengths differ: {lengths}")
-    if not (0 < risk < 1 and 0 < failure < 1):
-        raise ValueError(f"risk and failure must be in (0, 1), got {risk} and {failure}")
     # Fixed-sequence testing: the walk ends at the first that fails, so the guarantee needs no
     # correction for having looked at many.
     lowest = None
     # Fewer items could not pass even without a disagreement: starting there would end the walk
     # before it began.
     minimum = max(FEWEST, ceil(log(failure) / log(1 - risk) - 1e-9))
-    steps = round(1 / step)
-    for number in range(steps, -1, -1):
-        candidate = number / steps
+    for number in range(1000, -1, -1):
+        candidate = number / 1000
         kept = confidences >= candidate
         count, wrong = int(kept.sum()), int(disagreements[kept].sum())
         if count < minimum:
@@ -428,12 +409,7 @@ def _groups(scores: Floats, ends: Bounds, known: int) -> NDArray[np.int64]:
 
 
 def interval_by_variance(
-    value: float,
-    variance: float,
-    bounds: tuple[float, float],
-    *,
-    freedom: float,
-    records: int,
+    value: float, variance: float, bounds: tuple[float, float], *, freedom: float, records: int
 ) -> tuple[float, float]:
     """Return the bounds of an estimate of a mean of bounded values whose variance is known.
 

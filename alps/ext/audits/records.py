@@ -217,12 +217,7 @@ def corrected_score(pairs: Pairs) -> AuditedScore:
     # Without a spread among the audits the bounds would be the value: no width, and no coverage.
     ends = (single.low, single.high) if single.error or single.few else (None, None)
     alone = Interval(value=single.value, low=ends[0], high=ends[1], n=audited)
-    found: dict[str, Any] = {
-        "n": n,
-        "audited": audited,
-        "cheap": raw,
-        "alone": alone,
-    }
+    found: dict[str, Any] = {"n": n, "audited": audited, "cheap": raw, "alone": alone}
     if not correction.error and not correction.few:
         reason = correction.reason or "all audits agree, so there is no interval"
         return AuditedScore(value=correction.value, low=None, high=None, reason=reason, **found)

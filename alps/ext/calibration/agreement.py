@@ -2,8 +2,7 @@
 
 A figure that is not defined has no value: None, never NaN and never a number that stands for it. So
 it is with kappa, AC1 and alpha where chance alone would agree always, with rank correlations where
-one side never varies, and with everything over no labels. A missing label is None (or NaN); a label
-that the scale does not declare is a ValueError, and so are lengths that differ. Values may be
+one side never varies, and with everything over no labels. A missing label is None. Values may be
 negative and analytic intervals may leave [-1, 1]: nothing is clipped.
 """
 
@@ -63,30 +62,15 @@ class LabelScale:
         return np.arange(len(self.values), dtype=np.float64)
 
     def codes(self, labels: Sequence[Label | None]) -> Codes:
-        """Return the place of each label on the scale, -1 where it is missing; shape (labels,).
-
-        Raises:
-            ValueError: If a label is not on the scale; names it and its place.
-        """
-        places = {value: position for position, value in enumerate(self.values)}
-        codes = np.empty(len(labels), dtype=np.int64)
-        for index, label in enumerate(labels):
-            if label is None or (isinstance(label, float) and isnan(label)):
-                codes[index] = MISSING
-            elif label in places:
-                codes[index] = places[label]
-            else:
-                on_scale = list(self.values)
-                raise ValueError(f"label {label!r} at index {index} is not on the scale {on_scale}")
-        return codes
+        """Return the place of each label on the scale, -1 where it is missing; shape (labels,)."""
+        places: dict[Label | None, int] = {None: MISSING}
+        places |= {value: position for position, value in enumerate(self.values)}
+        return np.array([places[label] for label in labels], dtype=np.int64)
 
 
 def encode(ratings: Ratings, scale: LabelScale) -> Codes:
     """Return the places of labels on the scale, -1 where missing; shape (items, raters)."""
     raters = len(ratings[0]) if len(ratings) else 0
-    if any(len(row) != raters for row in ratings):
-        what = "items differ in their number of raters"
-        raise ValueError(f"{what}: write None for a missing label")
     flat = scale.codes([label for row in ratings for label in row])
     return flat.reshape(len(ratings), raters)
 
@@ -98,8 +82,6 @@ def pair_features(
 
     Shape (items, values²) of the scale.
     """
-    if len(first) != len(second):
-        raise ValueError(f"lengths differ: {len(first)}, {len(second)}")
     first_codes, second_codes = scale.codes(first), scale.codes(second)
     size = len(scale.values)
     features = np.zeros((len(first_codes), size * size))
@@ -231,7 +213,7 @@ def _pair_statistics(scale: LabelScale) -> dict[str, Statistic]:
         # Of labels that are nearly all the same kappa says too little: agreement .944 gives a kappa
         # of -.02, and an AC1 of .94.
         figures[name] = partial(_gwet_of_pair, near=1 - disagreement(scale, weights))
-    figures["alpha"] = partial(_alpha_of_pair, scale=scale)
+    figures["alpha"] = lambda counts: _alpha(counts + np.swapaxes(counts, -2, -1), scale)
     if scale.kind != "nominal":
         apart = scale.numbers[None, :] - scale.numbers[:, None]
         figures |= {"spearman": _spearman, "kendall": _kendall}
@@ -293,10 +275,6 @@ def _alpha(coincidences: Floats, scale: LabelScale) -> Floats:
     seen = (coincidences * apart).sum(axis=(-2, -1)) * (totals.sum(axis=-1) - 1)
     expected = (totals[..., :, None] * totals[..., None, :] * apart).sum(axis=(-2, -1))
     return np.asarray(1 - ratio(seen, expected))
-
-
-def _alpha_of_pair(tables: Floats, scale: LabelScale) -> Floats:
-    return _alpha(tables + np.swapaxes(tables, -2, -1), scale)
 
 
 def _distances(totals: Floats, scale: LabelScale) -> Floats:

@@ -3,14 +3,13 @@
 Labels of `people` are numbers, or the places of names on a scale; shape (items, annotators), NaN
 where an annotator gave none. Verdicts of a `judge` have the shape (items,); one that could not be
 parsed is NaN, and its item is left out and not counted in `n`. `clusters` tells what each item
-belongs to; without, each stands alone. What is not defined is None, never NaN, and shapes that
-don't fit are a ValueError.
+belongs to; without, each stands alone. What is not defined is None, never NaN.
 """
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -96,7 +95,7 @@ def alternative_annotator(
             squared difference.
         seed: Of the interval of rho.
     """
-    groups = _groups(people, judge, clusters, score)
+    groups: Sequence[Hashable] = range(len(people)) if clusters is None else clusters
     wins: list[Floats] = []
     compared: list[AgainstOne] = []
     tests: dict[int, _Test] = {}
@@ -112,29 +111,16 @@ def alternative_annotator(
     # It holds under any dependence: all annotators are tested against nearly the same others.
     adjusted = _benjamini_yekutieli([test.p for test in tests.values()])
     worse = _benjamini_yekutieli([test.worse for test in tests.values()])
-    powers = []
+    powers, harmonic = [], sum(1 / rank for rank in range(1, len(tests) + 1))
     for (annotator, test), corrected in zip(tests.items(), adjusted, strict=True):
         # Benjamini and Yekutieli's threshold where the judge beats everyone: the easiest there is.
-        powers.append(test.power(epsilon, _FALSE / _harmonic(len(tests))))
+        powers.append(test.power(epsilon, _FALSE / harmonic))
         alone = compared[annotator]
         compared[annotator] = replace(alone, adjusted=corrected, power=powers[-1])
     omega = float(np.mean(np.array(adjusted) <= _FALSE)) if tests else None
     status = _status(omega, powers, [p <= _FALSE for p in worse])
     rho = _rho(wins, groups, seed=seed)
     return AlternativeAnnotator(epsilon, score, omega, rho, tuple(compared), status)
-
-
-def _groups(
-    people: Floats, judge: Floats, clusters: Sequence[Hashable] | None, score: Score
-) -> list[Hashable]:
-    """Return what each item belongs to, of labels that can be tested."""
-    _check(people, judge)
-    if score not in get_args(Score):
-        raise ValueError(f"score must be one of {', '.join(get_args(Score))}, got {score}")
-    groups: list[Hashable] = list(range(len(people)) if clusters is None else clusters)
-    if len(groups) != len(people):
-        raise ValueError(f"lengths differ: {len(people)} items, {len(groups)} clusters")
-    return groups
 
 
 def leave_one_out(
@@ -148,7 +134,6 @@ def leave_one_out(
 
     Source: the evaluator metrics of AlpacaEval (Dubois et al., arXiv:2404.04475).
     """
-    _check(people, judge)
     # Ties count by their expectation rather than at random: the same labels give the same figures.
     values = _values(people, judge)
     votes = _given(people, values)
@@ -165,7 +150,6 @@ def leave_one_out(
 
 def self_agreement(labels: Floats, clusters: Sequence[Hashable] | None = None) -> Estimate:
     """Estimate how often two draws of one rater agree, over items with two; (items, draws)."""
-    _check(labels, None)
     counts = _given(labels, _values(labels)).sum(axis=1)
     many = counts.sum(axis=1)
     agreed = np.nan_to_num(ratio((counts * (counts - 1)).sum(axis=1), many * (many - 1)))
@@ -189,19 +173,11 @@ def alignment(
     Items with a verdict and at least two labels count.
     """
     # One annotator alone can't be aligned with partially.
-    _check(people, judge)
     labels = (~np.isnan(people)).sum(axis=1)
     same = (people == judge[:, None]).sum(axis=1)
     counted = ((labels >= 2) & ~np.isnan(judge)).astype(np.float64)
     kinds = (same == labels, (same > 0) & (same < labels), same == 0)
     return Alignment(*(_share(kind * counted, counted, clusters) for kind in kinds))
-
-
-def _check(people: Floats, judge: Floats | None) -> None:
-    if people.ndim != 2:
-        raise ValueError(f"labels must have the shape (items, annotators), got {people.shape}")
-    if judge is not None and judge.shape != (len(people),):
-        raise ValueError(f"lengths differ: {len(people)} items, verdicts of shape {judge.shape}")
 
 
 def _wins(people: Floats, judge: Floats, annotator: int, score: Score) -> tuple[Floats, Floats]:
@@ -257,10 +233,6 @@ def _test(own: Floats, their: Floats, groups: Sequence[Hashable], epsilon: float
     error = variance**0.5
     statistic = (mean - epsilon) / error
     return _Test(float(t.cdf(statistic, freedom)), float(t.sf(statistic, freedom)), error, freedom)
-
-
-def _harmonic(count: int) -> float:
-    return sum(1 / rank for rank in range(1, count + 1))
 
 
 def _benjamini_yekutieli(ps: Sequence[float]) -> list[float]:

@@ -293,20 +293,18 @@ def _recorded(settings: CalibrateSettings) -> Path | None:
         return path
     if not exists:
         return None
+    judge = settings.judge
     names = {str(row.get("judge")): None for _, _, row in scan(path) if row is not None}
     # To ask an embedded judge costs nothing, and binds the calibration to it.
-    if settings.judge in names and not is_embedded_judge(settings.judge):
+    if is_embedded_judge(judge):
+        return None
+    if judge in names:
         return path
-    _refuse_unknown(settings.judge, names)
+    # One that is neither recorded nor can be asked is most likely a misspelt name.
+    if "/" not in judge:
+        known = f"recorded: {', '.join(names)}; built-in: lexical; LLMs: provider/model"
+        raise UsageError(f"judge={judge}: unknown{closest(judge, names)} ({known})")
     return None
-
-
-def _refuse_unknown(judge: str, recorded: Iterable[str]) -> None:
-    """Refuse a judge that is neither recorded nor can be asked: most likely a misspelt name."""
-    if "/" in judge or is_embedded_judge(judge):
-        return
-    known = f"recorded: {', '.join(recorded)}; built-in: lexical; LLMs: provider/model"
-    raise UsageError(f"judge={judge}: unknown{closest(judge, recorded)} ({known})")
 
 
 def _from_judge(
@@ -329,8 +327,11 @@ def _from_judge(
                 unheard[labels.items[name].rubric] += 1
         reports = []
         for report in _reports(settings, labels, verdicts, sample):
+            missing = unheard[report.rubric]
             most = settings.max_failures * len(labels.items_of(report.rubric))
-            reports.append(_without(report, unheard[report.rubric], most))
+            limits = [f"no response for {counted(missing, 'item')}"] if missing > most else []
+            counts = {**report.counts, "unheard": missing}
+            reports.append(replace(report, counts=counts).limited(*limits))
         row = bound(
             report_rows(reports, verdicts, labels),
             judge,
@@ -355,12 +356,6 @@ def _from_judge(
         served=served(totals),
         examples=_examples(labels, verdicts, row),
     )
-
-
-def _without(report: RubricReport, missing: int, most: float) -> RubricReport:
-    """Add to a report how many items have no response; above `most` it is a limit."""
-    limits = [f"no response for {counted(missing, 'item')}"] if missing > most else []
-    return replace(report, counts={**report.counts, "unheard": missing}).limited(*limits)
 
 
 def _folder(settings: CalibrateSettings, labels: LabelSet, of_run: str = "") -> Path:

@@ -1,8 +1,8 @@
 """Calibrations as files: which judge, rubric and span of time they count for, and what they say.
 
-When one is made it is bound to its judge, its rubrics and a span of time. People edit such files and
-pass them on, so all that is used of one is checked. They are in the form of `calibration.json`, and
-looked for in `judges/calibrations/` of the package and in the user's own folder:
+Each is bound to its judge, its rubrics and a span of time when it is made. People edit such files
+and pass them on, so all that is used of one is checked. They are in the form of `calibration.json`,
+and looked for in `judges/calibrations/` of the package and in the user's own folder:
 `ALPS_CALIBRATIONS`, else `calibrations` among the user's data of alps.
 
 What those that are found say of a judge of matching corrects nothing: F1 is no mean of marks, and

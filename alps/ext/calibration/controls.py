@@ -15,13 +15,7 @@ from alps.ext.audits.intervals import clustered_statistics
 from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.label_rows import Value
 from alps.ext.calibration.labels import most_frequent
-from alps.ext.calibration.matrix import (
-    LabelMatrix,
-    at,
-    pair_figures,
-    rate,
-    table_figures,
-)
+from alps.ext.calibration.matrix import LabelMatrix, at, pair_figures, rate, table_figures
 from alps.similarity import THRESHOLD, similarity
 from alps.stats.bootstrap import Estimate, Floats, Statistic, ratio
 from alps.stats.lengths import LENGTHS
@@ -323,7 +317,8 @@ def heterogeneity(matrix: LabelMatrix, *, seed: int = 0) -> dict[str, GroupTest]
         item = matrix.items[n]
         groups["system"].append(item.system)
         groups["language"].append(item.language)
-        groups["length"].append(_third(length, bounds))
+        third = None if length is None else LENGTHS[bisect_left(bounds, length)]
+        groups["length"].append(third)
     tests = {}
     for name, of_items in groups.items():
         test = _test(matrix, of_items, seed)
@@ -448,10 +443,6 @@ def _thirds(lengths: Sequence[int | None]) -> list[int]:
     if len(ordered) < len(LENGTHS):
         return []
     return [ordered[len(ordered) // 3 - 1], ordered[len(ordered) * 2 // 3 - 1]]
-
-
-def _third(length: int | None, bounds: Sequence[int]) -> str | None:
-    return None if length is None else LENGTHS[bisect_left(bounds, length)]
 
 
 def _test(matrix: LabelMatrix, of_items: Sequence[str | None], seed: int) -> GroupTest | None:

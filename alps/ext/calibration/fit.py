@@ -184,11 +184,6 @@ def _lines(examples: Examples, train: Flags) -> tuple[LogisticLine, LogisticLine
     return related, _line(pairs, examples.same[named], OF_A_PAIR)
 
 
-def _decided(lines: tuple[LogisticLine, LogisticLine], values: Floats) -> Flags:
-    related, same = lines
-    return (related.logits(values) >= 0) & (same.logits(values[:, : len(OF_A_PAIR)]) >= 0)
-
-
 def cross_validated(examples: Examples, seed: int) -> dict[str, dict[str, Estimate]]:
     """Measure kappa on held-out sessions, next to that of `lexical` on the same pairs."""
     from sklearn.model_selection import StratifiedGroupKFold
@@ -198,8 +193,10 @@ def cross_validated(examples: Examples, seed: int) -> dict[str, dict[str, Estima
     for repeat in range(REPEATS):
         folds = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed + repeat)
         for train, held_out in folds.split(examples.values, strata, examples.sessions):
-            lines = _lines(examples, np.isin(np.arange(len(strata)), train))
-            decided[repeat, held_out] = _decided(lines, examples.values[held_out])
+            related, same = _lines(examples, np.isin(np.arange(len(strata)), train))
+            values = examples.values[held_out]
+            matches = same.logits(values[:, : len(OF_A_PAIR)]) >= 0
+            decided[repeat, held_out] = (related.logits(values) >= 0) & matches
     kappas = {}
     for where, kept in (("named", examples.named), ("all", np.ones_like(examples.named))):
         lexical = examples.lexical[None]

@@ -251,16 +251,14 @@ async def _ask(task: Task, sample: Any, repeat: int, row: Row) -> list[JudgeCall
     language = getattr(sample.gold, "language", None)
     asked = []
     for question in listener.questions:
-        shown = json.dumps(_shown(question), sort_keys=True, separators=(",", ":"))
+        payload: Any = question.payload()
+        # The hashes of samples that people have labelled hold lists of memories in this form.
+        if "rubric" not in payload:
+            payload = [payload["gold"], payload["predicted"]]
+        shown = json.dumps(payload, sort_keys=True, separators=(",", ":"))
         about = Answer(sample.benchmark_id, repeat, shown)
         asked.append(JudgeCall(name, task.track, sample.session_id, language, about, question))
     if len(asked) < 2:
         return asked
     # A task of somebody's own may ask several things about one answer.
     return [replace(one, name=f"{name}:{one.rubric}") for one in asked]
-
-
-def _shown(question: RubricQuestion | MatchQuestion) -> Any:
-    payload = question.payload()
-    # The hashes of samples that people have labelled hold lists of memories in this form.
-    return payload if "rubric" in payload else [payload["gold"], payload["predicted"]]

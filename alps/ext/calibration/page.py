@@ -214,17 +214,14 @@ def _first(short: Short, row: Json, examples: Sequence[Example]) -> dict[str, An
     """Return what stands first of a rubric: tiles, and items on which the judge differs."""
     rates = {**_scores_in(row.get("at_threshold")), **_scores_in(row)}
     notes = {line.title: line.note for line in short.figures}
-    tiles = [(_tile(name), rates[name], notes.get(name, "")) for name in _TILES if name in rates]
+    # A tile has no room for what the bias is.
+    titles = {name: _TITLES[name].strip() for name in _TILES} | {"bias": "bias"}
+    tiles = [(titles[name], rates[name], notes.get(name, "")) for name in _TILES if name in rates]
     counts = _dict(row.get("confusion")).get("counts")
     differing = None
     if counts:
         differing = sum(map(sum, counts)) - sum(cells[n] for n, cells in enumerate(counts))
     return {"short": short, "tiles": tiles, "differing": differing, "examples": examples}
-
-
-def _tile(figure: str) -> str:
-    """Return the title of a tile, which has no room for what the bias is."""
-    return "bias" if figure == "bias" else _TITLES[figure].strip()
 
 
 def _names(values: Any) -> list[str]:

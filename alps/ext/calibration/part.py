@@ -57,11 +57,7 @@ class CalibrationRunPart(RunPart):
 
         endpoint = self.settings.judge_api_base
         self._chosen = choose(
-            self._calibration,
-            services.judge,
-            data,
-            today=date.today(),
-            api_base=endpoint,
+            self._calibration, services.judge, data, today=date.today(), api_base=endpoint
         )
 
     def summarise(self, summary: Summary, course: Course) -> Summary:

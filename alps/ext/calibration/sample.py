@@ -111,7 +111,8 @@ def draw_labels(
         if rubric == MATCHING:
             chosen = _pairs(asked, _related(run), n, seed)
         else:
-            chosen = _ratings(asked, n, seed)
+            ranked = sorted(asked, key=lambda one: rank(seed, one.rubric, one.name))
+            chosen = [(one, _rating_items(one)) for one in ranked[:n]]
         draws.append(_Draw(asked[0].by, asked, chosen, random=rubric != MATCHING))
 
     def order(items: Sequence[Row]) -> str:
@@ -234,11 +235,6 @@ def rank(seed: int, *words: str) -> str:
     """Return a place in a random order, which depends on nothing but the seed and the words."""
     # Not of a generator: a further answer then leaves the order of all others as it is.
     return hashlib.sha256(json.dumps([seed, *words]).encode()).hexdigest()
-
-
-def _ratings(asked: Sequence[JudgeCall], n: int, seed: int) -> list[_Chosen]:
-    ranked = sorted(asked, key=lambda one: rank(seed, one.rubric, one.name))
-    return [(one, _rating_items(one)) for one in ranked[:n]]
 
 
 def _rating_items(asked: JudgeCall) -> list[Row]:

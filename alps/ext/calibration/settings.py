@@ -42,8 +42,7 @@ class CorrectionKeys(Keys):
     GROUPS: ClassVar[Mapping[str, str]] = {"judge": "calibration"}
 
     calibration: str | None = Field(
-        None,
-        description="calibration folder that corrects scores; off: none [all that apply]",
+        None, description="calibration folder that corrects scores; off: none [all that apply]"
     )
 
 

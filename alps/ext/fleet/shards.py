@@ -396,11 +396,7 @@ async def _worker() -> AsyncIterator[Process]:
     """Start a worker, and end it on leaving."""
     # In a session of its own: Ctrl-C is for the parent, which then ends its workers.
     worker = await asyncio.create_subprocess_exec(
-        *(sys.executable, *ENTRY),
-        stdin=PIPE,
-        stdout=PIPE,
-        start_new_session=True,
-        limit=LONGEST,
+        *(sys.executable, *ENTRY), stdin=PIPE, stdout=PIPE, start_new_session=True, limit=LONGEST
     )
     try:
         yield worker

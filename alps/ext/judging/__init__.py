@@ -39,23 +39,26 @@ def compare_judges(runs: list[Path], settings: "JudgesSettings") -> None:
       alps judges runs/old runs/new anchors=runs/old-judged-now
     """
     from alps.ext.judging.judges import observe
-    from alps.ext.judging.judging_runs import judge_cells, plan_judges
+    from alps.ext.judging.judging_runs import judge_cells, plan_judges, plan_wordings
+    from alps.ext.judging.sensitivity import find_sensitivity, print_sensitivity
     from alps.ext.judging.tables import FILE, print_observatory, write_observatory_page
 
     if settings.anchors is not None:
         _drift(runs, settings)
         return
     # With one judge and one draw nothing but the prompt varies, so there are no sources to split.
-    if settings.prompts is not None and settings.draws == 1 and _is_one_llm(settings.judge):
-        _variants(runs, settings)
-        return
-    plan = plan_judges(runs, settings)
+    one_draw = settings.prompts is not None and settings.draws == 1
+    only_prompts = one_draw and _is_one_llm(settings.judge)
+    plan = (plan_wordings if only_prompts else plan_judges)(runs, settings)
     say(plan.announcement, err=True)
     done = judge_cells(plan, typed_settings(settings))
-    observed = observe(done)
-    print_as(observed, settings.format, print_observatory)
-    page = write_observatory_page(observed, plan.out / FILE)
-    say(f"wrote {page}", err=settings.format == "json")
+    if only_prompts:
+        print_as(find_sensitivity(done), settings.format, print_sensitivity)
+    else:
+        observed = observe(done)
+        print_as(observed, settings.format, print_observatory)
+        page = write_observatory_page(observed, plan.out / FILE)
+        say(f"wrote {page}", err=settings.format == "json")
     stop_at_budget(done)
     if done.too_many_unscored:
         sys.exit(1)
@@ -65,20 +68,6 @@ def _is_one_llm(judge: str) -> bool:
     from alps.judges.embedded import is_embedded_judge
 
     return bool(judge) and "," not in judge and not is_embedded_judge(judge)
-
-
-def _variants(runs: list[Path], settings: Any) -> None:
-    """Judge the answers of runs under every variant of the prompts of one judge."""
-    from alps.ext.judging.judging_runs import judge_cells, plan_wordings
-    from alps.ext.judging.sensitivity import find_sensitivity, print_sensitivity
-
-    plan = plan_wordings(runs, settings)
-    say(plan.announcement, err=True)
-    done = judge_cells(plan, typed_settings(settings))
-    print_as(find_sensitivity(done), settings.format, print_sensitivity)
-    stop_at_budget(done)
-    if done.too_many_unscored:
-        sys.exit(1)
 
 
 def _drift(folders: list[Path], parsed: Any) -> None:

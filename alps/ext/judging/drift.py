@@ -34,10 +34,6 @@ from alps.stats.bootstrap import Estimate, Floats, ratio, resampled_statistic
 from alps.stats.paired import paired_difference
 from alps.tasks.registry import track_title
 
-# A check may run every night: at .05 an unchanged judge would raise an alarm every 20 nights.
-LEVEL = 0.001
-"""The share of checks of an unchanged judge that raise the alarm."""
-
 
 @dataclass(frozen=True)
 class DriftValues:
@@ -65,7 +61,7 @@ class Drift:
     alarm: bool
 
 
-def attribute_drift(system: DriftValues, anchors: DriftValues, *, level: float = LEVEL) -> Drift:
+def attribute_drift(system: DriftValues, anchors: DriftValues, *, level: float) -> Drift:
     """Split the change of a system's score by what anchors change.
 
     It is taken for granted that a judge changes on the system's answers as much as on the anchors.
@@ -85,12 +81,12 @@ def attribute_drift(system: DriftValues, anchors: DriftValues, *, level: float =
     of_system = paired_difference(system.now, system.then, system.clusters, bounds=None)
     of_judge = paired_difference(anchors.now, anchors.then, anchors.clusters, bounds=None)
     alarm = of_judge.p is not None and of_judge.p < level
-    rest = resampled_statistic(features, clusters, _rest)
-    return Drift(of_system.estimate, of_judge.estimate, rest, of_judge.p, level, alarm)
 
+    def rest(sums: Floats) -> Floats:
+        return ratio(sums[..., 1], sums[..., 0]) - ratio(sums[..., 3], sums[..., 2])
 
-def _rest(sums: Floats) -> Floats:
-    return ratio(sums[..., 1], sums[..., 0]) - ratio(sums[..., 3], sums[..., 2])
+    left = resampled_statistic(features, clusters, rest)
+    return Drift(of_system.estimate, of_judge.estimate, left, of_judge.p, level, alarm)
 
 
 MARK = "anchors.json"

@@ -84,13 +84,11 @@ def variance_components(
     components = {}
     for (name, variance), share in zip(found.items(), shares, strict=True):
         # Scores that are all equal spread by rounding alone, of which nothing has a share.
-        kept = replace(share, n=len(flat)) if total > _NOTHING else _none(flat)
+        kept = replace(share, n=len(flat))
+        if total <= _NOTHING:
+            kept = Estimate(None, None, None, len(flat))
         components[name] = Component(float(variance) ** 0.5, kept)
     return components, moments.of_draws()
-
-
-def _none(flat: Floats) -> Estimate:
-    return Estimate(None, None, None, len(flat))
 
 
 def _shares(times: Floats, *, moments: "_Moments") -> list[Floats]:
@@ -327,8 +325,11 @@ def observe(done: JudgedCells) -> Observatory:
         if metric is None:
             notes.append(f"Left out (no judge scores this task): {track_title(track)}")
             continue
-        # A prompt variant of another task's rubric would count our own prompt twice here.
-        own = {name: cell for name, cell in cells.items() if _speaks(cell, one, track)}
+        own = {}
+        for name, cell in cells.items():
+            # A prompt variant of another task's rubric would count our own prompt twice here.
+            if cell.wording.name == OURS or rewords(cell.wording, one, track):
+                own[name] = cell
         found, lacking = _on_track(track, metric, having, own)
         tracks.append(found)
         if lacking:
@@ -351,11 +352,6 @@ def _known_of(row: Mapping[str, RunFolder], cells: Mapping[str, JudgingCell]) ->
 
 def _any(row: Mapping[str, RunFolder]) -> RunFolder:
     return next(iter(row.values()))
-
-
-def _speaks(cell: JudgingCell, run: RunFolder, track: str) -> bool:
-    """Tell whether a cell is not, on this track, the same as that of our wording."""
-    return cell.wording.name == OURS or rewords(cell.wording, run, track)
 
 
 def _on_track(

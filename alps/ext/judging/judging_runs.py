@@ -312,7 +312,16 @@ def read_same_data(sources: Sequence[Path]) -> list[Manifest]:
         raise UsageError("name at least one run")
     refuse_same_names(sources)
     manifests = [read_manifest(source) for source in sources]
-    _check_same_data(sources, manifests)
+    first = manifests[0].data.tracks
+    for source, manifest in zip(sources[1:], manifests[1:], strict=True):
+        tracks = manifest.data.tracks
+        shared = [track for track in first if track in tracks]
+        if not shared:
+            raise UsageError(f"{source}: no task in common with {sources[0]}")
+        if other := [track for track in shared if first[track].sha256 != tracks[track].sha256]:
+            raise UsageError(
+                f"{source} and {sources[0]} have different data (sha256 of {other[0]})"
+            )
     return manifests
 
 
@@ -354,20 +363,6 @@ def _for_judge(judge: str, given: Mapping[str, Any]) -> dict[str, Any]:
     ignored = (*OF_THE_JUDGE, "judge_structured") if is_embedded_judge(judge) else ()
     own = {key: value for key, value in given.items() if key not in ignored}
     return {**own, "judge": judge}
-
-
-def _check_same_data(sources: Sequence[Path], manifests: Sequence[Manifest]) -> None:
-    """Refuse runs that can't be ranked, before they are paid for."""
-    first = manifests[0].data.tracks
-    for source, manifest in zip(sources[1:], manifests[1:], strict=True):
-        tracks = manifest.data.tracks
-        shared = [track for track in first if track in tracks]
-        if not shared:
-            raise UsageError(f"{source}: no task in common with {sources[0]}")
-        if other := [track for track in shared if first[track].sha256 != tracks[track].sha256]:
-            raise UsageError(
-                f"{source} and {sources[0]} have different data (sha256 of {other[0]})"
-            )
 
 
 # A judge that agrees with people no better than these adds nothing.

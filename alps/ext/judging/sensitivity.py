@@ -435,11 +435,7 @@ def _ranking_json(ranking: Ranking) -> dict[str, Any]:
             "scores": dict(ranking.scores[name]),
             "tau": ranking.tau.get(name),
         }
-    return {
-        "n": ranking.n,
-        "wordings": wordings,
-        "flips": list(map(asdict, ranking.flips)),
-    }
+    return {"n": ranking.n, "wordings": wordings, "flips": list(map(asdict, ranking.flips))}
 
 
 def print_sensitivity(sensitivity: Sensitivity, console: Console) -> None:

@@ -22,6 +22,7 @@ class JudgesSettings(AskSettings):
     anchors: HomePath | None = Field(
         None, description="folder for the first run's answers, judged again without the cache"
     )
+    # A check may run every night: at .05 an unchanged judge would raise an alarm every 20 nights.
     level: float = Field(
         0.001, gt=0, lt=1, description="accepted rate of false alarms if the judge did not change"
     )

@@ -539,10 +539,7 @@ class Head:
 
 def _sections(run: RunFolder, position: int) -> list[TrackSection]:
     sections = []
-    with (
-        run.stored("scores") as scores,
-        run.stored("predictions") as predictions,
-    ):
+    with run.stored("scores") as scores, run.stored("predictions") as predictions:
         for track in run.finished.tracks:
             own = scores.on(track), predictions.on(track)
             sections.append(_build_section(run, track, position, *own))

@@ -218,14 +218,13 @@ def _session(row: _SessionRow) -> AnnotatedSession:
         elif isinstance(said, _Choice | _Queries):
             if said.memory is not None:
                 session.chosen[part] = (said.memory,)
-            session.queries[part] = _queries(said)
+            if isinstance(said, _Queries):
+                session.queries[part] = said.queries
+            else:
+                query = said.query
+                own = () if query is None else (AnnotatedQuery(queryText=query),)
+                session.queries[part] = own
     return session
-
-
-def _queries(said: _Choice | _Queries) -> tuple[AnnotatedQuery, ...]:
-    if isinstance(said, _Queries):
-        return said.queries
-    return () if said.query is None else (AnnotatedQuery(queryText=said.query),)
 
 
 def release_beside(folder: Path) -> Path | None:

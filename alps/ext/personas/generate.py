@@ -8,7 +8,7 @@ Questions that a model answers right without the history are dropped.
 
 import asyncio
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -165,7 +165,8 @@ async def _generate(
         engine, blind = _engine(settings, clients), _filter(settings, clients)
         writer = stack.enter_context(set_writer(folder, settings.size))
         advance = stack.enter_context(progress_line("personas", settings.n, ledger.totals))
-        for numbers in _batches(settings.n):
+        for start in range(0, settings.n, _BATCH):
+            numbers = range(start, min(start + _BATCH, settings.n))
             # In the order of their numbers, whichever is ready first: the same seed gives the same
             # bytes.
             batch = await asyncio.gather(
@@ -182,11 +183,6 @@ async def _generate(
         if not personas:
             raise TooManyFailuresError(f"no persona could be written: {left_out[0]}")
     return Generated(questions, personas, dropped, tuple(left_out))
-
-
-def _batches(count: int) -> Iterator[range]:
-    for start in range(0, count, _BATCH):
-        yield range(start, min(start + _BATCH, count))
 
 
 def _engine(settings: PersonaSettings, clients: dict[str, Any]) -> Engine:

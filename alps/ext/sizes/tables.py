@@ -235,7 +235,8 @@ def fronts(
     columns = {}
     for letter, run in runs.items():
         for size, inside in _sizes_of(run, track):
-            columns[letter, size, inside] = _values(inside, track, metric)
+            scored = values_in(inside / "scores.jsonl", track=track).get(track, {})
+            columns[letter, size, inside] = metric_values(scored, metric)
     # On other records each, points would differ by the records.
     records = SharedRecords.of(metric, sessions, columns.values(), sessions)
     points = []
@@ -261,10 +262,6 @@ def _sizes_of(run: RunFolder, track: str) -> Iterator[tuple[int | None, Path]]:
     for size in less:
         yield size, folder_of(run.folder, size)
     yield largest, run.folder
-
-
-def _values(inside: Path, track: str, metric: Metric) -> dict[str, float]:
-    return metric_values(values_in(inside / "scores.jsonl", track=track).get(track, {}), metric)
 
 
 def rival_of(place: int, spots: Sequence[Spot], front: Sequence[int]) -> int:

@@ -103,7 +103,8 @@ def sweep(plan: SweepPlan, *, only: Only = "all", board: SweepProgress) -> Swept
         if known[place] is None and (begun or only == "all"):
             chosen.append(place)
     cells = plan.cells
-    board.expect([cells[place] for place in chosen], [_records(sessions[one]) for one in chosen])
+    records = [session.settings.repeats * session.data.n for session in sessions]
+    board.expect([cells[place] for place in chosen], [records[place] for place in chosen])
     running = _all(plan, [(cells[place], sessions[place]) for place in chosen], sessions, board)
     with kept_working_folder():
         ran = dict(zip(chosen, run_loop(running), strict=True))
@@ -149,10 +150,6 @@ def _placed(cell: SweepCell, plan: SweepPlan) -> RunSettings:
         return cell.settings
     folder = plan.out / run_folder(cell.settings).name
     return cell.settings.model_copy(update={"out": str(folder)})
-
-
-def _records(session: RunSession) -> int:
-    return session.settings.repeats * session.data.n
 
 
 def _complete(session: RunSession) -> Finished | None:

@@ -13,7 +13,7 @@ import pytest
 from alps.errors import UsageError
 from tests.annotate_work import NEEDED, label_all, made, opened
 from tests.endtoend import files_of, rows, summary, write_rows
-from tests.tracks import alps_here
+from tests.tracks import alps_done, alps_here
 
 pytest.importorskip("starlette", reason=NEEDED)
 
@@ -84,8 +84,7 @@ def corrected(folder):
 
 def test_a_finished_run_is_scored_with_the_labels_of_people(here):
     before = files_of(here / "run")
-    done = alps_here("score", "run", "audit_labels=labels")
-    assert done.code == 0, done.err
+    done = alps_done("score", "run", "audit_labels=labels")
     after = files_of(here / "run")
     assert {name for name in before if before[name] != after[name]} == {"summary.json"}
     cheap, people = f1_of(here / "run/scores.jsonl"), f1_of(here / "run/audit/scores.jsonl")
@@ -216,8 +215,7 @@ def test_people_who_rate_answers_audit_every_rubric_of_a_track(tmp_path, monkeyp
 
     count = label_all(tmp_path / "work", "anna", rate)
     assert alps_here("annotate", "export", "work", "out=labels").code == 0
-    done = alps_here(*run, "audit_labels=labels")
-    assert done.code == 0, done.err
+    done = alps_done(*run, "audit_labels=labels")
     track = summary(tmp_path / "run")["audit"]["tracks"]["task4_ability2"]
     audits = [row["scores"]["pf"] for row in rows(tmp_path / "run/audit/scores.jsonl")]
     assert count == track["scores"]["pf"]["audited"] == len(audits) == 22

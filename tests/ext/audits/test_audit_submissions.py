@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 from tests.endtoend import rows, summary, write_rows
 from tests.pages import Page
 from tests.submissions import DROPPED, WHO, card_of, changed, forge, forge_rows
-from tests.tracks import alps_here
+from tests.tracks import alps_done, alps_here
 
 
 def write_answers(oracle: Path, out: Path) -> None:
@@ -65,8 +65,7 @@ def shelf(tmp_path_factory):
             draw = recorded(sent)
             draw_audit(here / name, 0.85, pairs=True, out=here / f"{name}-labels", seed=draw.seed)
             label(here / f"{name}-labels")
-            done = alps_here("score", name, f"audit_labels={name}-labels")
-            assert done.code == 0, done.err
+            alps_done("score", name, f"audit_labels={name}-labels")
             audited = here / "packed" / f"of-{name}"
             pack([here / name], details, out=audited)
             # As a maintainer has it who knows that it is the same submitter's.
@@ -76,8 +75,7 @@ def shelf(tmp_path_factory):
 
 def recorded(folder: Path, *words: str) -> AuditDraw:
     """Note as a maintainer that a submission is in order; return the draw that this gives."""
-    done = alps_here("leaderboard", "verify", str(folder), *words, "record=yes")
-    assert done.code == 0, done.err
+    done = alps_done("leaderboard", "verify", str(folder), *words, "record=yes")
     review = read_entry(folder).review
     assert review is not None
     assert review.audit_draw is not None
@@ -189,8 +187,7 @@ def test_an_audit_that_no_maintainer_drew_is_named_and_left_out_of_boards(
     assert alps_here("score", "run", "audit_labels=labels").code == 0
     pack([tmp_path / "run"], replace(WHO, name="others"), out=tmp_path / "packed" / "of-others")
     recorded(tmp_path / "packed" / "of-others")
-    verified = alps_here("leaderboard", "verify", "packed/of-others", "reviewed=yes")
-    assert verified.code == 0
+    verified = alps_done("leaderboard", "verify", "packed/of-others", "reviewed=yes")
     assert said in " ".join(verified.out.split())
     text, values = corrected_on_boards(tmp_path / "packed", tmp_path / "site")
     assert "audit hidden: no maintainer drew its records" in text
@@ -225,10 +222,7 @@ def test_a_draw_for_other_answers_is_named_and_left_out_of_boards(copy):
 
 def test_a_review_judged_again_keeps_the_draw(copy):
     before = read_entry(copy).review
-    done = alps_here(
-        "leaderboard", "rescore", str(copy), "judge=lexical", f"out={copy.parent / 'work'}"
-    )
-    assert done.code == 0, done.err
+    alps_done("leaderboard", "rescore", str(copy), "judge=lexical", f"out={copy.parent / 'work'}")
     after = read_entry(copy).review
     assert (before.audit_draw, after.status) == (after.audit_draw, "re-scored")
 

@@ -16,7 +16,7 @@ from tests.endtoend import files_of, rows, summary, write_rows
 from tests.few import few
 from tests.loopback import Answer, serve
 from tests.stories import generous
-from tests.tracks import alps_here, met, payload_of
+from tests.tracks import alps_done, alps_here, met, payload_of
 from tests.visitors import write_visitors
 
 AUDITOR = "openai/auditor"
@@ -123,8 +123,7 @@ def test_replies_of_the_cache_are_counted_in_an_audit_too(here, server, monkeypa
     words = (*RUN[:-1], *audit(server, "80%"))
     calls = []
     for out in ("cold", "warm", "warm"):  # the second time in a folder, nothing is asked
-        done = alps_here(*words, f"out={out}")
-        assert done.code == 0, done.err
+        alps_done(*words, f"out={out}")
         calls.append(summary(here / out)["audit"]["calls"])
     asked = sum(row["purpose"] == "judge" for row in rows(here / "cold/audit/calls.jsonl"))
     assert asked > 0
@@ -221,8 +220,7 @@ def test_runs_that_share_audits_are_compared_by_them(here, server):
     for model, out in (("rules", "a"), ("oracle", "b")):
         words = ("run", "task=extraction", f"model={model}", "data=samples", f"out={out}")
         assert alps_here(*words, *audit(server, "80%"), "audit_seed=0").code == 0
-    shown = alps_here("compare", "a", "b", "format=json")
-    assert shown.code == 0, shown.err
+    shown = alps_done("compare", "a", "b", "format=json")
     track = json.loads(shown.out)["corrected_by_audits"]["task1"]
     found = next(iter(track["metrics"]["f1"]["differences"]))
     difference, shared, audits = difference_by_audits(here)
@@ -256,8 +254,7 @@ def test_an_audit_judge_that_never_answers_corrects_nothing_and_fails_the_run(he
 def test_a_dry_run_counts_what_an_audit_would_ask(here, server):
     words = (*RUN, *audit(server, "80%"), "judge_check=no")
     asked = len(server.requests)
-    said = alps_here(*words, "dry_run=true")
-    assert said.code == 0, said.err
+    said = alps_done(*words, "dry_run=true")
     lines = [line.partition(", audit ") for line in said.out.splitlines()]
     (line,) = (["audit", *after.split()] for _, found, after in lines if found)
     assert (len(server.requests), (here / "audited").exists()) == (asked, False)
@@ -353,8 +350,7 @@ def test_the_answers_draw_the_audit_and_nobody_chooses_it(here):
         write_rows(Path(f"{name}.jsonl"), changed)
         model = f"model=predictions:{name}.jsonl"
         judge = ("audit_judge=always-no", "audit=80%", f"out={name}")
-        done = alps_here("run", "task=extraction", model, *judge, *words)
-        assert done.code == 0, done.err
+        alps_done("run", "task=extraction", model, *judge, *words)
         return drawn_of(here / name)
 
     def spaced(items):

@@ -12,7 +12,7 @@ import pytest
 from tests.annotate_work import NEEDED, label_all
 from tests.endtoend import end, start
 from tests.loopback import serve
-from tests.tracks import alps_here, between, met
+from tests.tracks import alps_done, alps_here, between, met
 from tests.visitors import good, write_visitors
 
 pytest.importorskip("starlette", reason=NEEDED)
@@ -29,8 +29,7 @@ def printed(pattern: str, text: str) -> list[str]:
 
 def pasted(words: list[str]) -> str:
     """Run a command as printed, and return what it prints."""
-    done = alps_here(*words)
-    assert done.code == 0, (words, done.err)
+    done = alps_done(*words)
     return done.out
 
 

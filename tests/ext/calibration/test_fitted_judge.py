@@ -10,7 +10,7 @@ from alps.event_loop import run_loop
 from alps.judges.embedded import embedded_judge
 from alps.judges.matching import Item, MatchQuestion
 from tests.endtoend import summary, write_rows
-from tests.tracks import alps_here
+from tests.tracks import alps_done, alps_here
 
 PLACES = ("Oslo", "Lima", "Porto", "Turin", "Ghent", "Basel", "Cairo", "Delhi", "Kyoto", "Quito")
 SPORTS = ("rowing", "archery", "fencing", "curling", "judo", "sailing", "boxing", "golf", "karate")
@@ -57,10 +57,8 @@ def judged(tmp_path_factory):
     write_rows(folder / "records.jsonl", records)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        done = alps_here(*RUN, "judge=recorded:records.jsonl", "out=judged")
-        assert done.code == 0, done.err
-        fitted = alps_here("calibrate", "fit=yes", "labels=judged", "out=cheap.json")
-        assert fitted.code == 0, fitted.err
+        alps_done(*RUN, "judge=recorded:records.jsonl", "out=judged")
+        fitted = alps_done("calibrate", "fit=yes", "labels=judged", "out=cheap.json")
     return folder, fitted.out
 
 
@@ -92,8 +90,7 @@ def test_the_file_is_plain_json_and_says_what_it_was_fitted_on(here):
 
 
 def test_it_judges_a_run_is_never_comparable_and_tells_its_agreement(here):
-    done = alps_here(*RUN, "judge=fitted:cheap.json", "out=cheap")
-    assert done.code == 0, done.err
+    alps_done(*RUN, "judge=fitted:cheap.json", "out=cheap")
     found = summary(here / "cheap")
     assert found["comparable"] is False
     # Of two memories each, the one that says the same in other words matches.

@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 from tests.endtoend import edit_json, rows, write_rows
 from tests.loopback import serve
 from tests.report_runs import folded
-from tests.tracks import JUDGE, alps_here, met, payload_of, target_row, write_ability
+from tests.tracks import JUDGE, alps_done, met, payload_of, target_row, write_ability
 
 
 @pytest.mark.few(2)
@@ -32,8 +32,7 @@ def test_a_p_is_bold_only_under_a_judge_that_passed_its_calibration(
         monkeypatch.setenv("ALPS_CALIBRATIONS", str(tmp_path / "known"))
     for model in ("rules", "oracle"):
         words = ("task=extraction", f"model={model}", "data=samples", f"out=by-{model}")
-        ran = alps_here("run", *words)
-        assert ran.code == 0, ran.err
+        alps_done("run", *words)
     comparison = compare_runs([Path("by-rules"), Path("by-oracle")])
     assert comparison.tracks[0].metrics[0].contrasts[0].corrected <= 0.05
     out = io.StringIO()
@@ -48,8 +47,7 @@ def test_a_p_is_bold_only_under_a_judge_that_passed_its_calibration(
 
 
 def done(*words: object) -> str:
-    ran = alps_here(*words)
-    assert ran.code == 0, ran.err
+    ran = alps_done(*words)
     return folded(ran.out)
 
 

@@ -10,11 +10,7 @@ from rich.console import Console
 from alps.data.audit_findings import above_chance
 from alps.data.release import GOLD, INPUT, write_track
 from alps.errors import UsageError
-from alps.ext.datasets.audit import (
-    audit,
-    audit_data,
-    print_audit,
-)
+from alps.ext.datasets.audit import audit, audit_data, print_audit
 from alps.ext.datasets.audit_pools import far_from_uniform, near, shifted
 from alps.similarity import THRESHOLD, similarity
 from tests.audit_sets import (
@@ -219,10 +215,7 @@ SAID = (
     "I keep bees on the roof of our house in Porto and they do well",
     "Bees are said to prefer lavender and thyme",
 )
-IN_TWO = [
-    extraction("a", "Keeps bees"),
-    extraction("b", "Owns a boat", said=("My boat", "Oh")),
-]
+IN_TWO = [extraction("a", "Keeps bees"), extraction("b", "Owns a boat", said=("My boat", "Oh"))]
 AWAY = extraction("z", said=("I play the tuba in a band", "Nice"))[0]
 SAME_DIALOGUE = {"input": {"dialogue": turns("I keep BEES on the roof", "Lovely")}}
 OF_OTHER_GOLD = pool(0, random.Random(1), place=4, session="s-a")
@@ -340,8 +333,7 @@ FLAWS = {
         "the query differs within the row",
     ),
     "another memory by its key": of_other_records(
-        lambda row, gold: gold["gold"].update(memory_key="m9"),
-        "memory_key names another memory",
+        lambda row, gold: gold["gold"].update(memory_key="m9"), "memory_key names another memory"
     ),
     "gold that is not in its pool": (
         {"dev/task3/d11": [changed(pool(0, random.Random(1)), gold_elsewhere)]},

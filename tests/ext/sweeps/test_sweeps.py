@@ -27,7 +27,7 @@ from alps.run.start import run
 from alps.settings import RunSettings
 from tests.endtoend import JOURNALS, contents
 from tests.loopback import Answer, serve
-from tests.tracks import alps_here
+from tests.tracks import alps_done, alps_here
 from tests.virtual_time import NoLedger, Windows, in_virtual_time
 
 HELLO = ({"role": "user", "content": "hello"},)
@@ -335,8 +335,7 @@ def test_a_task_without_a_score_is_counted_and_told_in_the_table_and_on_the_page
         model = "floor/parrot"
         task = "extraction"
     """
-    done = alps_here("sweep", written(tmp_path, plan))
-    assert done.code == 0, done.err
+    done = alps_done("sweep", written(tmp_path, plan))
     assert "3 runs: 3 complete, 2 without a score\n" in done.out
     page = (tmp_path / "all/plan.html").read_text(encoding="utf-8")
     for said in (done.out, html.unescape(page)):

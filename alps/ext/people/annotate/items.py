@@ -261,17 +261,12 @@ def _on_scale(scale: LabelScale, rubric: str) -> LabelQuestion:
     for place, value in enumerate(values, start=1):
         # On a scale of digits a key is the value, so that 1 never means 0.
         code = str(value) if numbers else _code(place, len(values))
-        word = _met(value, values)
+        word = str(value)
+        if tuple(values) == (0, 1):
+            word = "met" if value == 1 else "not met"
         gloss = gloss_in(text, word.replace(" ", "_"), rubric)
         choices.append(AnswerChoice(value, code, word, gloss))
     return LabelQuestion("label", "Your label", choices)
-
-
-def _met(value: object, values: Sequence[object]) -> str:
-    """Say in words what 0 and 1 mean."""
-    if tuple(values) == (0, 1):
-        return "met" if value == 1 else "not met"
-    return str(value)
 
 
 @cache

@@ -227,7 +227,9 @@ def _agreement(items: Mapping[str, LabelItem], labels: _Labels) -> Estimate | No
     equal: list[float] = []
     groups: list[str] = []
     for item_id, item in items.items():
-        main = [_main(of_person[item_id]) for of_person in labels.values() if item_id in of_person]
+        # What an answer comes to: its verdict, else its label; None of what is written.
+        said = [of_person[item_id] for of_person in labels.values() if item_id in of_person]
+        main = [answer.get("verdict", answer.get("label")) for answer in said]
         # Written queries are never equal, and say nothing about agreement.
         if len(main) < 2 or main[0] is None:
             continue
@@ -237,11 +239,6 @@ def _agreement(items: Mapping[str, LabelItem], labels: _Labels) -> Estimate | No
         equal.append(alike / (len(main) * (len(main) - 1) / 2))
         groups.append(item.group)
     return clustered_mean(np.array(equal), groups) if equal else None
-
-
-def _main(answer: Answer) -> object:
-    """Return what an answer comes to: its verdict, else its label; None of what is written."""
-    return answer.get("verdict", answer.get("label"))
 
 
 def _half_width(seat: Seat, labels: _Labels) -> float | None:
