@@ -10,7 +10,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from math import isnan
 from typing import Literal
 
 import numpy as np
@@ -125,18 +124,6 @@ def kappa_of(tables: Floats, apart: Floats) -> Floats:
     return np.asarray(1 - ratio(seen, ((rows @ apart) * columns).sum(axis=-1)))
 
 
-def krippendorff(ratings: Ratings, scale: LabelScale) -> float | None:
-    """Return Krippendorff's alpha of two or more raters; labels may be missing.
-
-    Distances follow the scale's kind.
-
-    Source: Hayes and Krippendorff, Communication Methods and Measures 1 (2007) 77.
-    """
-    counts = _counts(encode(ratings, scale), len(scale.values))
-    value = float(_alpha(_coincidences(counts).sum(axis=0), scale))
-    return None if isnan(value) else value
-
-
 def pair_estimates(
     first: Sequence[Label | None],
     second: Sequence[Label | None],
@@ -176,8 +163,11 @@ def rater_estimates(
 ) -> dict[str, Estimate]:
     """Estimate `alpha`, `ac1` and, not on nominal scales, quadratic `ac2` of many raters.
 
-    Intervals are over resampled clusters. Labels may be missing; `n` counts items with at least
-    two, without which an item says nothing about agreement.
+    Distances of Krippendorff's alpha follow the scale's kind. Intervals are over resampled
+    clusters. Labels may be missing; `n` counts items with at least two, without which an item says
+    nothing about agreement.
+
+    Source: Hayes and Krippendorff, Communication Methods and Measures 1 (2007) 77.
     """
     counts = _counts(encode(ratings, scale), len(scale.values))
     groups = range(len(counts)) if clusters is None else clusters

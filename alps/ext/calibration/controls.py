@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from alps.ext.audits.intervals import clustered_statistics
-from alps.ext.calibration.agreement import LabelScale
+from alps.ext.calibration.agreement import LabelScale, pair_features
 from alps.ext.calibration.label_rows import Value
 from alps.ext.calibration.labels import most_frequent
-from alps.ext.calibration.matrix import LabelMatrix, at, pair_figures, rate, table_figures
+from alps.ext.calibration.matrix import LabelMatrix, at, rate, table_figures
 from alps.similarity import THRESHOLD, similarity
 from alps.stats.bootstrap import Estimate, Floats, Statistic, ratio
 from alps.stats.lengths import LENGTHS
@@ -176,9 +176,9 @@ def references(matrix: LabelMatrix, *, seed: int) -> dict[str, Reference]:
         elif matrix.parsed:
             rows[name], verdicts[name] = Reference(0, {}), made
     truth, clusters = at(matrix.truth, matrix.parsed), at(matrix.clusters, matrix.parsed)
-    pairs = [(truth, of_judge) for of_judge in verdicts.values()]
+    tables = [pair_features(truth, of_judge, matrix.scale) for of_judge in verdicts.values()]
     # All are measured on the same resampled clusters, so that they may be compared.
-    figures = pair_figures(pairs, matrix.scale, _names(matrix), clusters, seed=seed)
+    figures = table_figures(tables, matrix.scale, _names(matrix), clusters, seed=seed)
     for name, estimates in zip(verdicts, figures, strict=True):
         rows[name] = _reference(estimates)
     return {**rows, "people": _people(matrix, seed=seed)}

@@ -23,7 +23,6 @@ from alps.ext.calibration.agreement import (
     encode,
     kappa_of,
     on_table,
-    pair_features,
 )
 from alps.ext.calibration.label_rows import Value, on_scale
 from alps.ext.calibration.labels import JudgedItem, LabelSet, Verdict, Verdicts, truth_of
@@ -262,25 +261,6 @@ def most_shared(
     return sorted(shared, key=shared.__getitem__, reverse=True)[:PAIRS]
 
 
-def pair_figures(
-    pairs: Sequence[tuple[Labels, Labels]],
-    scale: LabelScale,
-    names: Sequence[str],
-    clusters: Sequence[str],
-    *,
-    seed: int,
-) -> list[dict[str, Estimate]]:
-    """Estimate the figures `names` of each pair of raters over the same items.
-
-    `agreement`; `kappa`, quadratic unless the scale is nominal; `mae` in units of the scale;
-    `sensitivity` and `specificity` of the second rater on the first, as the last and first value of
-    a scale of two. The figures are those of `pair_estimates`, which resamples once a pair. A
-    missing label leaves an item out; `n` counts the items that a figure is of.
-    """
-    tables = [pair_features(one, other, scale) for one, other in pairs]
-    return table_figures(tables, scale, names, clusters, seed=seed)
-
-
 def table_figures(
     tables: Sequence[Floats],
     scale: LabelScale,
@@ -289,7 +269,13 @@ def table_figures(
     *,
     seed: int,
 ) -> list[dict[str, Estimate]]:
-    """Estimate the figures of pairs of raters from flat tables, as `pair_features` gives them."""
+    """Estimate the figures `names` of pairs of raters over the same items.
+
+    `agreement`; `kappa`, quadratic unless the scale is nominal; `mae` in units of the scale;
+    `sensitivity` and `specificity` of the second rater on the first, as the last and first value of
+    a scale of two. The figures are those of `pair_estimates`, which resamples once a pair; `tables`
+    are flat, as `pair_features` gives them. `n` counts the items that a figure is of.
+    """
     size = len(scale.values) ** 2
     statistics = {name: on_table(_statistic(name, scale), size) for name in names}
     figures: list[dict[str, Estimate]] = []

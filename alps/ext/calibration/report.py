@@ -22,8 +22,8 @@ from alps.ext.audits.intervals import (
 )
 from alps.ext.calibration.agreement import (
     LabelScale,
-    krippendorff,
     pair_estimates,
+    pair_features,
     pair_table,
     rater_estimates,
 )
@@ -58,8 +58,8 @@ from alps.ext.calibration.matrix import (
     label_matrix,
     mean_kappa,
     most_shared,
-    pair_figures,
     rate,
+    table_figures,
 )
 from alps.judges.base import fingerprint_id
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
@@ -367,8 +367,8 @@ def _pairs(matrix: LabelMatrix, *, seed: int) -> list[RaterPair]:
         columns[rater] = labels
     names = list(matrix.not_single)
     pairs: list[_Pair] = [*chosen, *product(judge, names), *combinations(names, 2)]
-    raters = [(columns[one], columns[other]) for one, other in pairs]
-    figures = pair_figures(raters, matrix.scale, ["kappa"], matrix.clusters, seed=seed)
+    tables = [pair_features(columns[one], columns[other], matrix.scale) for one, other in pairs]
+    figures = table_figures(tables, matrix.scale, ["kappa"], matrix.clusters, seed=seed)
     rows = []
     for n, ((one, other), estimates) in enumerate(zip(pairs, figures, strict=True)):
         name, single = matrix.judge_name if one is None else one, n < len(chosen)
@@ -438,11 +438,11 @@ def _people(matrix: LabelMatrix, *, seed: int) -> dict[str, Estimate]:
     figures = {}
     scale, clusters = matrix.scale, matrix.clusters
     together = [(*row, value) for row, value in zip(matrix.people, matrix.judge, strict=True)]
-    for name, ratings in (("alpha_people", matrix.people), ("alpha_with_judge", together)):
-        # A figure that is not defined is left out.
-        if len(matrix.names) > 1 and krippendorff(ratings, scale) is not None:
-            estimates = rater_estimates(ratings, scale, clusters, seed=seed)
-            figures[name] = estimates["alpha"]
+    several = {"alpha_people": matrix.people, "alpha_with_judge": together}
+    for name, ratings in several.items() if len(matrix.names) > 1 else ():
+        alpha = rater_estimates(ratings, scale, clusters, seed=seed)["alpha"]
+        if alpha.value is not None:  # a figure that is not defined is left out
+            figures[name] = alpha
     mean = mean_kappa(matrix.people, scale, clusters, seed=seed)
     return figures if mean is None else {**figures, "people_kappa": mean}
 

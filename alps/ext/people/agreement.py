@@ -14,22 +14,14 @@ from rich.console import Console
 
 from alps.errors import UsageError, closest
 from alps.event_loop import run_loop
-from alps.ext.calibration.agreement import rater_estimates
-from alps.ext.calibration.labels import (
-    ITEMS,
-    LABELS,
-    SCALE,
-    LabelSet,
-    Verdict,
-    Verdicts,
-    read_labels,
-)
+from alps.ext.calibration.agreement import pair_features, rater_estimates
+from alps.ext.calibration.labels import ITEMS, LABELS, SCALE, Verdict, Verdicts, read_labels
 from alps.ext.calibration.matrix import (
     LabelMatrix,
     label_matrix,
     mean_kappa,
     most_shared,
-    pair_figures,
+    table_figures,
 )
 from alps.ext.people.agreement_rows import (
     AgreementFigure,
@@ -49,7 +41,7 @@ from alps.ext.people.annotations import (
     read_two,
     release_beside,
 )
-from alps.ext.people.gold import PUBLISHERS, GoldDraft, JudgeRule, PublishersRule, gold_agreement
+from alps.ext.people.gold import PUBLISHERS, GoldDraft, gold_agreement, judge_rule, publishers_rule
 from alps.ext.people.settings import AgreementSettings
 from alps.judges.embedded import EMBEDDED_JUDGES
 from alps.llm.ledger import Ledger
@@ -145,6 +137,14 @@ def measure(words: Sequence[str], settings: AgreementSettings) -> Measured:
 
 
 def _on_labels(paths: Sequence[Path], settings: AgreementSettings) -> LabelAgreement:
+    """Measure human agreement per rubric; items with one label are left out.
+
+    Kappa is quadratic unless the scale is nominal, and the mean over pairs of people, weighted by
+    the items that they share. Derived labels (an adjudication) are nobody's own, and left out.
+
+    Raises:
+        UsageError: If the folder can't be used, or no item has labels of two people.
+    """
     if len(paths) > 1:
         raise UsageError(f"{paths[1]}: name one label folder at a time")
     if not any((paths[0] / name).exists() for name in (ITEMS, LABELS, SCALE)):
@@ -156,7 +156,17 @@ def _on_labels(paths: Sequence[Path], settings: AgreementSettings) -> LabelAgree
             why = "labels of a label folder are compared on their scale"
             given = getattr(settings, name)
             raise UsageError(f"{name}={given} would change nothing: {why}; leave it out")
-    return _label_agreement(read_labels(paths[0]), seed=settings.seed)
+    labels = read_labels(paths[0])
+    # The matrix of a judge who said nothing: its rows are all items.
+    nobody = Verdicts("", dict.fromkeys(labels.items, Verdict(None)), "")
+    rubrics: dict[str, LabelledRow] = {}
+    for rubric in labels.rubrics:
+        row = _of_rubric(label_matrix(labels, rubric, nobody), seed=settings.seed)
+        if row is not None:
+            rubrics[rubric] = row
+    if not rubrics:
+        raise UsageError("agreement needs items that two people labelled, but there are none")
+    return LabelAgreement(labels=labels.sha256, rubrics=rubrics)
 
 
 def _write(row: GoldAgreement | LabelAgreement, path: Path) -> None:
@@ -193,7 +203,7 @@ def _draft(name: str | None, people: TwoPeople) -> GoldDraft:
 
 def _on_gold(people: TwoPeople, draft: GoldDraft, settings: AgreementSettings) -> Measured:
     if settings.rule == PUBLISHERS:
-        return Measured(run_loop(gold_agreement(people, PublishersRule(), draft)))
+        return Measured(run_loop(gold_agreement(people, publishers_rule(), draft)))
     settings = effective_judge(settings)
     check_judge(settings)
     # What a judge answered is in the cache of replies: the same command asks nothing again.
@@ -203,7 +213,7 @@ def _on_gold(people: TwoPeople, draft: GoldDraft, settings: AgreementSettings) -
             async with aclosing(open_judge(settings, ledger)) as services:
                 lists = len(people.sessions[0]) * len(TITLES)
                 with progress_line("matching", lists, ledger.totals) as progress:
-                    rule = JudgeRule(services.judge)
+                    rule = judge_rule(services.judge)
                     return await gold_agreement(people, rule, draft, done=progress)
 
         row = run_loop(ask())
@@ -211,27 +221,6 @@ def _on_gold(people: TwoPeople, draft: GoldDraft, settings: AgreementSettings) -
         most = settings.max_failures * (row.matched + missed)
         calls = summarise_calls(ledger.totals)
         return Measured(row, calls, "budget" in row.unjudged, missed > most)
-
-
-def _label_agreement(labels: LabelSet, *, seed: int) -> LabelAgreement:
-    """Measure human agreement per rubric; items with one label are left out.
-
-    Kappa is quadratic unless the scale is nominal, and the mean over pairs of people, weighted by
-    the items that they share. Derived labels (an adjudication) are nobody's own, and left out.
-
-    Raises:
-        UsageError: If no item has labels of two people.
-    """
-    # The matrix of a judge who said nothing: its rows are all items.
-    nobody = Verdicts("", dict.fromkeys(labels.items, Verdict(None)), "")
-    rubrics: dict[str, LabelledRow] = {}
-    for rubric in labels.rubrics:
-        row = _of_rubric(label_matrix(labels, rubric, nobody), seed=seed)
-        if row is not None:
-            rubrics[rubric] = row
-    if not rubrics:
-        raise UsageError("agreement needs items that two people labelled, but there are none")
-    return LabelAgreement(labels=labels.sha256, rubrics=rubrics)
 
 
 def _of_rubric(matrix: LabelMatrix, *, seed: int) -> LabelledRow | None:
@@ -248,8 +237,8 @@ def _of_rubric(matrix: LabelMatrix, *, seed: int) -> LabelledRow | None:
         figures[name] = AgreementFigure.of(estimate, "items")
     # Names have no distance, so a mean difference needs a scale with an order.
     names = ["agreement", "kappa"] if scale.kind == "nominal" else ["agreement", "kappa", "mae"]
-    sides = [(columns[one], columns[other]) for one, other in chosen]
-    of_pairs = pair_figures(sides, scale, names, clusters, seed=seed)
+    tables = [pair_features(columns[one], columns[other], scale) for one, other in chosen]
+    of_pairs = table_figures(tables, scale, names, clusters, seed=seed)
     rows = []
     for people, estimates in zip(chosen, of_pairs, strict=True):
         own = {name: AgreementFigure.of(estimate, "items") for name, estimate in estimates.items()}

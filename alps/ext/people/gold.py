@@ -16,10 +16,10 @@ ROUGE-L: Lin, ROUGE, ACL workshop on text summarization (2004) 74.
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,8 +85,13 @@ class Matched:
     outcome: Outcome = "ok"
 
 
-class SameRule(Protocol):
-    """Says which items of two lists are the same, one to one.
+Match = Callable[[Sequence[AnnotatedMemory], Sequence[AnnotatedMemory], str], Awaitable[Matched]]
+"""Says which items of two lists are the same, one to one; the last names the session."""
+
+
+@dataclass(frozen=True)
+class SameRule:
+    """A rule that matches memories.
 
     Attributes:
         row: The rule as files have it.
@@ -95,12 +100,7 @@ class SameRule(Protocol):
 
     row: Mapping[str, Any]
     title: str
-
-    async def match(
-        self, first: Sequence[AnnotatedMemory], second: Sequence[AnnotatedMemory], *, about: str
-    ) -> Matched:
-        """Match two lists; `about` names the session, for the ledger."""
-        ...
+    match: Match
 
 
 def folded(value: str) -> str:
@@ -108,31 +108,15 @@ def folded(value: str) -> str:
     return " ".join(value.lower().split())
 
 
-class PublishersRule:
-    """The matching rule of the publishers (see the module docstring)."""
-
-    row: Mapping[str, Any] = {"rule": PUBLISHERS, "version": 1, "rouge_l": LEAST}
-    title = f"{PUBLISHERS} (same text, or ROUGE-L F1 of at least {LEAST}; best match first)"
+def by_texts(pairs_of: Callable[[Sequence[str], Sequence[str]], Pairs]) -> Match:
+    """Return what matches two lists by their texts alone."""
 
     async def match(
-        self, first: Sequence[AnnotatedMemory], second: Sequence[AnnotatedMemory], *, about: str
+        first: Sequence[AnnotatedMemory], second: Sequence[AnnotatedMemory], about: str
     ) -> Matched:
-        """Match two lists."""
-        one, other = [item.value for item in first], [item.value for item in second]
-        return Matched(publishers_pairs(one, other))
+        return Matched(pairs_of([item.value for item in first], [item.value for item in second]))
 
-
-class SameTextRule:
-    """Texts are the same but for case and white space; asked of lists of one."""
-
-    row: Mapping[str, Any] = {"rule": "same text"}
-    title = "the same text"
-
-    async def match(
-        self, first: Sequence[AnnotatedMemory], second: Sequence[AnnotatedMemory], *, about: str
-    ) -> Matched:
-        """Match two lists."""
-        return Matched(identical([item.value for item in first], [item.value for item in second]))
+    return match
 
 
 def publishers_pairs(first: Sequence[str], second: Sequence[str]) -> Pairs:
@@ -172,27 +156,30 @@ def rouge_l(first: Sequence[str], second: Sequence[str]) -> float:
     return 2 * LCSseq.similarity(first, second) / (len(first) + len(second))
 
 
-class JudgeRule:
-    """A judge, which is shown the memories of the first person as gold."""
+def publishers_rule() -> SameRule:
+    """Return the matching rule of the publishers (see the module docstring)."""
+    row = {"rule": PUBLISHERS, "version": 1, "rouge_l": LEAST}
+    title = f"{PUBLISHERS} (same text, or ROUGE-L F1 of at least {LEAST}; best match first)"
+    return SameRule(row, title, by_texts(publishers_pairs))
 
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        fingerprint = judge.fingerprint_for(RUBRICS)
-        self.row: Mapping[str, Any] = {"rule": judge.name, "judge": fingerprint_id(fingerprint)}
-        self.title = f"{judge.name}, as in a run"
+
+def judge_rule(judge: Judge) -> SameRule:
+    """Return the rule of a judge, which is shown the memories of the first person as gold."""
 
     async def match(
-        self, first: Sequence[AnnotatedMemory], second: Sequence[AnnotatedMemory], *, about: str
+        first: Sequence[AnnotatedMemory], second: Sequence[AnnotatedMemory], about: str
     ) -> Matched:
-        """Match two lists."""
         gold, predicted = ([item.as_memory() for item in side] for side in (first, second))
-        judged = await match_memories(gold, predicted, judge=self._judge, about=about)
+        judged = await match_memories(gold, predicted, judge=judge, about=about)
         if judged.outcome != "ok":
             return Matched([], judged.outcome)
         # As a run matches, so that the figure is what one person would score on the gold of the
         # other.
         matches = assign(judged.pairs, "lenient")
         return Matched([(match.gold, match.predicted) for match in matches])
+
+    row = {"rule": judge.name, "judge": fingerprint_id(judge.fingerprint_for(RUBRICS))}
+    return SameRule(row, f"{judge.name}, as in a run", match)
 
 
 @dataclass(frozen=True)
@@ -210,20 +197,20 @@ class Kind:
     Attributes:
         name: As files have it.
         items: Those of a session in a part; None where the person left none.
-        rule: By what they are matched.
+        match: By what they are matched.
     """
 
     name: str
     items: Callable[[AnnotatedSession, str], Sequence[Item] | None]
-    rule: SameRule
+    match: Match
 
 
 def _kinds(rule: SameRule) -> tuple[Kind, ...]:
+    queries = by_texts(publishers_pairs)  # judges relate memories, and a query is none
     return (
-        Kind("memories", lambda session, part: session.memories.get(part), rule),
-        Kind("memory", lambda session, part: session.chosen.get(part), SameTextRule()),
-        # Judges relate memories, and a query is none.
-        Kind("queries", lambda session, part: session.queries.get(part), PublishersRule()),
+        Kind("memories", lambda session, part: session.memories.get(part), rule.match),
+        Kind("memory", lambda session, part: session.chosen.get(part), by_texts(identical)),
+        Kind("queries", lambda session, part: session.queries.get(part), queries),
     )
 
 
@@ -317,7 +304,7 @@ async def _lists(
 
     async def match(one: PairedLists) -> Matched:
         first, second = ([_as_memory(item) for item in side] for side in one.sides)
-        matched = await kind.rule.match(first, second, about=one.session)
+        matched = await kind.match(first, second, one.session)
         done(matched.outcome == "ok")
         return matched
 

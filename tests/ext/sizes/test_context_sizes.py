@@ -15,8 +15,7 @@ from alps import evaluate
 from alps.errors import UsageError
 from alps.ext.looking.report_page import write_report
 from alps.ext.memory.built_in import Turns
-from alps.ext.sizes.area import area_under, area_weights
-from alps.ext.sizes.part import folder_of
+from alps.ext.sizes.part import area_under, area_weights, folder_of
 from alps.ext.sizes.tables import fronts, rival_of
 from alps.parsing import parse_settings
 from alps.run.estimate import dry_run
