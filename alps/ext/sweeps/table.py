@@ -1,14 +1,14 @@
 """End of a sweep: who ties with the best on each track, scores against costs, and a page."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
 
 from alps.errors import RunFolderError, UsageError
-from alps.ext.sweeps.sweep import Swept
+from alps.ext.sweeps.sweep import Ended, Swept
 from alps.llm.ledger import Totals, calls_in
 from alps.run.opened import open_run
 from alps.show.caveats import BELOW_MARK, judge_of
@@ -80,29 +80,15 @@ class TrackStandings:
 
 
 @dataclass(frozen=True)
-class SweptRun:
-    """A run of a sweep.
+class SweepReport:
+    """Result of a sweep, and runs that could not be compared.
 
     Attributes:
-        system: How the sweep calls it.
-        judge: Who judged; None where it is not finished.
-        failure: Why it is not complete; nothing where it is.
-        bare: Why it has no score, by the title of each task without one; of complete runs.
+        bare: Why each run has no score, by the title of each task without one; of complete runs.
     """
 
-    system: str
-    task: str
-    folder: Path
-    judge: str | None
-    failure: str = ""
-    bare: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class SweepReport:
-    """Result of a sweep, and runs that could not be compared."""
-
-    runs: tuple[SweptRun, ...]
+    runs: tuple[Ended, ...]
+    bare: tuple[Mapping[str, str], ...]
     tracks: tuple[TrackStandings, ...]
     notes: tuple[str, ...]
 
@@ -120,15 +106,12 @@ class SweepReport:
 
 def report_sweep(swept: Swept) -> SweepReport:
     """Compare the finished runs of a sweep, those of one task under one judge together."""
-    runs = []
-    for one in swept.ended:
-        bare = {} if one.failure else _without_score(one.folder, one.cell.task)
-        run = SweptRun(one.cell.system, one.cell.task, one.folder, one.judge, one.failure, bare)
-        runs.append(run)
-    groups: dict[tuple[str, str], list[SweptRun]] = {}
+    runs, bare = swept.ended, []
+    groups: dict[tuple[str, str], list[Ended]] = {}
     for run in runs:
+        bare.append({} if run.failure else _without_score(run.folder, run.cell.task))
         if run.judge is not None:
-            groups.setdefault((run.task, run.judge), []).append(run)
+            groups.setdefault((run.cell.task, run.judge), []).append(run)
     tracks: list[TrackStandings] = []
     notes: list[str] = []
     for (task, judge), group in groups.items():
@@ -143,9 +126,9 @@ def report_sweep(swept: Swept) -> SweepReport:
         notes.append(f"Not repeated, because they did not fail: {counted(swept.left, 'run')}")
     for run in runs:
         if run.failure:
-            notes.append(f"{run.task} {run.system}: {run.failure.rstrip('.')}")
-    notes += _bare_lines(runs)
-    return SweepReport(tuple(runs), tuple(tracks), tuple(notes))
+            notes.append(f"{run.cell}: {run.failure.rstrip('.')}")
+    notes += _bare_lines(runs, bare)
+    return SweepReport(runs, tuple(bare), tuple(tracks), tuple(notes))
 
 
 def _without_score(folder: Path, task: str) -> dict[str, str]:
@@ -163,12 +146,12 @@ def _without_score(folder: Path, task: str) -> dict[str, str]:
     return {task: reasons[0]} if alike else bare
 
 
-def _bare_lines(runs: Sequence[SweptRun]) -> Iterator[str]:
+def _bare_lines(runs: Sequence[Ended], bare: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Say which tasks of complete runs have no score, those of one reason together."""
     by_title: dict[tuple[str, str], list[str]] = {}
-    for run in runs:
-        for title, reason in run.bare.items():
-            by_title.setdefault((title, reason), []).append(run.system)
+    for run, reasons in zip(runs, bare, strict=True):
+        for title, reason in reasons.items():
+            by_title.setdefault((title, reason), []).append(run.cell.system)
     titles: dict[tuple[str, str], list[str]] = {}
     for (title, reason), systems in by_title.items():
         titles.setdefault((", ".join(systems), reason), []).append(title)
@@ -176,11 +159,11 @@ def _bare_lines(runs: Sequence[SweptRun]) -> Iterator[str]:
         yield f"No score: {', '.join(together)} of {named_systems} ({reason})"
 
 
-def _is_scored(run: SweptRun) -> bool:
+def _is_scored(run: Ended) -> bool:
     return any(track.scored for track in open_run(run.folder).finished.tracks.values())
 
 
-def _compared(group: Sequence[SweptRun]) -> Iterator[TrackStandings]:
+def _compared(group: Sequence[Ended]) -> Iterator[TrackStandings]:
     comparison = compare_runs([run.folder for run in group], headlines=True)
     judges = list(dict.fromkeys(judge_of(open_run(run.folder)) for run in group))
     # Runs of one judge were asked the same items, unless some were not checked.
@@ -194,11 +177,11 @@ def _compared(group: Sequence[SweptRun]) -> Iterator[TrackStandings]:
         standings = []
         for letter, estimate, ties in _ranks(track):
             run, cost = by_letter[letter]
-            standings.append(SweepStanding(run.system, run.folder, estimate, ties, cost))
+            standings.append(SweepStanding(run.cell.system, run.folder, estimate, ties, cost))
         yield _with_front(track.track, shown, track.lead.metric, track.shared, standings)
 
 
-def _alone(single: SweptRun) -> Iterator[TrackStandings]:
+def _alone(single: Ended) -> Iterator[TrackStandings]:
     run = open_run(single.folder)
     for track in run.scored_tracks:
         lead, scores = run.lead(track), run.summary_of(track).scores
@@ -207,7 +190,7 @@ def _alone(single: SweptRun) -> Iterator[TrackStandings]:
         score = scores[lead.name]
         estimate = Estimate(score.value, score.low, score.high, score.n)
         standing = SweepStanding(
-            single.system, single.folder, estimate, "", _cost_without_judge(single.folder)
+            single.cell.system, single.folder, estimate, "", _cost_without_judge(single.folder)
         )
         yield _with_front(track, judge_of(run), lead, score.n, [standing])
 
@@ -267,7 +250,7 @@ def print_sweep(report: SweepReport, console: Console) -> None:
 
 def _completeness(report: SweepReport) -> str:
     of = f", {report.incomplete:,} incomplete" if report.incomplete else ""
-    if bare := sum(bool(run.bare) for run in report.runs):
+    if bare := sum(map(bool, report.bare)):
         of += f", {bare:,} without a score"
     complete = len(report.runs) - report.incomplete
     return f"{counted(len(report.runs), 'run')}: {complete:,} complete{of}"
@@ -357,9 +340,9 @@ def _costs(report: SweepReport) -> dict[str, float | None]:
     for run in report.runs:
         # A run that was refused has no folder, and spent nothing.
         cost = _cost_without_judge(run.folder) if run.folder.is_dir() else 0.0
-        before = costs.get(run.system, 0.0)
+        before = costs.get(run.cell.system, 0.0)
         # One unknown price makes the sum unknown: without it the sum would be too low.
-        costs[run.system] = None if before is None or cost is None else before + cost
+        costs[run.cell.system] = None if before is None or cost is None else before + cost
     return costs
 
 
