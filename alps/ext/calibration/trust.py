@@ -27,7 +27,7 @@ from alps.ext.calibration.calibration_file import (
     calibration_files,
     read_calibration,
 )
-from alps.ext.calibration.examples import Example, disagreements
+from alps.ext.calibration.examples import disagreements
 from alps.ext.calibration.labels import LabelSet, read_labels
 from alps.ext.calibration.short import answer_of, headline, verdict_words
 from alps.show.html import page_environment, refuse_other_file, write_page
@@ -198,16 +198,6 @@ _BADGES = {
 _WIDTH = 80
 
 
-@dataclass(frozen=True)
-class RubricView:
-    """A rubric on the page; `drawn` has a drawing for each judge."""
-
-    found: RubricTrust
-    axis: Markup
-    drawn: tuple[tuple[Trusted, Markup], ...]
-    examples: tuple[Example, ...]
-
-
 def find_calibrations(words: Sequence[str]) -> list[Calibration]:
     """Read the named calibrations, or those found in the usual folders.
 
@@ -263,14 +253,21 @@ def write_trust_page(
     folder = None if labels is None else read_labels(labels)
     if folder is not None and all(one.labels != folder.sha256 for one in calibrations):
         raise UsageError(f"labels={labels}: no calibration uses these labels")
-    views = [_view(found, calibrations, folder) for found in trust(calibrations, today=today)]
-    page: str = _render(views, today, examples=folder is not None)
+    found = trust(calibrations, today=today)
+    template = page_environment(TEMPLATES).get_template("trust.html")
+    page: str = template.render(
+        views=[_view(rubric, calibrations, folder) for rubric in found],
+        today=today.isoformat(),
+        examples=folder is not None,
+        judges=len({one.judge for rubric in found for one in rubric.judges}),
+    )
     return write_page(page.lstrip(), out)
 
 
 def _view(
     found: RubricTrust, calibrations: Sequence[Calibration], labels: LabelSet | None
-) -> RubricView:
+) -> dict[str, object]:
+    """Return what the page shows of a rubric; `drawn` has a drawing for each judge."""
     figures = [vars(one.kappa) for one in found.judges if one.kappa.value is not None]
     axis = charts.axis_for(figures)
     drawn = []
@@ -282,15 +279,4 @@ def _view(
             chart = charts.interval_dot(vars(one.kappa), name=name, axis=axis, people=people)
         drawn.append((one, chart))
     examples = () if labels is None else disagreements(calibrations, labels, found.rubric)
-    return RubricView(found, axis_labels(axis), tuple(drawn), examples)
-
-
-def _render(views: Sequence[RubricView], today: date, *, examples: bool) -> str:
-    template = page_environment(TEMPLATES).get_template("trust.html")
-    page: str = template.render(
-        views=views,
-        today=today.isoformat(),
-        examples=examples,
-        judges=len({one.judge for view in views for one in view.found.judges}),
-    )
-    return page
+    return {"found": found, "axis": axis_labels(axis), "drawn": drawn, "examples": examples}
