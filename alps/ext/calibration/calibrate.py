@@ -41,8 +41,9 @@ from alps.ext.calibration.labels import (
     read_verdicts,
     stress_labels,
 )
+from alps.ext.calibration.matrix import label_matrix
 from alps.ext.calibration.next_steps import after_calibration
-from alps.ext.calibration.report import RubricReport, label_matrices, report_on, report_rows
+from alps.ext.calibration.report import RubricReport, report_on, report_rows
 from alps.ext.calibration.settings import GATES, CalibrateSettings, Gates
 from alps.folders import slug
 from alps.jsonl import Row, parse_json, scan
@@ -125,10 +126,20 @@ def rubric_reports(
     Raises:
         UsageError: If no item has both a verdict and a label of anybody.
     """
+    if not verdicts.by_item:
+        what = "gave no verdict, so there is nothing to compare with people"
+        raise UsageError(f"judge={verdicts.judge}: {what}")
+    if not any(map(labels.labels_of, labels.items.keys() & verdicts.by_item.keys())):
+        raise UsageError(
+            f"judge={verdicts.judge}: no verdict ({len(verdicts.by_item):,} in total) is on a "
+            "labelled item; compare the item ids of verdicts and labels"
+        )
     reports = []
-    for rubric, matrix in label_matrices(labels, verdicts).items():
-        report = report_on(rubric, matrix, epsilon=gates.epsilon, seed=seed)
-        reports.append(gated(report, matrix, gates))
+    for rubric in labels.rubrics:
+        matrix = label_matrix(labels, rubric, verdicts)
+        if matrix.items:
+            report = report_on(rubric, matrix, epsilon=gates.epsilon, seed=seed)
+            reports.append(gated(report, matrix, gates))
     return reports
 
 

@@ -341,29 +341,23 @@ def bound(
     """
     rubrics = {}
     for name, of_rubric in row["rubrics"].items():
-        rubrics[name] = {**of_rubric, "rubric_sha256": _rubric_hash(judge, rubric_of(name, own))}
+        # A judge that reads no instructions has no hash of them.
+        hashes = judge.fingerprint_for((rubric_of(name, own),)).get("rubrics")
+        sha256 = str(next(iter(hashes.values()))) if hashes else None
+        rubrics[name] = {**of_rubric, "rubric_sha256": sha256}
+    # An embedded judge is pinned by its code, another one by a snapshot in its name.
+    called = str(judge.fingerprint.get("judge", judge.name))
+    snapshot = _SNAPSHOT.search(called) is not None and "latest" not in called
     return {
         **row,
         "fingerprint": fingerprint_id(judge.fingerprint),
         "judge_fingerprint": dict(judge.fingerprint),
         "api_base": api_base,
-        "pinned": is_pinned(judge),
+        "pinned": "/" not in called or snapshot,
         "made": today.isoformat(),
         "expires": (today + timedelta(days=days)).isoformat(),
         "rubrics": rubrics,
     }
-
-
-def is_pinned(judge: Identified) -> bool:
-    """Tell whether a judge is embedded, and pinned by its code, or its name holds a snapshot."""
-    name = str(judge.fingerprint.get("judge", judge.name))
-    return "/" not in name or (_SNAPSHOT.search(name) is not None and "latest" not in name)
-
-
-def _rubric_hash(judge: Identified, rubric: Rubric) -> str | None:
-    """Return the hash of the judge's instructions under a rubric; None if it reads none."""
-    hashes = judge.fingerprint_for((rubric,)).get("rubrics")
-    return str(next(iter(hashes.values()))) if hashes else None
 
 
 class CalibratedAgreement(KnownAgreement):

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from alps.errors import UsageError
 from alps.ext.audits.intervals import (
     Threshold,
     clustered_indices,
@@ -55,7 +54,6 @@ from alps.ext.calibration.matrix import (
     LabelMatrix,
     Labels,
     at,
-    label_matrix,
     mean_kappa,
     most_shared,
     rate,
@@ -264,28 +262,6 @@ def report_rows(
         "labels": labels.sha256,
         "rubrics": {report.rubric: report.row() for report in reports},
     }
-
-
-def label_matrices(labels: LabelSet, verdicts: Verdicts) -> dict[str, LabelMatrix]:
-    """Return the label matrix of each rubric that the judge said anything about.
-
-    Raises:
-        UsageError: If no item has both a verdict and a label of anybody.
-    """
-    if not verdicts.by_item:
-        what = "gave no verdict, so there is nothing to compare with people"
-        raise UsageError(f"judge={verdicts.judge}: {what}")
-    if not any(map(labels.labels_of, labels.items.keys() & verdicts.by_item.keys())):
-        raise UsageError(
-            f"judge={verdicts.judge}: no verdict ({len(verdicts.by_item):,} in total) is on a "
-            "labelled item; compare the item ids of verdicts and labels"
-        )
-    matrices: dict[str, LabelMatrix] = {}
-    for rubric in labels.rubrics:
-        matrix = label_matrix(labels, rubric, verdicts)
-        if matrix.items:
-            matrices[rubric] = matrix
-    return matrices
 
 
 def report_on(rubric: str, matrix: LabelMatrix, *, epsilon: float, seed: int) -> RubricReport:

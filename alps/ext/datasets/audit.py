@@ -33,7 +33,6 @@ from alps.data.audit_findings import (
     SEVERITIES,
     AuditReport,
     DataFinding,
-    FoundPlace,
     Tally,
     TrackLooked,
 )
@@ -64,8 +63,6 @@ from alps.tasks.registry import track_title
 _STYLES = {"serious": "bold red", "warning": "yellow", "note": "dim"}
 _PLURALS = {"serious": "serious", "warning": "warnings", "note": "notes"}
 
-
-__all__ = ["AuditReport", "DataFinding", "FoundPlace", "TrackLooked", "audit"]
 
 Known = defaultdict[str, set[str]]
 

@@ -214,7 +214,10 @@ def _memories_of(source: str, split: str | None, *, n: int, seed: int) -> list[_
         UsageError: If `source` is neither a run nor data.
         DataError: If a row can't be read.
     """
-    found = [*(_of_run(source, split) if names_run(source) else _of_data(source, split))]
+    here = Path(source).expanduser()
+    # A folder of data here may be called as a run among the runs is.
+    names_run = ((here if here.exists() else RUNS / source) / MANIFEST).is_file()
+    found = [*(_of_run(source, split) if names_run else _of_data(source, split))]
     found.sort(key=lambda one: rank(seed, one.name))
     drawn: list[_Memories] = []
     count = 0
@@ -225,13 +228,6 @@ def _memories_of(source: str, split: str | None, *, n: int, seed: int) -> list[_
         # A record without memories is work as well: somebody must say that none is missing.
         count += max(1, len(one.items))
     return drawn
-
-
-def names_run(source: str) -> bool:
-    """Tell whether `source` names a run rather than data."""
-    here = Path(source).expanduser()
-    # A folder of data here may be called as a run among the runs is.
-    return ((here if here.exists() else RUNS / source) / MANIFEST).is_file()
 
 
 def _of_data(source: str, split: str | None) -> Iterator[_Memories]:
