@@ -44,18 +44,18 @@ _FIRST = (0, 0)
 class LabelledJudge:
     """Asks a judge about labelled items; items that put the same question to it share one call.
 
-    With each item of `matching`, so many `companions` are shown: pairs of other items.
+    The items are those that `askable` leaves. With each item of `matching`, so many `companions`
+    are shown: pairs of other items.
 
     Attributes:
         rubrics: Those that the judge can be asked about.
         left_out: The others.
 
     Raises:
-        UsageError: If the judge can be asked about none of the rubrics, or a scale is not its own.
-        DataError: If an item can't be asked about. Nothing has been asked then.
+        UsageError: If the judge can be asked about none of the rubrics.
     """
 
-    def __init__(self, judge: Judge, labels: LabelSet, *, companions: int = 0) -> None:
+    def __init__(self, judge: Judge, labels: LabelSet, *, companions: int) -> None:
         self._judge = judge
         self._companions = companions
         self._labels = labels
@@ -69,11 +69,6 @@ class LabelledJudge:
                 f"judge={judge.name}: cannot rate answers by a rubric, "
                 f"and {MATCHING} is not among the labels"
             )
-        for name in self.rubrics:
-            _check_scale(name, labels)
-            # Every item is read before the first call: a broken one must not cost money.
-            for item in labels.items_of(name):
-                _question(labels, item)
 
     async def verdict(self, item: JudgedItem) -> Verdict:
         """Return the judge's verdict on `item`, on the scale of its rubric."""
@@ -124,9 +119,11 @@ def askable(judge: Judge, labels: LabelSet, path: Path) -> LabelSet:
     """Return the items that a judge can be asked about; the slips of the others are named.
 
     A judge that rates no answers is not asked about them. `path` is the file of the items, which
-    people may have written by hand.
+    people may have written by hand. Every item is read here, before the first call: a broken one
+    must not cost money.
 
     Raises:
+        UsageError: If a scale is not the judge's own.
         DataError: If more of the items are wrong than slips may be.
     """
     rates = RubricQuestion in judge.answers
@@ -136,7 +133,7 @@ def askable(judge: Judge, labels: LabelSet, path: Path) -> LabelSet:
     slips = Slips(path, rows=len(labels.items))
     broken = set()
     for item in labels.items.values():
-        if item.rubric in GRADED or not (rates or item.rubric == MATCHING):
+        if not rates and item.rubric != MATCHING:
             continue
         try:
             _question(labels, item)
