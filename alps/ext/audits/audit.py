@@ -215,29 +215,21 @@ def audit_run(settings: RunSettings, data: RunData, run: Path, *, spent: tuple[i
     asking = effective_judge(asking.model_copy(update=caps_left(asking, spent)))
     draws = draw_tracks(data, settings, run)
     if AuditKeys.of(settings).audit_labels is not None:
-        _forget_labels(folder)
+        there = read_audit(folder)
+        # An audit by people costs nothing to make anew, and labels may have changed.
+        if there is not None and there.judge == PEOPLE:
+            shutil.rmtree(folder)
     folder.mkdir(exist_ok=True)
     ledger = Ledger(folder / "calls.jsonl")
     try:
         stopped = run_loop(_audit(asking, data, run, draws, ledger))
     finally:
         ledger.close()
-    _keep_cached(folder, ledger.totals.cached)
-    return stopped
-
-
-def _keep_cached(folder: Path, cached: int) -> None:
-    """Write how many replies came from the cache, if any did; the next session counts on."""
-    about = read_audit(folder)
+    about, cached = read_audit(folder), ledger.totals.cached
+    # Replies from the cache are in no ledger: the next session counts on from here.
     if about is not None and cached:
         write_json(folder / ABOUT, about.model_copy(update={"calls": {"cached": cached}}).row())
-
-
-def _forget_labels(folder: Path) -> None:
-    """Remove an audit by people: it costs nothing to make anew, and labels may have changed."""
-    there = read_audit(folder)
-    if there is not None and there.judge == PEOPLE:
-        shutil.rmtree(folder)
+    return stopped
 
 
 async def _audit(
