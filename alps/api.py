@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from alps.errors import closest
+from alps.errors import UsageError, closest
 from alps.event_loop import run_apart, run_beside
 from alps.extension import extensions, load
 from alps.rows import Score
@@ -259,12 +259,16 @@ def compare(*runs: "Run | str | Path") -> "Comparison":
 
 
 def _evaluated(given: Mapping[str, Any]) -> Run:
-    from alps.parsing import parse_settings
+    from alps.parsing import parse_given
     from alps.run.start import run
     from alps.settings import RunSettings
 
     # Parsed as the command parses its words, so that both refuse the same mistakes.
-    finished: Finished = run(parse_settings(plain(given), RunSettings))
+    settings = parse_given(plain(given), RunSettings)
+    if settings.dry_run:
+        instead = "leave it out, or use the command alps run … dry_run=yes"
+        raise UsageError(f"dry_run=True: Python can't estimate costs; {instead}")
+    finished: Finished = run(settings)
     # Where the command exits 1; an exception would keep the finished run from whoever called.
     if finished.complaint is not None:
         warnings.warn(finished.complaint, stacklevel=2)

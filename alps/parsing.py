@@ -72,14 +72,26 @@ def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
             not fit.
     """
     tables, words = option_tables(words, model.model_fields)
-    pairs = _pairs(words, model)
-    if "config" not in pairs:
-        return parse_settings({**pairs, **tables}, model)
-    config = Path(pairs["config"])
+    return parse_given({**_pairs(words, model), **tables}, model)
+
+
+def parse_given(given: Mapping[str, Any], model: type[SettingsT]) -> SettingsT:
+    """Read what was given into `model`, over the file that `config` names if it is among it.
+
+    Raises:
+        UsageError: If a key is unknown or missing, or a value does not fit.
+        DataError: If the file is not TOML, or has a key that is not known.
+    """
+    if "config" not in given:
+        return parse_settings(given, model)
+    for key in given:
+        _check_known(key, model)
+    config = Path(given["config"])
     values = read_config(config, model)
-    pairs |= over_file(tables, values)
-    values = {key: value for key, value in values.items() if key not in pairs}
-    return _parse({**values, **pairs}, model, config=config, of_config=values)
+    tables = {key: value for key, value in given.items() if isinstance(value, Mapping)}
+    over = {**given, **over_file(tables, values)}
+    values = {key: value for key, value in values.items() if key not in over}
+    return _parse({**values, **over}, model, config=config, of_config=values)
 
 
 def _pairs(words: Sequence[str], model: type[BaseModel]) -> dict[str, Any]:

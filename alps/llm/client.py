@@ -13,15 +13,7 @@ from alps.llm.cache import Cache, cache_key
 from alps.llm.ledger import Call, Ledger, told_by
 from alps.llm.limiter import EndpointDown, Limiter, Pace
 from alps.llm.prices import BATCH
-from alps.llm.retries import (
-    AUTO_MOST,
-    AUTO_START,
-    PATIENCE,
-    Permanent,
-    Tries,
-    as_time,
-    unreachable,
-)
+from alps.llm.retries import AUTO_MOST, AUTO_START, PATIENCE, Permanent, Tries, as_time, unreachable
 from alps.llm.secrets import masked
 from alps.llm.structured import Ladder
 from alps.llm.types import Completion, Reply, Request, Sender, TransportError

@@ -26,13 +26,7 @@ from alps.run.fresh import Code, code_of, refuse_changed_code, task_code
 from alps.run.opened import MANIFEST, read_manifest
 from alps.run.parts import Parts, parts_of
 from alps.run.services import check_names, say_once
-from alps.run.source import (
-    RunData,
-    open_data,
-    options_of,
-    refuse_changed,
-    settings_of_run,
-)
+from alps.run.source import RunData, open_data, options_of, refuse_changed, settings_of_run
 from alps.settings import JudgeSettings, RunSettings, as_typed
 from alps.systems import PROGRAM, is_local
 from alps.tasks import Task, load_tracks
@@ -40,7 +34,6 @@ from alps.tasks.registry import PYTHON, TASKS, allow_modules, keys_by_task
 
 # Where the manifest keeps what `data=` said: the branch that it names may have moved on since.
 DATA_ASKED = "data_asked"
-
 
 OF_THE_MODEL = ("api_base", "prompt", *SAMPLING, "request", "requests_per_minute")
 OF_THE_JUDGE = (
@@ -52,7 +45,6 @@ OF_THE_JUDGE = (
     "judge_repeats",
     "judge_requests_per_minute",
 )
-
 
 SettingsT = TypeVar("SettingsT", bound=AskSettings)
 

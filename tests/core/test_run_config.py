@@ -4,6 +4,7 @@ import tomllib
 
 import pytest
 
+import alps
 from alps.parsing import read_config
 from alps.run.folder import write_config
 from alps.settings import RunSettings
@@ -51,6 +52,12 @@ def test_words_come_before_the_file(made, monkeypatch):
     monkeypatch.chdir(made)
     assert alps_here("run", "config=first/config.toml", "task=update", "out=update").code == 0
     assert settings_in(made / "update") == {**SAID, "task": "update", "out": "update"}
+
+
+def test_python_reads_the_file_too(made, monkeypatch):
+    monkeypatch.chdir(made)
+    alps.evaluate(config="first/config.toml", task="update", out="python")
+    assert settings_in(made / "python") == {**SAID, "task": "update", "out": "python"}
 
 
 def test_a_run_that_is_resumed_keeps_its_file(tmp_path, monkeypatch):
