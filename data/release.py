@@ -23,7 +23,7 @@ from alps.slips import HEAD, refuse_form
 INPUT, GOLD = "model_input.jsonl", "reference_output.jsonl"
 Row = dict[str, Any]
 _LINE_BITS = 32
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class JoinError(DataError):
@@ -190,7 +190,7 @@ def read_samples(folder: Path, read: Any) -> Iterator[Any]:
     for pair in read_track(folder):
         try:
             made = read(pair.input, pair.gold)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise _row_error(error, folder, pair, read) from error
         yield from made if isinstance(made, list) else (made,)
 
@@ -203,15 +203,20 @@ def _row_error(error: Exception, folder: Path, pair: RowPair, read: Any) -> Data
             with suppress(GoldNeeded):
                 read(pair.input, None)
             path, line = folder / GOLD, pair.gold_line or 0
-        except _UNREADABLE as error_of_input:
+        except UNREADABLE as error_of_input:
             error = error_of_input
+    said, field = fault_of(error)
+    return DataError(said, path=path, line=line, field=field)
+
+
+def fault_of(error: Exception) -> tuple[str, str | None]:
+    """Return what one of the `UNREADABLE` errors says, and the field where it names one."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or None
-        return DataError(first["msg"], path=path, line=line, field=field)
+        return first["msg"], ".".join(map(str, first["loc"])) or None
     if isinstance(error, KeyError):
-        return DataError("missing field", path=path, line=line, field=str(error.args[0]))
-    return DataError(str(error), path=path, line=line)
+        return "missing field", str(error.args[0])
+    return str(error), None
 
 
 def track_hash(folder: Path) -> str:

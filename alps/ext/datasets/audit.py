@@ -14,6 +14,7 @@
 | `label-in-input` | serious, note | everywhere: a field of the input gives the gold away |
 | `evidence-not-in-user-turn` | warning | everywhere: a quote that no user turn holds |
 | `empty-row` | serious, warning, note | everywhere: no dialogue, query or text |
+| `refused-row` | serious | everywhere: `alps run` can't read the row |
 | `misaligned-row` | serious | everywhere: rows or parts that don't belong together |
 | `split-overlap` | serious | everywhere: a session, dialogue or query stands in two splits |
 
@@ -37,7 +38,7 @@ from alps.data.audit_findings import (
     TrackLooked,
 )
 from alps.data.hub import HubSplit
-from alps.data.release import open_split
+from alps.data.release import GOLD, open_split
 from alps.errors import UsageError
 from alps.ext.datasets.audit_pools import PoolAudit
 from alps.ext.datasets.audit_records import (
@@ -47,6 +48,7 @@ from alps.ext.datasets.audit_records import (
     check_emptiness,
     check_evidence,
     check_labels,
+    check_readable,
     check_rejected,
     joined,
     known_values,
@@ -120,7 +122,7 @@ def audit(data: str, split: str | None, task: str | None = None) -> AuditReport:
         of_track, rows = _audit_track(track, folder, known, overlap)
         findings += of_track
         looked.append(rows)
-        if not rows.with_gold:
+        if not (rows.with_gold or (folder / GOLD).is_file()):
             unchecked.append(f"{track}: gold is withheld and was not checked")
     looked.sort(key=lambda rows: order_of(rows.track))
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), order_of(f.track), f.code, -f.count))
@@ -154,6 +156,7 @@ def _audit_track(
         with_gold += gold is not None
         check_alignment(name, row, gold, tally)
         check_emptiness(name, row, gold, tally)
+        check_readable(name, row, gold, track, tally)
         check_rejected(name, gold, tally)
         check_evidence(name, row, gold, tally)
         check_labels(name, row, gold, tally)

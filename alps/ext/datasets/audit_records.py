@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,19 @@ from rapidfuzz import fuzz
 
 from alps.data.audit_findings import ALPHA, SHORTEST_INSIDE, DataFinding, FoundPlace, Tally, shorten
 from alps.data.hub import HubSplit
-from alps.data.release import GOLD, INPUT, JoinError, Row, Split, read_track
+from alps.data.release import (
+    GOLD,
+    INPUT,
+    UNREADABLE,
+    JoinError,
+    Row,
+    Split,
+    fault_of,
+    read_track,
+)
 from alps.schema import UNMAPPED
+from alps.tasks import Task
+from alps.tasks.registry import all_tracks
 from alps.text import fold, fold_loosely, is_rejected
 
 Turns = list[tuple[str, str]]
@@ -53,6 +65,15 @@ def dicts_at(node: Any, *path: str) -> list[Row]:
     """Return the objects of the list at a path of keys."""
     items = at(node, *path)
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def memories_at(node: Any, *path: str) -> list[Row]:
+    """Return the memories of the list at a path of keys; one that is a plain text as its value."""
+    items = at(node, *path)
+    if not isinstance(items, list):
+        return []
+    values = [{"value": item} if isinstance(item, str) else item for item in items]
+    return [item for item in values if isinstance(item, dict)]
 
 
 def folded_values(items: Iterable[Row]) -> list[str]:
@@ -101,8 +122,8 @@ def gold_memories(gold: Row | None) -> list[Row]:
 
     One that stands in two of its fields is given once.
     """
-    memories = [*dicts_at(gold, "gold", "memory_items"), *dicts_at(gold, "gold", "answer")]
-    others = dicts_at(gold, "gold", "extracted_memory")
+    memories = [*memories_at(gold, "gold", "memory_items"), *memories_at(gold, "gold", "answer")]
+    others = memories_at(gold, "gold", "extracted_memory")
     selected = at(gold, "gold", "selected_memory")
     if isinstance(selected, dict):
         same = fold(text_at(selected, "value"))
@@ -113,7 +134,7 @@ def gold_memories(gold: Row | None) -> list[Row]:
 
 _DETAILS = {
     "unreadable": ("the line is not a JSON object", "can't be read"),
-    "nameless": ("the row has no benchmark_id", "can't be joined"),
+    "nameless": ("the benchmark_id is missing or no text", "can't be joined"),
     "orphan": ("the gold row has no input row", f"not in {INPUT}"),
 }
 
@@ -127,7 +148,7 @@ def joined(
     """
 
     def count(fault: JoinError) -> None:
-        if fault.path == folder / INPUT or fault.kind == "orphan":
+        if fault.path == folder / INPUT or fault.kind != "twice":
             tally.look("rows")
         if fault.kind == "twice":
             detail = "a benchmark_id appears twice in a file"
@@ -199,6 +220,24 @@ def check_emptiness(name: str, row: Row, gold: Row | None, tally: Tally) -> None
         tally.find(EMPTY, "warning", "a turn without text", name, what)
     if gold is not None and not memories:
         tally.find(EMPTY, "note", "an empty gold list", name, "the right answer is no memory")
+
+
+def check_readable(name: str, row: Row, gold: Row | None, track: str, tally: Tally) -> None:
+    """Count rows that a run of the track would refuse: `refused-row`, serious."""
+    task = _tracks_by_place().get(track)
+    if task is None:
+        return
+    try:
+        task.read_sample(row, gold)
+    except UNREADABLE as error:
+        said, field = fault_of(error)
+        what = said if field is None else f"{field}: {said}"
+        tally.find("refused-row", "serious", "alps run refuses the row", name, what)
+
+
+@cache
+def _tracks_by_place() -> dict[str, Task]:
+    return {task.place: task for task in all_tracks().values()}
 
 
 def _missing(task: str, row: Row) -> list[tuple[str, str]]:

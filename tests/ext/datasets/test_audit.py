@@ -358,6 +358,24 @@ FLAWS = {
         "split-overlap",
         [Expected("task1", "serious", 1, 2, "the dialogue is in another split", name="a")],
     ),
+    "rows that a run refuses": (
+        {
+            "dev/task1": [
+                extraction("a", "Keeps bees", row={"session_id": 7}),
+                extraction(
+                    "b", "Keeps", row={"input": {"dialogue": [{"role": "me", "text": "b"}]}}
+                ),
+                extraction("c", "Keeps bees"),
+            ],
+        },
+        "refused-row",
+        [
+            Expected(
+                *("task1", "serious", 2, 3, "alps run refuses the row"),
+                *("session_id: Input should be a valid string", "a"),
+            )
+        ],
+    ),
     "a query of a user, but no instruction, in two splits": (
         {**in_split("dev"), **in_split("test")},
         "split-overlap",
@@ -412,6 +430,18 @@ def test_rows_that_do_not_join_are_reported_and_the_others_still_looked_at(tmp_p
         ("a benchmark_id appears twice in a file", "lonely"),
     }
     assert only(report, "rejected-gold").of == 2
+
+
+def test_gold_of_plain_texts_is_not_empty_and_gold_that_does_not_join_is_not_withheld(tmp_path):
+    shown, gold = extraction("a", "Keeps bees")
+    plain = {**gold, "gold": {"memory_items": ["Keeps bees"]}}
+    assert audited(tmp_path / "plain", {"dev/task1": [(shown, plain)]}).findings == ()
+    rows = [({**shown, "benchmark_id": 1}, {**gold, "benchmark_id": 1})]
+    report = audited(tmp_path / "numbers", {"dev/task1": rows})
+    finding = only(report, "misaligned-row")
+    assert (finding.count, finding.of) == (2, 2)
+    assert finding.detail == "the benchmark_id is missing or no text"
+    assert not any("withheld" in line for line in report.unchecked)
 
 
 def test_rows_in_another_order_are_no_finding(tmp_path):
