@@ -116,12 +116,14 @@ def claim(
         write_json(path, manifest)
         return False
     # Versions of libraries may differ: a run that took days is not lost to an update of one.
-    there = manifest_row(folder)
-    if difference := difference_between(there, json.loads(json.dumps(manifest))):
-        raise RunFolderError(
-            f"{shown or folder} holds another run: {difference}; choose another out="
-        )
+    refuse_another(shown or folder, manifest_row(folder), manifest)
     return True
+
+
+def refuse_another(folder: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Refuse to go on in a folder whose manifest, `there`, is not of the run that is `here`."""
+    if difference := difference_between(there, json.loads(json.dumps(here))):
+        raise RunFolderError(f"{folder} holds another run: {difference}; choose another out=")
 
 
 def difference_between(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
@@ -215,16 +217,19 @@ class Predictions:
         write_whole(folder / PREDICTIONS, self.lines)
 
 
-def predictions_of(source: Path) -> Predictions:
-    """Read the predictions of a run.
+def predictions_of(source: Path, asked: int) -> Predictions:
+    """Read the predictions of a run that asks for so many.
 
     Raises:
-        UsageError: If it has none.
+        UsageError: If it has none, or is not finished and lacks some.
     """
     path = source / PREDICTIONS
     if not path.is_file():
         raise UsageError(f"{source}: no {PREDICTIONS} to judge; name a run folder")
     lines = path.read_bytes()
+    # One that has all answers may lack a summary because its judge could not be asked.
+    if lines.count(b"\n") < asked and not (source / SUMMARY).is_file():
+        raise UsageError(f"{source}: not finished; to finish it, repeat the same alps run")
     return Predictions(source, lines, hashlib.sha256(lines).hexdigest())
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from alps.errors import RunFolderError
 from alps.extension import brought, extensions, load
 from alps.jsonl import parse_json
-from alps.run.folder import CONFIG, LOCK, changed_code, locked_folder
+from alps.run.folder import CONFIG, LOCK, changed_code, locked_folder, refuse_another
 from alps.run.opened import MANIFEST, PREDICTIONS, SUMMARY, read_manifest
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.systems.resolve import PYTHON
@@ -75,6 +75,13 @@ def refuse_changed_code(folder: Path, recorded: Mapping[str, Any], code: Code) -
         return
     if changed := changed_code(read_manifest(folder).code, code):
         raise edited(folder, changed)
+
+
+def refuse_another_run(folder: Path, recorded: Mapping[str, Any]) -> None:
+    """Refuse a folder in which a run with other settings than the `recorded` was begun."""
+    if (folder / MANIFEST).is_file() and is_begun(folder):
+        there = {"settings": read_manifest(folder).settings}
+        refuse_another(folder, there, {"settings": recorded})
 
 
 def edited(folder: Path, changed: str) -> RunFolderError:

@@ -37,13 +37,8 @@ DATA_ASKED = "data_asked"
 
 OF_THE_MODEL = ("api_base", "prompt", *SAMPLING, "request", "requests_per_minute")
 OF_THE_JUDGE = (
-    "judge_api_base",
-    "judge_temperature",
-    "judge_max_tokens",
-    "judge_reasoning_effort",
-    "judge_request",
-    "judge_repeats",
-    "judge_requests_per_minute",
+    *("judge_api_base", "judge_temperature", "judge_max_tokens", "judge_reasoning_effort"),
+    *("judge_request", "judge_repeats", "judge_requests_per_minute"),
 )
 
 SettingsT = TypeVar("SettingsT", bound=AskSettings)

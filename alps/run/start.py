@@ -61,7 +61,7 @@ def score_again(
     """
     source = source if source.name not in ("", "..") else source.resolve()  # `.` has no name
     settings, data = resolve_again(source, judging, baselines=asked_as is None)
-    predictions = predictions_of(source)
+    predictions = predictions_of(source, data.n * settings.repeats)
     session = session_beside(source, settings, data, predictions.sha256)
     told = [f"The judge named below scored the predictions of {source}."]
     other = ["These settings do not repeat the scoring: no setting holds the judge prompt used."]

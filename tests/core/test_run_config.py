@@ -60,6 +60,13 @@ def test_python_reads_the_file_too(made, monkeypatch):
     assert settings_in(made / "python") == {**SAID, "task": "update", "out": "python"}
 
 
+def test_a_dry_run_in_the_folder_of_another_run_is_refused_as_the_run_would_be(made, monkeypatch):
+    monkeypatch.chdir(made)
+    words = ("run", "config=first/config.toml", "seed=8", "out=first")
+    assert alps_here(*words, "dry_run=yes").one_line == alps_here(*words).one_line
+    assert alps_here("run", "config=first/config.toml", "out=first", "dry_run=yes").code == 0
+
+
 def test_a_run_that_is_resumed_keeps_its_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ("run", "task=extraction", "model=rules", "limit=2", "out=out")

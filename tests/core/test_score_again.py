@@ -81,6 +81,16 @@ def test_a_judge_that_is_refused_leaves_no_predictions(here):
     assert "predictions.jsonl" not in names_in(here / "judged")
 
 
+def test_a_run_that_lacks_answers_is_not_judged_and_one_that_lacks_its_summary_is(here):
+    (here / "right" / "summary.json").unlink()
+    command("score", "right", "judge=lexical", "out=judged")
+    assert f1(here / "judged") > 0
+    (here / "right" / "predictions.jsonl").write_text("")
+    said = command("score", "right", "judge=lexical", "out=again", code=2).one_line
+    assert said.startswith("alps: right: not finished; to finish it, repeat the same alps run")
+    assert not (here / "again").exists()
+
+
 def test_nothing_is_put_into_the_folder_of_a_calibration(here):
     command("calibrate", "judge=lexical", "labels=stress", "out=calibrated")
     ran = command("score", "right", "out=calibrated", code=2)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from alps.errors import UsageError
 from alps.ext.audits import DIFFER, FOLDER
 from alps.ext.audits.audit import (
     VERDICTS,
@@ -95,6 +96,9 @@ def audit_again(source: Path, auditing: dict[str, Any]) -> Finished:
     Raises:
         AlpsError: If the folder is no finished run, or the audit can't be carried out.
     """
+    if "out" in auditing:
+        kept = "an audit is stored in the audited run; leave it out"
+        raise UsageError(f"out={auditing['out']} would change nothing: {kept}")
     opened = open_run(source)
     summary, then = opened.finished, opened.manifest
     settings = settings_of_run(source, then.settings, **auditing)

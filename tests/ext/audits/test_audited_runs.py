@@ -181,6 +181,11 @@ def test_an_audit_that_is_half_or_too_small_is_refused_by_a_run_and_a_dry_run(he
     assert not (here / "audited").exists()
 
 
+def test_an_audit_of_a_finished_run_takes_no_other_folder(audited, server):
+    said = alps_here("score", "audited", *audit(server, "90%"), "out=elsewhere").one_line
+    assert "out=elsewhere would change nothing: an audit is stored in the audited run" in said
+
+
 def test_another_judge_does_not_add_to_the_audits_of_the_first(audited, server):
     other = ("audit_judge=openai/other", *audit(server, "90%")[1:])
     said = alps_here("score", "audited", *other).one_line
