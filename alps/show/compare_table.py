@@ -1,6 +1,6 @@
 """Tables of a comparison of runs: differences, tests, ties, and what the words mean."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 
@@ -153,7 +153,10 @@ def _headlines(comparison: Comparison) -> Iterator[Part]:
     for track, _ in together:
         if track.shared and len(together) == 1:
             yield from map(Line, _power(track))
-        yield from map(Line, _left_out(comparison.sides, track))
+        account = _account(comparison.sides, track)
+        if account != _ALL_SHARED:
+            yield Line(f"{track.title}: {account}")
+    yield from map(Line, _track_notes(track for track, _ in together))
     if others := comparison.diagnostics:
         yield Line(f"To see {counted(others, 'test')} (Holm) of other metrics, add metrics=all.")
 
@@ -165,12 +168,17 @@ def _titled(comparison: Comparison) -> Iterator[tuple[TrackComparison, str]]:
         yield from ((track, f"{track.title}, {one.by}") for track in one.tracks)
 
 
-def _left_out(sides: Sequence[ComparedRun], track: TrackComparison) -> Iterator[str]:
-    account = _account(sides, track)
-    if account != _ALL_SHARED:
-        yield f"{track.title}: {account}"
-    for note in track.of_all if track.lead is not None else track.notes:
-        yield f"{note}."
+def _track_notes(tracks: Iterable[TrackComparison]) -> Iterator[str]:
+    """Yield each note once, with the tracks that it is about where there are several."""
+    about: dict[str, list[str]] = {}
+    titles = []
+    for track in tracks:
+        titles.append(track.title)
+        for note in track.of_all if track.lead is not None else track.notes:
+            about.setdefault(note, []).append(track.title)
+    for note, those in about.items():
+        several = len(set(titles)) > 1
+        yield f"{', '.join(dict.fromkeys(those))}: {note}." if several else f"{note}."
 
 
 def _of_tracks(

@@ -380,6 +380,16 @@ def test_conditions_that_differ_are_said() -> None:
         assert "Different conditions: A default settings, B memory=oracle" in said
 
 
+def test_a_note_on_several_tasks_is_printed_once_with_their_names(tmp_path) -> None:
+    tasks = "task=extraction,update,retrieval"
+    for name, model in (("plain", "rules"), ("stored", "memory:bm25")):
+        words = ("run", tasks, f"model={model}", "limit=2", f"out={tmp_path / name}")
+        assert alps_here(*words).code == 0
+    said = folded(shown(compared(tmp_path / "plain", tmp_path / "stored"), whole=False))
+    assert said.count("Different conditions") == 1
+    assert "extraction, update, retrieval@100: Different conditions: A default settings" in said
+
+
 def other_data(run: str) -> None:
     edit_json(
         Path(run, "manifest.json"),
