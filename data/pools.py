@@ -167,8 +167,9 @@ class PoolSource:
         if len(drawn) < size:
             have = f"{self._split.folder} has {len(drawn)} memories"
             most = f"{have} that fit into the pool of '{query.benchmark_id}'"
-            instead = f"choose fewer distractors, or add pools to the data as task3/d{size}"
-            raise UsageError(f"distractors={size}: {most}; {instead}")
+            fewer = "choose fewer distractors, or " if len(drawn) >= SIZES[0] else ""
+            more = f"{fewer}add memories to the data as task3/{BANK}, or pools as task3/d{size}"
+            raise UsageError(f"distractors={size}: {most}; {more}")
         return drawn[:size]
 
     def _order(self, query: Query) -> list[BankMemory]:

@@ -403,5 +403,12 @@ def test_a_source_that_can_not_give_a_pool_says_so_only_when_it_is_asked(tmp_pat
     write(tmp_path, queries=2, memories=40)
     made = source(tmp_path)
     assert len(list(made.rows(30))) == 2
-    with pytest.raises(UsageError, match="choose fewer"):
+    # Less than the smallest pool: there is no fewer to choose.
+    with pytest.raises(UsageError, match="of 'q000'; add memories to the data as"):
         list(made.rows(100))
+
+
+def test_fewer_distractors_are_proposed_where_a_smaller_pool_can_be_given(tmp_path):
+    write(tmp_path, queries=2, memories=140)
+    with pytest.raises(UsageError, match="choose fewer distractors, or add memories"):
+        list(source(tmp_path).rows(300))

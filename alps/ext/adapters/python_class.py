@@ -86,6 +86,10 @@ def _public(instance: Any) -> list[str]:
 
 
 def _import(name: str, key: str) -> ModuleType:
+    if "/" in name or Path(name).is_file():
+        module = Path(name).stem
+        instead = f"name the module, {module}, and run alps in its folder"
+        raise UsageError(f"{key}: {name} is a path; {instead}")
     try:
         return import_own(name)
     except (Exception, SystemExit) as error:

@@ -396,6 +396,8 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_library(module)
         ("{module}:", "expected python:package.module:Class"),
         (":Mine", "expected python:package.module:Class"),
         ("{module}x:Mine", "no module '{module}x'"),
+        ("{module}.py:Mine", "{module}.py is a path; name the module, {module}, and run alps in"),
+        ("./{module}.py:Mine", "./{module}.py is a path; name the module, {module}, and run"),
         ("no_such_thing_at_all.inner:Mine", "no module 'no_such_thing_at_all'"),
         ("{module}_package.iner:Mine", "no module '{module}_package.iner'"),
         ("{module}.inner:Mine", "no module '{module}.inner'"),
