@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from alps.ext.local.sending import is_own, sender, whole
+from alps.ext.local.sending import is_own, sender, speed, whole
 from alps.llm.client import Client, Endpoint
 from alps.llm.ledger import Ledger
 from alps.llm.types import Completion, EndpointCalls, Request
@@ -55,6 +55,11 @@ def ask(server: SlowServer, folder: Path, *steps: list[Request], timeout: float,
 
 
 TEXT = " ".join(f"w{place}" for place in range(24))
+
+
+def test_a_speed_is_written_out():
+    told = [speed(rate) for rate in (0.31, 2.7, 15.2, 282.0, 1_650.4)]
+    assert told == [f"{one} tokens/s" for one in ("0.31", "2.7", "15", "282", "1,650")]
 
 
 RATES = [(16, True), (40, False), (16, False), (40, True), (400, True), (400, False)]
