@@ -266,8 +266,7 @@ def _evaluated(given: Mapping[str, Any]) -> Run:
     # Parsed as the command parses its words, so that both refuse the same mistakes.
     settings = parse_given(plain(given), RunSettings)
     if settings.dry_run:
-        instead = "leave it out, or use the command alps run … dry_run=yes"
-        raise UsageError(f"dry_run=True: Python can't estimate costs; {instead}")
+        raise UsageError("dry_run=True: only the command estimates costs: alps run … dry_run=yes")
     finished: Finished = run(settings)
     # Where the command exits 1; an exception would keep the finished run from whoever called.
     if finished.complaint is not None:

@@ -216,9 +216,7 @@ class JudgingKeys(AskSettings):
         "none", description="judge: check unmatched predictions against the dialogue"
     )
     baseline_records: int = Field(
-        30,
-        ge=0,
-        description="records per task on which an LLM judge rates each trivial baseline",
+        30, ge=0, description="records per task on which an LLM judge rates each trivial baseline"
     )
     scoring: str = Field("alps", description="authors-v1: the AlpsBench authors' v1 score")
     judge_check: bool = Field(
@@ -291,8 +289,7 @@ class RunKeys(JudgingKeys):
         None, ge=1, description="rate limit of the model's endpoint"
     )
     structured: Structured | None = Field(
-        None,
-        description="structured output: schema, tools, json or prompt [auto]",
+        None, description="structured output: schema, tools, json or prompt [auto]"
     )
     temperature: Annotated[Temperature | None, BeforeValidator(given_temperature)] = Field(
         None, description=_SENT

@@ -20,10 +20,7 @@ _ALWAYS_SAID = frozenset(
 )
 # Keys that others took the place of, as they stand in every manifest: a run that was begun before
 # goes on in its folder. By the key before them.
-_ONCE: dict[str, dict[str, Any]] = {
-    "ability": {"condition": "history"},
-    "prompt": {"window": None},
-}
+_ONCE: dict[str, dict[str, Any]] = {"ability": {"condition": "history"}, "prompt": {"window": None}}
 OPERATIONAL = operational_keys() | frozenset(
     """
     out concurrency max_failures timeout patience max_cost max_total_tokens dry_run config fresh

@@ -102,11 +102,7 @@ def _relations_of(judgements: Sequence[Judgement]) -> Judgement:
         if winner is not None:
             pairs.append(winner)
     return Judgement(
-        "ok",
-        tuple(pairs),
-        tuple(notes),
-        agreement=self_agreement(draws),
-        draws=tuple(draws),
+        "ok", tuple(pairs), tuple(notes), agreement=self_agreement(draws), draws=tuple(draws)
     )
 
 

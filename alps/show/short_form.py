@@ -418,12 +418,7 @@ def needs_rating_judge(track: TrackSummary, metrics: Sequence[Metric]) -> bool:
 
 
 def show_run(
-    summary: Summary,
-    metrics: Metrics,
-    *,
-    folder: str,
-    resumed: int = 0,
-    took: float | None = None,
+    summary: Summary, metrics: Metrics, *, folder: str, resumed: int = 0, took: float | None = None
 ) -> None:
     """Print the short form of a run.
 

@@ -221,11 +221,7 @@ def percentile_interval(drawn: Floats, *, tail: float = TAIL) -> tuple[float, fl
 
 
 def resampled_statistic(
-    features: Floats,
-    clusters: Sequence[Hashable],
-    statistic: Statistic,
-    *,
-    tested: bool = False,
+    features: Floats, clusters: Sequence[Hashable], statistic: Statistic, *, tested: bool = False
 ) -> Estimate:
     """Estimate one function of sums over records; see `resampled_figure`.
 

@@ -384,10 +384,7 @@ class EmbeddingRanker:
 
     def __init__(self, embedder: Embedder) -> None:
         self.name = embedder.name
-        self.settings: Mapping[str, Any] = {
-            "model": embedder.model,
-            "package": embedder.version(),
-        }
+        self.settings: Mapping[str, Any] = {"model": embedder.model, "package": embedder.version()}
         self._embedder = embedder
 
     def rank(self, query: str, values: Sequence[str]) -> list[int]:

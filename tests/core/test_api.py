@@ -211,7 +211,7 @@ def test_a_task_that_has_several_tracks_is_named_alone_where_a_run_has_one(tmp_p
             "this name means ability=cf, not pa",
         ),
         ({"task": "retrieval@100,retrieval@300", "model": "rules"}, "several tasks of retrieval"),
-        ({"model": "rules", "dry_run": True}, "use the command alps run … dry_run=yes$"),
+        ({"model": "rules", "dry_run": True}, "only the command estimates costs: alps run"),
         ({"model": "rules", "config": "none.toml"}, "config=none.toml: No such file"),
     ],
     ids=["misspelt", "missing", "another ability", "a task twice", "a dry run", "no such file"],
