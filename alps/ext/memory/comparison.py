@@ -13,8 +13,9 @@ from rich.console import Console
 
 from alps.errors import BudgetError, RunFolderError, UsageError
 from alps.ext.memory.journal import tokens_shown
-from alps.ext.memory.resolve import refuse_untyped
-from alps.ext.memory.settings import MemoryModels
+from alps.ext.memory.part import memory_options
+from alps.ext.memory.resolve import check_memory, refuse_untyped
+from alps.ext.memory.settings import MemoryKeys, MemoryModels
 from alps.folders import own_folder, slug
 from alps.llm.secrets import redact
 from alps.parsing import parse_settings
@@ -259,12 +260,17 @@ def run_beside(
     settings = _settings_of(known.manifest.settings)
     again = parse_settings(settings, RunSettings)
     refuse_other_code(folder, dict(again), "task", "model")
-    folders, left_out = [folder], []
+    planned: dict[str, tuple[Path, RunSettings]] = {}
     for memory in rows:
         if memory == known.manifest.settings.get("memory", FULL):
             continue
         out = own_folder(folder / FOLDER, redact(memory), slug(memory), _memory_of)
         row = parse_settings({**settings, **given, "memory": memory, "out": str(out)}, RunSettings)
+        # A memory that nothing is called by is refused before other rows are paid for.
+        check_memory(memory, memory_options(MemoryKeys.of(row), None))
+        planned[memory] = out, row
+    folders, left_out = [folder], []
+    for memory, (out, row) in planned.items():
         try:
             done = carry_out(row)
         except UsageError as error:

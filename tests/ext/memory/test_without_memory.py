@@ -366,6 +366,13 @@ def test_a_placebo_shows_what_another_user_said_and_nothing_of_ones_own(task):
         assert any(texts <= own for user, own in said.items() if user != sample.session_id)
 
 
+def test_a_row_of_no_memory_is_refused_before_any_row_is_run(tmp_path):
+    evaluate(**MADE_UP, model="rules", memory="bm25", limit=4, out=str(tmp_path / "run"))
+    with pytest.raises(UsageError, match="memory=bm52: unknown"):
+        run_beside(tmp_path / "run", ["none", "bm52"], {})
+    assert not (tmp_path / "run" / "beside").exists()
+
+
 def test_a_row_that_the_data_do_not_allow_is_left_out_with_its_reason(tmp_path):
     evaluate(**MADE_UP, model="rules", memory="bm25", limit=5, out=str(tmp_path / "run"))
     done = run_beside(tmp_path / "run", ["none", "placebo"], {}, typed={})
