@@ -20,7 +20,7 @@ from alps.llm.structured import MODES
 from alps.llm.types import Recorder, Request
 from alps.run.course import judging_services, track_plans, wrapped
 from alps.run.engine import TrackPlan, Unit, floor_answers, heard_prediction, is_judged, units
-from alps.run.fresh import refuse_another_run
+from alps.run.fresh import is_begun, refuse_another_run
 from alps.run.judge_check import requests_of_check
 from alps.run.opened import PREDICTIONS, AnswerKey, StoredRows, stored_rows
 from alps.run.parts import parts_of
@@ -122,7 +122,8 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     if session.settings.fresh:
         session = replace(session, folder=session.folder / "fresh")  # where nothing is answered yet
     settings, data, folder = session.settings, session.data, session.folder
-    refuse_another_run(folder, effective_run(settings, data.tasks).recorded())
+    if is_begun(folder):
+        refuse_another_run(folder, effective_run(settings, data.tasks).recorded())
     stages = estimated(settings, data, folder, folder)
     for part in parts_of(settings, folder):
         stages += part.stages(session, estimated)

@@ -78,10 +78,9 @@ def refuse_changed_code(folder: Path, recorded: Mapping[str, Any], code: Code) -
 
 
 def refuse_another_run(folder: Path, recorded: Mapping[str, Any]) -> None:
-    """Refuse a folder in which a run with other settings than the `recorded` was begun."""
-    if (folder / MANIFEST).is_file() and is_begun(folder):
-        there = {"settings": read_manifest(folder).settings}
-        refuse_another(folder, there, {"settings": recorded})
+    """Refuse a folder with the manifest of a run that has other settings than the `recorded`."""
+    if (folder / MANIFEST).is_file():
+        refuse_another(folder, {"settings": read_manifest(folder).settings}, {"settings": recorded})
 
 
 def edited(folder: Path, changed: str) -> RunFolderError:
