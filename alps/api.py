@@ -278,6 +278,9 @@ def plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what was not given, and write paths as the command line has them."""
     values = {}
     for name, value in given.items():
+        if isinstance(value, type):
+            where = f"python:{value.__module__}:{value.__qualname__}"
+            raise UsageError(f"{name}={value.__name__}: name a class by text, such as {where}")
         if value is not None:
             values[name] = str(value) if isinstance(value, Path) else value
     return values

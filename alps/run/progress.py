@@ -46,7 +46,7 @@ class Failures:
         """Say how many there are, by kind: `1 failed (1 invalid)  0 unscored`."""
         parts = []
         for name, counts in (("failed", self.failed), ("unscored", self.unscored)):
-            kinds = f" ({_listed(counts)})" if counts else ""
+            kinds = f" ({_listed(counts)})" if counts.keys() - {name} else ""
             parts.append(f"{counts.total():,} {name}{kinds}")
         return "  ".join(parts)
 

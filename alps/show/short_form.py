@@ -241,7 +241,8 @@ def _rows_of_one(
     if lead.ahead is None:
         yield row_of("Δ vs. baseline", "–", "", f"judged by {floor.judge}")
         return
-    why = f"on {lead.ahead.n:,} shared records" if lead.part else ""
+    is_of_all = lead.ahead.n >= max(lead.score.n, own.n)
+    why = "" if is_of_all else f"on {counted(lead.ahead.n, 'shared record')}"
     yield row_of("Δ vs. baseline", *change(lead.ahead), why)
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -212,9 +213,18 @@ def test_a_task_that_has_several_tracks_is_named_alone_where_a_run_has_one(tmp_p
         ),
         ({"task": "retrieval@100,retrieval@300", "model": "rules"}, "several tasks of retrieval"),
         ({"model": "rules", "dry_run": True}, "only the command estimates costs: alps run"),
+        ({"model": Path}, "model=Path: name a class by text, such as python:pathlib:Path"),
         ({"model": "rules", "config": "none.toml"}, "config=none.toml: No such file"),
     ],
-    ids=["misspelt", "missing", "another ability", "a task twice", "a dry run", "no such file"],
+    ids=[
+        "misspelt",
+        "missing",
+        "another ability",
+        "a task twice",
+        "a dry run",
+        "a class",
+        "no file",
+    ],
 )
 def test_settings_that_are_missing_misspelt_or_at_odds_are_named(settings, said):
     with pytest.raises(alps.AlpsError, match=said):

@@ -104,6 +104,10 @@ def test_a_line_has_the_rate_failures_by_kind_and_the_time_left():
     assert told == f"4/10  40 %  RATE  {kinds}  3 s left"
     short = re.sub(r"\d(\.\d)?/s", "RATE", progress.line(short=True))
     assert short == "4/10  40 %  RATE  1 invalid, 1 transport, 1 unscored  3 s left"
+    unrated = Progress(2, Totals())
+    unrated.advance(scored=False)
+    assert "1/2  50 %" in unrated.line()
+    assert "0 failed  1 unscored  " in unrated.line()
     assert Progress(3, Totals()).line() == "0/3  0 %  0 failed  0 unscored"
 
 

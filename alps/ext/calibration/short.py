@@ -194,7 +194,7 @@ def answer_of(
         other = "Use another judge, or audit the run: audit_judge=MODEL or audit_labels=DIR"
         return row.verdict, reasons, other
     if more:
-        todo = f"Have two people label about {more:,} more items: alps annotate work as=NAME"
+        todo = f"Have two people label about {more:,} more items: alps annotate FOLDER as=NAME"
         return row.verdict, reasons, todo
     if row.verdict == "pass" and calibration.judge_fingerprint is not None:
         todo = "Use this judge; alps corrects the judge's scores with this calibration."

@@ -28,7 +28,7 @@ def show(run: Path, record: str, full: bool) -> None:
     """Print a run, or one record of it.
 
     Without ID, alps prints all tables of the run, with breakdowns. With ID, alps prints the
-    dialogue, gold, prediction and verdicts of that record.
+    dialogue, gold, prediction and verdicts of that record, and with --full long turns in full.
 
     ID is a benchmark id, the unique beginning of an id, or a number in the order of the data. If
     a run has several tasks, write TASK/ID.

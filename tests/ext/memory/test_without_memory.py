@@ -369,7 +369,7 @@ def test_a_placebo_shows_what_another_user_said_and_nothing_of_ones_own(task):
 def test_a_row_of_no_memory_is_refused_before_any_row_is_run(tmp_path):
     evaluate(**MADE_UP, model="rules", memory="bm25", limit=4, out=str(tmp_path / "run"))
     with pytest.raises(UsageError, match="memory=bm52: unknown"):
-        run_beside(tmp_path / "run", ["none", "bm52"], {})
+        run_beside(tmp_path / "run", ["none", "bm52"], {}, typed={})
     assert not (tmp_path / "run" / "beside").exists()
 
 
