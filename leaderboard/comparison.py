@@ -163,7 +163,12 @@ def all_pairs(scores: Floats, clusters: Sequence[Hashable]) -> tuple[Floats, Flo
     Args:
         scores: Shape (systems, records); NaN where a system has no score for a record.
         clusters: What each record belongs to.
+
+    Raises:
+        ValueError: If there are not as many clusters named as records.
     """
+    if scores.shape[1] != len(clusters):
+        raise ValueError(f"lengths differ: {scores.shape[1]}, {len(clusters)}")
     defined = ~np.isnan(scores)
     used = np.flatnonzero(defined.any(axis=0))
     index = cluster_index([clusters[n] for n in used.tolist()])

@@ -81,7 +81,7 @@ def pack(
     """Pack `runs` into one folder.
 
     Args:
-        runs: Run folders of one system, one at least.
+        runs: Run folders of one system.
         details: What the submitter says.
         out: The folder to write, whose name becomes the slug; None for one named after the name and
             the date.
@@ -253,6 +253,8 @@ def _why_judge_not_replayed(run: RunFolder) -> str:
 
 
 def _check_together(runs: Sequence[RunFolder]) -> None:
+    if not runs:
+        raise UsageError("name at least one run")
     first, seen = system_of(runs[0]), dict[str, RunFolder]()
     for run in runs:
         for part, value in system_of(run).items():

@@ -292,8 +292,8 @@ def check_gold_overlap(
         findings.warn("near_gold", where, f"{what}: did the system see the gold?", mend)
 
 
-def _visible(text: str) -> str:
-    """Return a text without format characters and overlays: folding drops all other hidden ones."""
+def _foldable(text: str) -> str:
+    """Return a text without the hidden characters that folding keeps: formats and overlays."""
     return text if text.isascii() else "".join(filter(_is_visible, text))
 
 
@@ -304,8 +304,8 @@ def _is_visible(character: str) -> bool:
 def _without_given(one: Overlap) -> Overlap:
     """Return what is compared as it can be seen: what was given to hand back is no find."""
     given = set(map(fold, one.given))
-    values = [value for value in map(_visible, one.values) if fold(value) not in given]
-    return Overlap([*map(_visible, one.golds)], values, [*map(_visible, one.known)])
+    values = [value for value in map(_foldable, one.values) if fold(value) not in given]
+    return Overlap([*map(_foldable, one.golds)], values, [*map(_foldable, one.known)])
 
 
 def _too_often_right(task: Task, right: Sequence[bool]) -> str:

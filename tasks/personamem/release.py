@@ -188,9 +188,15 @@ class PersonaMem:
         return (self.questions.parent / f"timelines_{self.size}.jsonl").is_file()
 
     def whole_history(self, name: str) -> tuple[Turn, ...]:
-        """Return all of a history that is there, also what comes after a question."""
-        histories = next(source for source in self.histories if name in source)
-        return histories.read(name, histories.length(name))
+        """Return all of a history, also what comes after a question.
+
+        Raises:
+            DataError: If it is not there.
+        """
+        for histories in self.histories:
+            if name in histories:
+                return histories.read(name, histories.length(name))
+        raise DataError(f"no history '{name}' next to this file", path=self.questions)
 
     def history(self, question: PersonaQuestion) -> tuple[Turn, ...]:
         """Return what the user and the assistant said before the question.

@@ -12,7 +12,6 @@ from alps.tasks.personamem.histories import open_histories
 from alps.tasks.personamem.persona_timeline import EVIDENCE, outline, words_of
 from alps.tasks.personamem.personas import write_set
 from alps.tasks.personamem.release import open_personamem, read_questions
-from alps.tasks.personamem.scores import by_length_and_type, longest, places_of, shortest
 from tests import endtoend
 from tests.endtoend import one_line
 from tests.loopback import Answer
@@ -185,6 +184,10 @@ def test_the_same_seed_gives_the_same_bytes(made, tmp_path):
         assert (tmp_path / "other" / path.name).read_bytes() != path.read_bytes()
 
 
+def best(values, pick):
+    return [place for place, value in enumerate(values) if value == pick(values)]
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -193,13 +196,18 @@ def test_no_rule_without_the_history_beats_chance_on_a_generated_set(tmp_path, s
     questions = list(read_questions(tmp_path / QUESTIONS))
     assert len(questions) == 1050
 
+    def by_length(pick):
+        return lambda question: best([len(option) for option in question.options], pick)
+
+    def by_type(question):
+        return by_length(min if question.type == "suggest_new_ideas" else max)(question)
+
     def by_words(question):
         words = set(question.message.lower().split())
-        shared = [len(words & set(option.lower().split())) for option in question.options]
-        return places_of(max, shared)
+        return best([len(words & set(option.lower().split())) for option in question.options], max)
 
     letters = [lambda question, place=place: [place] for place in range(4)]
-    for rule in (longest, shortest, by_length_and_type, by_words, *letters):
+    for rule in (by_length(max), by_length(min), by_type, by_words, *letters):
         picked = [(question.gold, rule(question)) for question in questions]
         share = sum((gold in places) / len(places) for gold, places in picked) / len(picked)
         assert abs(share - 0.25) <= 0.05, rule

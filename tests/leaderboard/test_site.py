@@ -396,6 +396,8 @@ def test_ranks_on_pools_of_another_seed_heed_the_sessions(tmp_path):
 def test_one_session_ranks_nobody():
     assert rank_classes(np.array([[0.0, 1.0], [1.0, 1.0]]), ["s", "s"]) is None
     assert rank_classes(np.full((2, 3), np.nan), ["a", "b", "c"]) is None
+    with pytest.raises(ValueError, match="lengths differ: 3, 4"):
+        rank_classes(np.ones((2, 3)), list("abcd"))
 
 
 def test_the_reported_rows_are_those_of_the_paper():

@@ -128,8 +128,10 @@ def rogan_gladen(
         design_effect: By how much clusters widen the variance, ≥ 1; see `clustered_rogan_gladen`.
 
     Raises:
-        ValueError: Unless 0 ≤ positives ≤ total.
+        ValueError: Unless 0 ≤ positives ≤ total and the design effect is at least 1.
     """
+    if design_effect < 1:
+        raise ValueError(f"design_effect must be at least 1, got {design_effect}")
     raw = replace(wilson(positives / design_effect, total / design_effect), n=total)
     better = youden(counts, design_effect=design_effect)
     value = low = high = None
@@ -202,7 +204,14 @@ def clustered_rogan_gladen(
             (labelled,).
         judge: The judge's verdicts there.
         label_clusters: What each of these belongs to.
+
+    Raises:
+        ValueError: If lengths differ.
     """
+    if len(verdicts) != len(clusters) or not len(people) == len(judge) == len(label_clusters):
+        lengths = [len(part) for part in (verdicts, clusters, people, judge, label_clusters)]
+        names = "verdicts, clusters, people, judge, label_clusters"
+        raise ValueError(f"lengths differ ({names}): {', '.join(map(str, lengths))}")
     # Items that people dispute count in part: to leave them out would measure the judge where it is
     # easy, and bias the estimate.
     scored, truth, judged = (

@@ -252,7 +252,7 @@ class Threshold:
 
 
 def selective_threshold(
-    confidences: Floats, disagreements: Floats, *, risk: float, failure: float
+    confidences: Floats, disagreements: Floats, *, risk: float, failure: float = 0.1
 ) -> Threshold | None:
     """Find the lowest confidence from which a judge may be believed.
 
@@ -268,7 +268,15 @@ def selective_threshold(
         disagreements: Shape (items,), 1 where the verdict is not the people's, else 0.
         risk: Highest acceptable share of disagreements, in (0, 1).
         failure: Probability that the guarantee fails, in (0, 1).
+
+    Raises:
+        ValueError: If `risk` or `failure` is not in (0, 1), or lengths differ.
     """
+    if len(confidences) != len(disagreements):
+        lengths = f"{len(confidences)} confidences, {len(disagreements)} disagreements"
+        raise ValueError(f"lengths differ: {lengths}")
+    if not (0 < risk < 1 and 0 < failure < 1):
+        raise ValueError(f"risk and failure must be in (0, 1), got {risk} and {failure}")
     # Fixed-sequence testing: the walk ends at the first that fails, so the guarantee needs no
     # correction for having looked at many.
     lowest = None

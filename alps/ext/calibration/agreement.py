@@ -2,7 +2,8 @@
 
 A figure that is not defined has no value: None, never NaN and never a number that stands for it. So
 it is with kappa, AC1 and alpha where chance alone would agree always, with rank correlations where
-one side never varies, and with everything over no labels. A missing label is None. Values may be
+one side never varies, and with everything over no labels. A missing label is None (or NaN); a
+label that the scale does not declare is a ValueError, and so are lengths that differ. Values may be
 negative and analytic intervals may leave [-1, 1]: nothing is clipped.
 """
 
@@ -10,6 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from math import isnan
 from typing import Literal
 
 import numpy as np
@@ -61,15 +63,28 @@ class LabelScale:
         return np.arange(len(self.values), dtype=np.float64)
 
     def codes(self, labels: Sequence[Label | None]) -> Codes:
-        """Return the place of each label on the scale, -1 where it is missing; shape (labels,)."""
-        places: dict[Label | None, int] = {None: MISSING}
-        places |= {value: position for position, value in enumerate(self.values)}
-        return np.array([places[label] for label in labels], dtype=np.int64)
+        """Return the place of each label on the scale, -1 where it is missing; shape (labels,).
+
+        Raises:
+            ValueError: If a label is not on the scale; names it and its place.
+        """
+        places = {value: position for position, value in enumerate(self.values)}
+        codes = np.full(len(labels), MISSING, dtype=np.int64)
+        for index, label in enumerate(labels):
+            if label in places:
+                codes[index] = places[label]
+            elif label is not None and not (isinstance(label, float) and isnan(label)):
+                on_scale = list(self.values)
+                raise ValueError(f"label {label!r} at index {index} is not on the scale {on_scale}")
+        return codes
 
 
 def encode(ratings: Ratings, scale: LabelScale) -> Codes:
     """Return the places of labels on the scale, -1 where missing; shape (items, raters)."""
     raters = len(ratings[0]) if len(ratings) else 0
+    if any(len(row) != raters for row in ratings):
+        what = "items differ in their number of raters"
+        raise ValueError(f"{what}: write None for a missing label")
     flat = scale.codes([label for row in ratings for label in row])
     return flat.reshape(len(ratings), raters)
 
@@ -81,6 +96,8 @@ def pair_features(
 
     Shape (items, values²) of the scale.
     """
+    if len(first) != len(second):
+        raise ValueError(f"lengths differ: {len(first)}, {len(second)}")
     first_codes, second_codes = scale.codes(first), scale.codes(second)
     size = len(scale.values)
     features = np.zeros((len(first_codes), size * size))

@@ -3,13 +3,14 @@
 Labels of `people` are numbers, or the places of names on a scale; shape (items, annotators), NaN
 where an annotator gave none. Verdicts of a `judge` have the shape (items,); one that could not be
 parsed is NaN, and its item is left out and not counted in `n`. `clusters` tells what each item
-belongs to; without, each stands alone. What is not defined is None, never NaN.
+belongs to; without, each stands alone. What is not defined is None, never NaN, and shapes that
+don't fit are a ValueError.
 """
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -95,7 +96,12 @@ def alternative_annotator(
             squared difference.
         seed: Of the interval of rho.
     """
+    _check(people, judge)
+    if score not in get_args(Score):
+        raise ValueError(f"score must be one of {', '.join(get_args(Score))}, got {score}")
     groups: Sequence[Hashable] = range(len(people)) if clusters is None else clusters
+    if len(groups) != len(people):
+        raise ValueError(f"lengths differ: {len(people)} items, {len(groups)} clusters")
     wins: list[Floats] = []
     compared: list[AgainstOne] = []
     tests: dict[int, _Test] = {}
@@ -135,6 +141,7 @@ def leave_one_out(
     Source: the evaluator metrics of AlpacaEval (Dubois et al., arXiv:2404.04475).
     """
     # Ties count by their expectation rather than at random: the same labels give the same figures.
+    _check(people, judge)
     values = _values(people, judge)
     votes = _given(people, values)
     rest = _modes(votes.sum(axis=1)[:, None, :] - votes)
@@ -150,6 +157,7 @@ def leave_one_out(
 
 def self_agreement(labels: Floats, clusters: Sequence[Hashable] | None = None) -> Estimate:
     """Estimate how often two draws of one rater agree, over items with two; (items, draws)."""
+    _check(labels)
     counts = _given(labels, _values(labels)).sum(axis=1)
     many = counts.sum(axis=1)
     agreed = np.nan_to_num(ratio((counts * (counts - 1)).sum(axis=1), many * (many - 1)))
@@ -173,11 +181,19 @@ def alignment(
     Items with a verdict and at least two labels count.
     """
     # One annotator alone can't be aligned with partially.
+    _check(people, judge)
     labels = (~np.isnan(people)).sum(axis=1)
     same = (people == judge[:, None]).sum(axis=1)
     counted = ((labels >= 2) & ~np.isnan(judge)).astype(np.float64)
     kinds = (same == labels, (same > 0) & (same < labels), same == 0)
     return Alignment(*(_share(kind * counted, counted, clusters) for kind in kinds))
+
+
+def _check(people: Floats, judge: Floats | None = None) -> None:
+    if people.ndim != 2:
+        raise ValueError(f"labels must have the shape (items, annotators), got {people.shape}")
+    if judge is not None and judge.shape != (len(people),):
+        raise ValueError(f"lengths differ: {len(people)} items, verdicts of shape {judge.shape}")
 
 
 def _wins(people: Floats, judge: Floats, annotator: int, score: Score) -> tuple[Floats, Floats]:

@@ -415,7 +415,9 @@ def _people(matrix: LabelMatrix, *, seed: int) -> dict[str, Estimate]:
     scale, clusters = matrix.scale, matrix.clusters
     together = [(*row, value) for row, value in zip(matrix.people, matrix.judge, strict=True)]
     several = {"alpha_people": matrix.people, "alpha_with_judge": together}
-    for name, ratings in several.items() if len(matrix.names) > 1 else ():
+    for name, ratings in several.items():
+        if len(matrix.names) < 2:
+            continue
         alpha = rater_estimates(ratings, scale, clusters, seed=seed)["alpha"]
         if alpha.value is not None:  # a figure that is not defined is left out
             figures[name] = alpha

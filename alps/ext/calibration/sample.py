@@ -104,6 +104,8 @@ def draw_labels(
             not an empty folder; nothing is written then.
         RunFolderError: If the run can't be read, or its data have changed since.
     """
+    if n < 1:
+        raise UsageError(f"n={n}: draw at least 1 item per rubric")
     refuse_full(out)
     settings, data = _open(run)
     draws: list[_Draw] = []

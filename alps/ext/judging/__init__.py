@@ -49,7 +49,8 @@ def compare_judges(runs: list[Path], settings: "JudgesSettings") -> None:
     # With one judge and one draw nothing but the prompt varies, so there are no sources to split.
     one_draw = settings.prompts is not None and settings.draws == 1
     only_prompts = one_draw and _is_one_llm(settings.judge)
-    plan = (plan_wordings if only_prompts else plan_judges)(runs, settings)
+    planned = plan_wordings if only_prompts else plan_judges
+    plan = planned(runs, settings)
     say(plan.announcement, err=True)
     done = judge_cells(plan, typed_settings(settings))
     if only_prompts:

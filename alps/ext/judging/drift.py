@@ -66,7 +66,12 @@ def attribute_drift(system: DriftValues, anchors: DriftValues, *, level: float) 
 
     It is taken for granted that a judge changes on the system's answers as much as on the anchors.
     Clusters of one name are resampled together, so that both changes are paired by session.
+
+    Raises:
+        ValueError: If lengths differ, or there are no anchors.
     """
+    if not len(anchors.then):
+        raise ValueError("no anchors, so a change of the judge cannot be detected")
     changed, own = np.zeros((len(system.then), 4)), np.zeros((len(anchors.then), 4))
     changed[:, 0], changed[:, 1] = 1, system.now - system.then
     # Both changes are rows of one matrix, so that a resample has the same sessions in both.

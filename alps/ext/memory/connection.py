@@ -211,7 +211,7 @@ def answered(method: str, value: Any, seconds: float) -> MemoryReply:
         raise MemoryFailed(method, one_line(str(error))) from error
     except Exception as error:  # an object of the user's own may raise whenever it is looked at
         why = f"the returned value can't be read: {type(error).__name__}"
-        raise MemoryFailed(method, why) from error
+        raise MemoryFailed(method, one_line(why)) from error
 
 
 class MemoryConnection(Protocol):

@@ -121,6 +121,8 @@ def test_both_sources_of_noise_widen_the_interval_and_a_design_effect_is_a_small
     assert figures(effect) == pytest.approx(figures(base))
     assert effect.raw.low == pytest.approx(base.raw.low)
     assert (effect.raw.n, effect.labelled) == (200, 400)
+    with pytest.raises(ValueError, match="at least 1"):
+        rogan_gladen(1, 2, GOOD, design_effect=0.5)
 
 
 @given(st.integers(0, 50), cells, cells, cells, cells)
@@ -201,6 +203,8 @@ def test_a_cluster_effect_that_cannot_be_seen_is_taken_at_its_worst():
     useless = clustered_rogan_gladen([True, False], ["a", "b"], labels, [True] * 40, clusters)
     assert useless.value is None
     assert clustered_rogan_gladen([], [], [], [], []).reason == "the judge scored no items"
+    with pytest.raises(ValueError, match="lengths differ"):
+        clustered_rogan_gladen([True], ["a"], [True], [True, False], ["a"])
 
 
 @pytest.mark.parametrize(

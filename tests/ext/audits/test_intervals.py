@@ -185,6 +185,11 @@ def test_a_judge_wrong_where_it_is_surest_or_with_few_items_is_never_believed():
     for items in (29, 0):
         few = np.ones(items), np.zeros(items)
         assert selective_threshold(*few, risk=0.5, failure=0.1) is None
+    with pytest.raises(ValueError, match="lengths differ"):
+        selective_threshold(np.ones(2), np.ones(3), risk=0.5)
+    for odd in ({"risk": 1.0}, {"risk": 0.5, "failure": 1.0}):
+        with pytest.raises(ValueError, match="risk and failure must be in"):
+            selective_threshold(np.ones(2), np.ones(2), **odd)
 
 
 @pytest.mark.release

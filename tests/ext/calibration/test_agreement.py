@@ -14,8 +14,10 @@ from scipy.stats import kendalltau, spearmanr
 from alps.ext.calibration.agreement import (
     LabelScale,
     disagreement,
+    encode,
     kappa_of,
     pair_estimates,
+    pair_features,
     pair_table,
     rater_estimates,
 )
@@ -205,9 +207,9 @@ def test_nothing_labelled_in_common_has_no_figures():
         assert found["ac1"].value is None
 
 
-def test_a_missing_label_drops_its_item():
+def test_a_missing_label_is_none_or_nan_and_drops_its_item():
     whole = pair_estimates([1, 2, 3, 4], [1, 3, 3, 5], FIVE)
-    holed = pair_estimates([1, 2, 3, 4, None, 2], [1, 3, 3, 5, 4, None], FIVE)
+    holed = pair_estimates([1, 2, 3, 4, None, 2], [1, 3, 3, 5, 4, float("nan")], FIVE)
     found = [{name: (e.value, e.n) for name, e in one.items()} for one in (whole, holed)]
     assert found[0] == found[1]
 
@@ -252,15 +254,22 @@ def test_scales_that_cannot_be_are_refused(kind, values, message):
 
 
 DIFFER = "lengths differ: 1, 2, 2"
+OFF_THE_SCALE = r"label 7 at index 1 is not on the scale \[1, 2, 3, 4, 5\]"
 CONTRADICTING = {
+    "off the scale": (lambda: pair_features([1, 7], [1, 2], FIVE), OFF_THE_SCALE),
+    "another count of labels": (lambda: pair_features([1], [1, 2], FIVE), "lengths differ"),
     "no clusters": (lambda: pair_estimates([1], [1], FIVE, []), "lengths differ"),
+    "a short row": (
+        lambda: encode([[1, 2], [1, 2, 3], [1]], FIVE),
+        "write None for a missing label",
+    ),
     "another count of open labels": (lambda: name_estimates(["a"], ["a", "b"], [0, 1]), DIFFER),
     "another count of ranks": (lambda: rank_correlation([0.1], [0.1, 0.2], [0, 1]), DIFFER),
 }
 
 
 @pytest.mark.parametrize(("call", "message"), CONTRADICTING.values(), ids=CONTRADICTING)
-def test_other_counts_of_labels_or_clusters_are_refused(call, message):
+def test_labels_that_contradict_the_scale_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 

@@ -245,3 +245,26 @@ def test_sessions_that_resemble_each_other_widen_intervals():
     ):
         assert apart.value == pytest.approx(together.value)
         assert together.high - together.low > 1.5 * (apart.high - apart.low)
+
+
+LABELS = np.ones((3, 2))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: alternative_annotator(np.ones(3), np.ones(3), epsilon=0.1), "shape"),
+        (lambda: alternative_annotator(LABELS, np.ones(2), epsilon=0.1), "lengths differ"),
+        (lambda: alternative_annotator(LABELS, np.ones(3), ["a"], epsilon=0.1), "lengths differ"),
+        (
+            lambda: alternative_annotator(LABELS, np.ones(3), epsilon=0.1, score="acc"),
+            "accuracy, rmse",
+        ),
+        (lambda: leave_one_out(LABELS, np.ones(1)), "lengths differ"),
+        (lambda: alignment(LABELS, np.ones(4)), "lengths differ"),
+        (lambda: self_agreement(np.ones(3)), "shape"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

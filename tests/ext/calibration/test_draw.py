@@ -353,7 +353,7 @@ def test_what_is_no_finished_run_or_has_other_data_now_is_refused(rated, tmp_pat
     assert "not finished" in refusal(UsageError, copy, out)
 
 
-def test_a_folder_that_is_in_use_is_refused(rated, tmp_path):
+def test_a_folder_that_is_in_use_and_a_draw_of_nothing_are_refused(rated, tmp_path):
     (tmp_path / "labels").mkdir()
     draw_labels(rated, n=1, out=tmp_path / "labels")
     before = (tmp_path / "labels" / "items.jsonl").read_bytes()
@@ -361,6 +361,7 @@ def test_a_folder_that_is_in_use_is_refused(rated, tmp_path):
     assert (tmp_path / "labels" / "items.jsonl").read_bytes() == before
     (tmp_path / "file").write_text("")
     assert "already exists" in refusal(UsageError, rated, tmp_path / "file")
+    assert "n=0" in refusal(UsageError, rated, tmp_path / "new", n=0)
 
 
 @pytest.mark.parametrize(

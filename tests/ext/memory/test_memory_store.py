@@ -156,7 +156,18 @@ def gives(value):
 
 PENDING = "settle: returned 'pending' instead of 'ready' (timeout: 10 s)"
 TEXTLESS, NO_TEXT = [{"id": "1", "text": ""}], "search: hits[0].text: expected a non-empty string"
+
+
+class Breaks(list):
+    def __iter__(self):
+        raise type("Gone\n2 lines", (Exception,), {})()
+
+
 FAILING = {
+    "its hits break": (
+        gives(Breaks([1])),
+        "search: the returned value can't be read: Gone 2 lines",
+    ),
     "it breaks": (fails(RuntimeError("no index")), "search: raised RuntimeError: no index"),
     "it is pending": (gives("pending"), PENDING),
     "it finds nothing with an id": (gives(TEXTLESS), NO_TEXT),
