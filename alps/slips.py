@@ -69,13 +69,19 @@ class Slips:
         named = [str(error) for error in self.errors[:_NAMED]]
         more = len(self.errors) - len(named)
         if wrong > MOST * self.rows:
-            first, *others = named
-            others += [f"{more:,} more"] if more else []
-            listed = "".join(f"; {other}" for other in others)
-            raise _Refused(f"{first}{listed}; {share}, more than {MOST:.0%}", self.errors[0])
+            listed = "; ".join([*self._once_each(), *([f"{more:,} more"] if more else [])])
+            raise _Refused(f"{listed}; {share}, more than {MOST:.0%}", self.errors[0])
         for line in [*named, *([f"{self.path}: {more:,} more"] if more else [])]:
             click.echo(f"alps: {line}; left out", err=True)
         click.echo(f"alps: {self.path}: {share}; alps uses the rest", err=True)
+
+    def _once_each(self) -> Iterator[str]:
+        """Yield the first slips, and only the line of one that is wrong as another is."""
+        said = set[str]()
+        for error in self.errors[:_NAMED]:
+            what = str(error).removeprefix(f"{self.path}, line {error.line}")
+            yield f"line {error.line}, the same" if what in said else str(error)
+            said.add(what)
 
 
 class _Refused(DataError):
