@@ -223,11 +223,16 @@ def _calibrations_at(path: Path) -> list[Path]:
 
 
 def answer_lines(calibrations: Sequence[Calibration], *, today: date) -> Iterator[str]:
-    """Yield whether each judge may be trusted under each rubric, then why."""
+    """Yield whether each judge may be trusted under each rubric, then why.
+
+    Where a judge has several calibrations under a rubric, each says which one it is.
+    """
+    judged = [(one.judge, name) for one in calibrations for name in one.rubrics]
     for calibration in calibrations:
         for name in calibration.rubrics:
             one = _answer(calibration, name, today)
             why = next(iter(one.why), one.todo)
+            why += f" ({one.source})" if judged.count((one.judge, name)) > 1 else ""
             yield headline(one.judge, name, one.verdict)
             yield from wrap(
                 f"{why}.",

@@ -1,6 +1,7 @@
 """Many calibrations on one page: who may be trusted, who is ahead, and where judges differ."""
 
 import json
+import shutil
 from datetime import date
 
 import pytest
@@ -102,6 +103,10 @@ def test_a_verdict_has_the_words_that_calibrate_printed(here, tmp_path):
     out = tmp_path / "list.html"
     assert said in alps_here("calibrate", "list", tmp_path, f"out={out}").out.splitlines()
     assert "✕ FAIL" in Page(out.read_text()).text
+    shutil.copytree(tmp_path / "good", tmp_path / "again")
+    listed = alps_here("calibrate", "list", tmp_path, f"out={out}").out
+    assert "(again)." in listed
+    assert "(good)." in listed
 
 
 def test_examples_show_texts_and_each_persons_label_and_only_from_the_users_folder(here, page):
