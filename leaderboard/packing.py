@@ -30,6 +30,7 @@ from alps.leaderboard.submission import (
     CARD,
     REVIEW,
     SAMPLES,
+    PublishedSystem,
     PublishedTrack,
     Submission,
     checksum_of,
@@ -388,16 +389,20 @@ def missing(card: Submission, verification: Verification) -> Iterator[str]:
         if finding.severity == "warning":
             yield f"notes=: explain “{finding.what}”"
     if card.system.kind in _MODELS:
-        if card.system.snapshot is None:
-            yield f"snapshot=: the dated version of {card.system.model}"
-        if card.system.open_weights is None:
-            yield "open_weights=yes or no: whether the weights are public"
+        yield from _missing_of_model(card.system)
     if card.notes is None:
         yield "notes=: how the answers were generated and how to repeat the run"
     if card.org is None:
         yield "org=: your organisation"
     if card.url is None:
         yield "url=: a page about the system"
+
+
+def _missing_of_model(system: PublishedSystem) -> Iterator[str]:
+    if system.snapshot is None:
+        yield f"snapshot=: the dated version of {system.model}"
+    if system.open_weights is None:
+        yield "open_weights=yes or no: whether the weights are public"
 
 
 def request_text(packed: Packed) -> str:

@@ -153,12 +153,15 @@ def _headlines(comparison: Comparison) -> Iterator[Part]:
     for track, _ in together:
         if track.shared and len(together) == 1:
             yield from map(Line, _power(track))
-        account = _account(comparison.sides, track)
-        if account != _ALL_SHARED:
-            yield Line(f"{track.title}: {account}")
+        yield from _lost(comparison.sides, track)
     yield from map(Line, _track_notes(track for track, _ in together))
     if others := comparison.diagnostics:
         yield Line(f"To see {counted(others, 'test')} (Holm) of other metrics, add metrics=all.")
+
+
+def _lost(sides: Sequence[ComparedRun], track: TrackComparison) -> Iterator[Line]:
+    if (account := _account(sides, track)) != _ALL_SHARED:
+        yield Line(f"{track.title}: {account}")
 
 
 def _titled(comparison: Comparison) -> Iterator[tuple[TrackComparison, str]]:

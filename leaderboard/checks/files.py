@@ -287,12 +287,16 @@ def check_changes(
     _check_outside(change, findings)
     if change.in_base and continues != slug:
         _check_modified(slug, inside, review if reviewed else "", findings)
-    # A submission that a maintainer refuted would be self-reported again without its review.
-    if review in inside and not reviewed and not os.path.lexists(folder / REVIEW):
-        findings.serious("changes", REVIEW, "only maintainers may remove a review", "restore it")
+    _check_taken_away(folder, review in inside and not reviewed, findings)
     against = f"compared with {shown(base)}" if base else "as listed in changed="
     findings.checked["changes"] = f"{counted(len(change.paths), 'changed file')}, {against}"
     return bool(inside)
+
+
+def _check_taken_away(folder: Path, changed: bool, findings: Findings) -> None:
+    # A submission that a maintainer refuted would be self-reported again without its review.
+    if changed and not os.path.lexists(folder / REVIEW):
+        findings.serious("changes", REVIEW, "only maintainers may remove a review", "restore it")
 
 
 def _check_outside(change: _Change, findings: Findings) -> None:

@@ -96,12 +96,7 @@ def alternative_annotator(
             squared difference.
         seed: Of the interval of rho.
     """
-    _check(people, judge)
-    if score not in get_args(Score):
-        raise ValueError(f"score must be one of {', '.join(get_args(Score))}, got {score}")
-    groups: Sequence[Hashable] = range(len(people)) if clusters is None else clusters
-    if len(groups) != len(people):
-        raise ValueError(f"lengths differ: {len(people)} items, {len(groups)} clusters")
+    groups = _groups(people, judge, clusters, score)
     wins: list[Floats] = []
     compared: list[AgainstOne] = []
     tests: dict[int, _Test] = {}
@@ -127,6 +122,19 @@ def alternative_annotator(
     status = _status(omega, powers, [p <= _FALSE for p in worse])
     rho = _rho(wins, groups, seed=seed)
     return AlternativeAnnotator(epsilon, score, omega, rho, tuple(compared), status)
+
+
+def _groups(
+    people: Floats, judge: Floats, clusters: Sequence[Hashable] | None, score: Score
+) -> Sequence[Hashable]:
+    """Return what each item belongs to, of labels that can be tested."""
+    _check(people, judge)
+    if score not in get_args(Score):
+        raise ValueError(f"score must be one of {', '.join(get_args(Score))}, got {score}")
+    groups: Sequence[Hashable] = range(len(people)) if clusters is None else clusters
+    if len(groups) != len(people):
+        raise ValueError(f"lengths differ: {len(people)} items, {len(groups)} clusters")
+    return groups
 
 
 def leave_one_out(

@@ -302,20 +302,20 @@ def _recorded(settings: CalibrateSettings) -> Path | None:
                 "judge= is missing, and there are no recorded verdicts; add judge=PROVIDER/MODEL"
             )
         return path
-    if not exists:
-        return None
-    judge = settings.judge
-    names = {str(row.get("judge")): None for _, _, row in scan(path) if row is not None}
     # To ask an embedded judge costs nothing, and binds the calibration to it.
-    if is_embedded_judge(judge):
+    if not exists or is_embedded_judge(settings.judge):
         return None
-    if judge in names:
-        return path
-    # One that is neither recorded nor can be asked is most likely a misspelt name.
-    if "/" not in judge:
+    return path if _is_recorded(settings.judge, path) else None
+
+
+def _is_recorded(judge: str, path: Path) -> bool:
+    """Tell whether the verdicts of a judge are in a file; refuse one that can't be asked either."""
+    names = {str(row.get("judge")): None for _, _, row in scan(path) if row is not None}
+    # That is most likely a misspelt name.
+    if judge not in names and "/" not in judge:
         known = f"recorded: {', '.join(names)}; built-in: lexical; LLMs: provider/model"
         raise UsageError(f"judge={judge}: unknown{closest(judge, names)} ({known})")
-    return None
+    return judge in names
 
 
 def _from_judge(

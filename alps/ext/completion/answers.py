@@ -50,11 +50,15 @@ def answers(
     given = dict(word.split("=", 1) for word in before if "=" in word)
     items: list[CompletionItem[str]] = []
     if "=" not in incomplete and (runs or folders):
-        words = _run_folders(incomplete) if runs else _paths(incomplete)
-        items += [CompletionItem(word) for word in words if word not in before]
+        items += _folders(incomplete, before, runs=runs)
     if isinstance(parameter, Words):
         items += _settings(parameter.keys(), incomplete, given)
     return items
+
+
+def _folders(begun: str, before: Sequence[str], *, runs: bool) -> list[CompletionItem[str]]:
+    words = _run_folders(begun) if runs else _paths(begun)
+    return [CompletionItem(word) for word in words if word not in before]
 
 
 def script(command: click.Command, shell: str) -> str:
@@ -106,11 +110,16 @@ def _values(name: str, key: SettingKey, begun: str, given: Mapping[str, str]) ->
     known = _known(name, key, given)
     # Several tasks are named with commas between.
     listed = begun[: begun.rfind(",") + 1] if name == "task" else ""
-    others = [word for word in known if not listed or word not in (*listed.split(","), "all")]
-    values = [listed + word for word in others if (listed + word).startswith(begun)]
+    values = [word for word in _after(listed, known) if word.startswith(begun)]
     if name in _FOLDERS | _FILES:
         values += _paths(begun, files=name in _FILES)
     return values
+
+
+def _after(listed: str, known: Sequence[str]) -> list[str]:
+    """Return the names that may follow those that are `listed`, with these before them."""
+    named = (*listed.split(","), "all") if listed else ()
+    return [listed + word for word in known if word not in named]
 
 
 def _known(name: str, key: SettingKey, given: Mapping[str, str]) -> Sequence[str]:

@@ -505,6 +505,29 @@ class _AmbRun(Foreign):
     results: Listed[_AmbResult]
 
 
+def _answer_of_amb(
+    run: "_AmbRun", row: "_AmbResult", system: str, score: float | None
+) -> ImportedAnswer:
+    category = first_of(row.meta, _TYPES) or UNKNOWN
+    if run.dataset == _LOCOMO:
+        category = OF_MEM0.get(category, category)
+    # LongMemEval has no type for such questions: their ids tell them.
+    absent = run.dataset == _LONGMEMEVAL and ABSTENTION in row.query_id
+    return ImportedAnswer(
+        system=system,
+        part=run.dataset,
+        id=row.query_id,
+        conversation=first_of(row.meta, _CONVERSATIONS) or row.query_id,
+        category=category,
+        question=row.query,
+        gold="\n".join(row.gold_answers) or None,
+        answer=row.answer,
+        score=score,
+        abstains=absent or category == _ABSTAINS,
+        unread=row.unread,
+    )
+
+
 def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
     """Read the answers of a run, and whether the accuracy that it says of itself is theirs.
 
@@ -517,34 +540,19 @@ def read_amb(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
     answers: list[ImportedAnswer] = []
     # As there, the rows without one then do not count.
     continuous = any(row.score is not None for row in run.results)
+    system = run.run_name or run.memory_provider or system
     for number, row in enumerate(run.results):
         refuse_off_scale(row.score, path, f"results.{number}.score")
-        category = first_of(row.meta, _TYPES) or UNKNOWN
-        if run.dataset == _LOCOMO:
-            category = OF_MEM0.get(category, category)
-        # LongMemEval has no type for such questions: their ids tell them.
-        absent = run.dataset == _LONGMEMEVAL and ABSTENTION in row.query_id
-        answers.append(
-            ImportedAnswer(
-                system=run.run_name or run.memory_provider or system,
-                part=run.dataset,
-                id=row.query_id,
-                conversation=first_of(row.meta, _CONVERSATIONS) or row.query_id,
-                category=category,
-                question=row.query,
-                gold="\n".join(row.gold_answers) or None,
-                answer=row.answer,
-                score=row.score if continuous or row.correct is None else float(row.correct),
-                abstains=absent or category == _ABSTAINS,
-                unread=row.unread,
-            )
-        )
+        right = None if continuous or row.correct is None else float(row.correct)
+        answers.append(_answer_of_amb(run, row, system, row.score if right is None else right))
+    return answers, [f"{path.name}: {told}" for told in _stated_otherwise(run.accuracy, answers)]
+
+
+def _stated_otherwise(accuracy: float, answers: Sequence[ImportedAnswer]) -> Iterator[str]:
     scores = [answer.score for answer in answers if answer.score is not None]
     share = fmean(scores) if scores else 0.0
-    if abs(share - run.accuracy) <= _SLACK:
-        return answers, []
-    stated = f"the stated accuracy is {run.accuracy:.2%}, but the rows give {share:.2%}"
-    return answers, [f"{path.name}: {stated}"]
+    if abs(share - accuracy) > _SLACK:
+        yield f"the stated accuracy is {accuracy:.2%}, but the rows give {share:.2%}"
 
 
 class _Graded(Foreign):

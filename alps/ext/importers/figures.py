@@ -373,6 +373,16 @@ def _held_to_golds(
     known: Mapping[str, Known],
 ) -> Iterator[str]:
     """Name scores above what wrong golds let a system deserve, and what these leave open."""
+    yield from _categories_above(system, figures, known)
+    audited = {name: about for name, about in known.items() if about.wrong is not None}
+    if audited:
+        own = [answer.score for answer in answers if answer.category in audited]
+        yield from _together(system, own, audited)
+
+
+def _categories_above(
+    system: str, figures: Sequence[GroupScore], known: Mapping[str, Known]
+) -> Iterator[str]:
     for figure in figures:
         about = known.get(figure.category)
         value = figure.score.value
@@ -385,11 +395,12 @@ def _held_to_golds(
                 f"{about.ceiling:.2%}: at least {counted(credited, 'answer')} got credit for one "
                 f"of the {about.wrong} wrong golds"
             )
-    audited = {name: about for name, about in known.items() if about.wrong is not None}
-    own = [answer.score for answer in answers if answer.category in audited]
+
+
+def _together(
+    system: str, own: Sequence[float | None], audited: Mapping[str, Known]
+) -> Iterator[str]:
     scored = [score for score in own if score is not None]
-    if not audited:
-        return
     # How many wrong golds a part of the questions has is not known.
     n = sum(about.n for about in audited.values())
     wrong = sum(about.wrong or 0 for about in audited.values())

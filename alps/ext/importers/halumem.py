@@ -192,9 +192,7 @@ def _rates_of(results: _Results) -> dict[str, dict[str, float]]:
         _outcome(one.memory_update_type, _OF_UPDATES) for one in results.memory_update_records
     ]
     real = [one for one in results.memory_integrity_records if not one.distracts]
-    left = _known(
-        one.memory_integrity_score for one in results.memory_integrity_records if one.distracts
-    )
+    left = _left(results.memory_integrity_records)
     stored = results.memory_accuracy_records
     about = [one for one in stored if one.is_target]
     recalled, accurate = _recall(real), _accuracy(about)
@@ -208,15 +206,26 @@ def _rates_of(results: _Results) -> dict[str, dict[str, float]]:
         "memory_update": _shares(updates, "{}_update_memory_ratio(valid)", _OF_UPDATES),
         "question_answering": _shares(answers, "{}_qa_ratio(valid)", _OF_ANSWERS),
     }
-    rates = {}
-    for task, parts in found.items():
-        rates[task] = {name: above / below for name, (above, below) in parts.items() if below}
+    rates = {task: _divided(parts) for task, parts in found.items()}
     if real and about:
         recall, precision = recalled["recall(valid)"][0] / len(real), accurate[0] / len(about)
-        if recall + precision:
-            f1 = 2 * precision * recall / (precision + recall)
-            rates["memory_accuracy"]["memory_extraction_f1"] = f1
+        rates["memory_accuracy"] |= _extraction_f1(recall, precision)
     return rates
+
+
+def _divided(parts: Mapping[str, _Part]) -> dict[str, float]:
+    return {name: above / below for name, (above, below) in parts.items() if below}
+
+
+def _extraction_f1(recall: float, precision: float) -> dict[str, float]:
+    if not recall + precision:
+        return {}
+    return {"memory_extraction_f1": 2 * precision * recall / (precision + recall)}
+
+
+def _left(records: Sequence[_Kept]) -> list[int]:
+    """Return the marks of the memories that were only to distract."""
+    return _known(one.memory_integrity_score for one in records if one.distracts)
 
 
 def _known(marks: Iterable[int | None]) -> list[int]:

@@ -184,7 +184,7 @@ def words_of(name: str) -> list[str]:
 
 def _looks(name: str, values: Sequence[Any]) -> bool:
     outer, _, own = name.rpartition(".")
-    within, words = [word for one in outer.split(".") for word in words_of(one)], words_of(name)
+    within, words = _words_of_all(outer), words_of(name)
     if _is_something_else(own, words, within, values):
         return False
     scores = {score_of(value) for value in values}
@@ -198,6 +198,10 @@ def _looks(name: str, values: Sequence[Any]) -> bool:
     if marks and len(scores) > 1:
         return not _COUNTS.intersection(words[:1])
     return _has_values_of(words, bool(_STRONG.intersection((*words, *within))), values)
+
+
+def _words_of_all(names: str) -> list[str]:
+    return [word for name in names.split(".") for word in words_of(name)]
 
 
 def _is_something_else(

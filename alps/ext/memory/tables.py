@@ -64,15 +64,10 @@ class MemoryShownPart(ShownPart):
 
         Pairs are in the order of `runs`, which are by their letters.
         """
-        memories = {}
-        for name, run in runs.items():
-            memories[name] = str(run.manifest.settings.get("memory", FULL))
+        memories = _memories(runs)
         if NOTHING not in memories.values():
             return {}
-        shares = {}
-        for name, run in runs.items():
-            rows = run.rows("scores").items()
-            shares[name] = failed_share(row for key, row in rows if key.track == track)
+        shares = {name: _failed(run, track) for name, run in runs.items()}
         reasons = {}
         for pair in combinations(runs, 2):
             without = [name for name in pair if memories[name] == NOTHING]
@@ -82,6 +77,15 @@ class MemoryShownPart(ShownPart):
                 if reason is not None:
                     reasons[pair] = reason
         return reasons
+
+
+def _failed(run: RunFolder, track: str) -> float:
+    return failed_share(row for key, row in run.rows("scores").items() if key.track == track)
+
+
+def _memories(runs: Mapping[str, RunFolder]) -> dict[str, str]:
+    given = {name: run.manifest.settings.get("memory", FULL) for name, run in runs.items()}
+    return {name: str(memory) for name, memory in given.items()}
 
 
 def _phases(phases: Mapping[str, Phase]) -> Table:
