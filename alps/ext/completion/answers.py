@@ -56,8 +56,8 @@ def answers(
     return items
 
 
-def _folders(begun: str, before: Sequence[str], *, runs: bool) -> list[CompletionItem[str]]:
-    words = _run_folders(begun) if runs else _paths(begun)
+def _folders(typed: str, before: Sequence[str], *, runs: bool) -> list[CompletionItem[str]]:
+    words = _run_folders(typed) if runs else _paths(typed)
     return [CompletionItem(word) for word in words if word not in before]
 
 
