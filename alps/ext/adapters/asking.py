@@ -1,6 +1,6 @@
-"""What the user's own code is asked, and how its answers are read.
+"""Questions to the user's own code, with the ids of the data hidden, and answers read as a task's.
 
-Ids of a data set name tasks, abilities and sessions: they are hidden from it.
+The ids name tasks, abilities and sessions.
 """
 
 import hmac

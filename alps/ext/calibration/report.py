@@ -414,13 +414,11 @@ def _people(matrix: LabelMatrix, *, seed: int) -> dict[str, Estimate]:
     figures = {}
     scale, clusters = matrix.scale, matrix.clusters
     together = [(*row, value) for row, value in zip(matrix.people, matrix.judge, strict=True)]
-    several = {"alpha_people": matrix.people, "alpha_with_judge": together}
-    for name, ratings in several.items():
-        if len(matrix.names) < 2:
-            continue
-        alpha = rater_estimates(ratings, scale, clusters, seed=seed)["alpha"]
-        if alpha.value is not None:  # a figure that is not defined is left out
-            figures[name] = alpha
+    if len(matrix.names) > 1:
+        for name, ratings in (("alpha_people", matrix.people), ("alpha_with_judge", together)):
+            alpha = rater_estimates(ratings, scale, clusters, seed=seed)["alpha"]
+            if alpha.value is not None:  # a figure that is not defined is left out
+                figures[name] = alpha
     mean = mean_kappa(matrix.people, scale, clusters, seed=seed)
     return figures if mean is None else {**figures, "people_kappa": mean}
 

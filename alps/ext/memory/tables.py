@@ -84,8 +84,7 @@ def _failed(run: RunFolder, track: str) -> float:
 
 
 def _memories(runs: Mapping[str, RunFolder]) -> dict[str, str]:
-    given = {name: run.manifest.settings.get("memory", FULL) for name, run in runs.items()}
-    return {name: str(memory) for name, memory in given.items()}
+    return {name: str(run.manifest.settings.get("memory", FULL)) for name, run in runs.items()}
 
 
 def _phases(phases: Mapping[str, Phase]) -> Table:
