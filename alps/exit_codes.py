@@ -21,6 +21,10 @@ INTERRUPTED = 130
 # Signals that end a command as Ctrl-C does: `kill`, a container that stops, a closed terminal.
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _LONGEST_PATH = 200
+_SPACE = "; free some space, then run the same command again"
+_RIGHTS = "; change its permissions, or choose another path"
+_MENDS = {errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE}
+_MENDS |= dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS)
 # Substitutes where a terminal's encoding lacks our signs, one for one: tables keep shape.
 _PLAIN = str.maketrans(dict(zip("–—−‘’“”«»·×→←↓↑…", '---\'\'""""*x><v^.', strict=True)))
 
@@ -123,8 +127,7 @@ def guarded(command: Callable[[], object]) -> int:
     except OSError as error:
         if received:
             return 128 + received[0]  # it can't even be said: the terminal is gone
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        hint = "; free some space, then run the same command again" if full else ""
+        hint = _MENDS.get(error.errno or 0, "")
         where = str(error.filename or "disk")
         where = where if len(where) <= _LONGEST_PATH else f"{where[:_LONGEST_PATH]}…"
         code = _complain(f"{where}: {error.strerror or error}{hint}", 2)

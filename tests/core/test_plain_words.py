@@ -2,7 +2,9 @@
 where it is printed.
 """
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -222,6 +224,22 @@ def test_a_home_that_is_not_known_is_one_line(capsys):
 
     assert guarded(ask) == 2
     assert "your home folder is unknown; set HOME" in capsys.readouterr().err
+
+
+DISKS = {
+    errno.ENOSPC: "free some space, then run the same command again",
+    errno.EROFS: "change its permissions, or choose another path",
+    errno.EACCES: "change its permissions, or choose another path",
+}
+
+
+@pytest.mark.parametrize(("number", "mend"), DISKS.items())
+def test_a_file_that_cannot_be_written_is_told_with_what_mends_it(number, mend, capsys):
+    def write() -> None:
+        raise OSError(number, os.strerror(number), "pools/a.jsonl")
+
+    assert guarded(write) == 2
+    assert f"pools/a.jsonl: {os.strerror(number)}; {mend}\n" in capsys.readouterr().err
 
 
 def test_gold_that_is_marked_as_rejected_is_counted_once_however_often_it_was_answered():

@@ -303,7 +303,7 @@ def _record_parts(record: AnsweredRecord) -> Sequence[RecordPart]:
     about += [("known errors", ", ".join(sample.entry.defects))] if not sample.sound else []
     gold = "the history does not say" if question.abstains else question.answer
     parts: list[RecordPart] = [
-        Facts("Question", tuple(about)),
+        Facts("About the question", tuple(about)),
         Passage("Question", question.text),
         Passage("Right answer", gold),
         answer,
