@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -403,9 +404,12 @@ def _errors(summary: Summary, folder: Path) -> Iterator[str]:
     if not errors:
         return
     kind, text = errors[0]
-    # A provider's message, or a user's exception, may hold anything that steers a terminal.
-    said = " ".join(visible(text).split())
-    yield f"First error, {kind}: {said[:_ERROR]}{'…' if len(said) > _ERROR else ''}"
+    scores = chain.from_iterable(track.scores.values() for track in summary.tracks.values())
+    # A judge that got known items wrong is told in the place of the score.
+    if text not in {score.unscored for score in scores}:
+        # A provider's message, or a user's exception, may hold anything that steers a terminal.
+        said = " ".join(visible(text).split())
+        yield f"First error, {kind}: {said[:_ERROR]}{'…' if len(said) > _ERROR else ''}"
     for name in (TRACEBACKS, STDERR):
         if (path := folder / name).is_file():
             yield f"More on the errors: {path}"

@@ -180,6 +180,7 @@ def test_one_line_says_which_rubric_and_the_way_on_which_asks_a_refused_judge_af
     assert f"no score, {ONE_LINE}, so alps withholds its scores {way}" in " ".join(ran.out.split())
     assert "judged by openai/x (known items 6/12)" in ran.out
     assert "People can check" not in ran.out
+    assert "First error" not in ran.out  # it would be the same reason
     shown = alps_here("show", "out").out
     means = f"No score (–): {ONE_LINE}, so alps withholds its scores"
     assert means in " ".join(shown.split())
