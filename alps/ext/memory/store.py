@@ -34,6 +34,8 @@ from alps.tasks.by_memory import (
     size_of,
 )
 
+MISSED_IN_A_ROW = 3
+"""Failed searches after which nothing more is asked about a user: each may take its timeout."""
 BRIEF_AT_ONCE = 4
 """Users of a system in this process that are taken in at once: it answers one call at a time."""
 Samples = Callable[[], Iterable[tuple[Task, Any]]]
@@ -64,6 +66,8 @@ class _User:
         reached: How many turns were ingested and settled.
         sessions: How many sessions those are of.
         begun: Of which beginning of the system that is so; None where it was told nothing yet.
+        missed: The failures of searches, by the keys of what was asked.
+        in_a_row: How many searches failed since one succeeded.
         failed: Why the system can't be asked about it any more.
     """
 
@@ -72,12 +76,21 @@ class _User:
     reached: int = 0
     sessions: int = 0
     begun: int | None = None
+    missed: dict[str, MemoryFailed] = field(default_factory=dict)
+    in_a_row: int = 0
     failed: MemoryFailed | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def add(self, asked: Iterable[tuple[int, _Asked]]) -> None:
         for turns, one in asked:
             self.ends[turns].append(one)
+
+    def found(self, diary: Diary, key: str) -> list[Hit]:
+        """Return what was found for `key`; raise why nothing was, where the search failed."""
+        hits = diary.hits(key)
+        if hits is None:
+            raise self.missed[key]
+        return hits
 
 
 class NotEstimable(Exception):
@@ -149,9 +162,9 @@ class Store:
             place = recall.place(sample)
             user = self._user(place.key)
             async with user.lock:
-                await self._advance(user, place.turns)
-            hits = self._diary.hits(key)
-            assert hits is not None
+                if self._diary.hits(key) is None:  # else another record's turn came by it
+                    await self._advance(user, place.turns)
+                hits = user.found(self._diary, key)
         # Admission asks for made-up users alone; for real ones more than k may come.
         return cut(hits[: self._k], max_tokens, dated=recall.dated)
 
@@ -205,6 +218,7 @@ class Store:
                 await self._advance(user, asked[-1][0])
             # Its history would be held until the run ends; nobody asks about this user again.
             self._alone.pop(key, None)
+            return [user.found(self._diary, one.key) for _, one in asked]
         return [self._diary.hits(one.key) or [] for _, one in asked]
 
     async def _played(self, task: Task, sample: Any, script: Script) -> list[list[Hit]]:
@@ -280,7 +294,8 @@ class Store:
                 if end > user.reached:
                     await self._ingest(user, user.ends[end][0], end)
                 for one in asked:
-                    await self._ask(user, one)
+                    if one.key not in user.missed:
+                        await self._ask_once(user, one)
         except BegunAnewError:
             return False
         return True
@@ -320,6 +335,17 @@ class Store:
             return None  # no answer hangs on it
         size: float = answered.value
         return size
+
+    async def _ask_once(self, user: _User, asked: _Asked) -> None:
+        """Ask; a search that fails leaves what is held as it was, so others can still be asked."""
+        try:
+            await self._ask(user, asked)
+        except MemoryFailed as failed:
+            user.missed[asked.key], user.in_a_row = failed, user.in_a_row + 1
+            if user.in_a_row == MISSED_IN_A_ROW:
+                raise
+        else:
+            user.in_a_row = 0
 
     async def _ask(self, user: _User, asked: _Asked) -> None:
         if asked.query is None:

@@ -181,12 +181,57 @@ def test_a_failure_is_of_its_stage_and_never_an_empty_result(personas, tmp_path,
     assert str(caught.value) == f"memory, {said}"
 
 
+class Hiccups(Turns):
+    """Fails the searches of these numbers."""
+
+    def __init__(self, numbers):
+        super().__init__("bm25")
+        self._numbers, self._searches = numbers, 0
+
+    def search(self, *arguments):
+        self._searches += 1
+        if self._searches in self._numbers:
+            raise OSError("busy")
+        return super().search(*arguments)
+
+
+def searched(system, folder, pairs):
+    """Ask about each pair; return whether something was found, or its search failed."""
+    store = store_of(system, folder, pairs)
+
+    async def ask(pair):
+        try:
+            await store.recall(*pair)
+        except MemoryFailed as failed:
+            return str(failed)
+        return "found"
+
+    return together(store, [ask(pair) for pair in pairs])
+
+
+def test_a_failed_search_costs_its_own_question_alone(personas, tmp_path):
+    history = personas[0][1].question.history
+    pairs = [pair for pair in personas if pair[1].question.history == history]
+    assert len(pairs) > 6
+    asked = searched(Hiccups({2, 3, 5}), tmp_path, pairs)
+    assert sorted(asked) == sorted(["found"] * (len(pairs) - 3) + [BUSY] * 3)
+
+
+def test_after_three_failed_searches_in_a_row_a_user_is_not_asked_about_again(personas, tmp_path):
+    history = personas[0][1].question.history
+    pairs = [pair for pair in personas if pair[1].question.history == history]
+    system = Hiccups(range(2, 5))
+    assert searched(system, tmp_path, pairs).count("found") == 1
+    assert system._searches == 4
+
+
 def test_hits_may_be_objects_of_the_protocol(personas, tmp_path):
     system = Returns("search", lambda user, query, k, at: [Hit("1", f"asked at {at}", 0.5)])
     (shown,) = recalled(system, tmp_path, personas, limit=1)
     assert shown.memories[0] > f"asked at {stamp(1, 0)}"
 
 
+BUSY = "memory, search: raised OSError: busy"
 GONE = "memory, memories: raised OSError: the index is gone"
 FOUND = {
     "no memories": ("memories", gives([]), "extraction", "ok", None),
