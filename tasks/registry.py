@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -301,6 +301,7 @@ def _own_module(name: str) -> ModuleType:
 RECORDED = "shown_by"
 """The key of a track's summary that holds what its task is shown by."""
 
+_NO_PROMPT = Prompt("none/0", "", "")
 _NAME = re.compile(r"[\w.@/-]{1,80}\Z")
 _LONGEST_TITLE = 80
 _CONDITIONS = TypeAdapter(dict[str, str | int | float | bool | None])
@@ -330,11 +331,10 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     # A file's word: a name that would steer a terminal, or pass for a task of ours, is none.
     found = summary or {}
     name = found.get("task")
-    nothing = Prompt("none/0", "", "")
     return Task(
         name=name if isinstance(name, str) and _NAME.match(name) and name not in TASKS else names,
         track=track,
-        prompt=nothing,
+        prompt=_NO_PROMPT,
         answer=AnswerType(schema=BaseModel, read=refuse, partial=False),
         read_sample=refuse,
         messages=refuse,
@@ -346,6 +346,25 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
         metrics=_metrics(found),
         conditions=_conditions(found),
     )
+
+
+@dataclass(frozen=True)
+class RowIds:
+    """What every row of a data set says of itself, whatever its task is."""
+
+    benchmark_id: str
+    session_id: str
+
+
+def reading_ids(task: Task) -> Task:
+    """Return a task that reads the ids of a row, where `task` is a stand-in; else `task`."""
+    if task.prompt is not _NO_PROMPT:
+        return task
+
+    def read(row: Mapping[str, Any], _: object) -> RowIds:
+        return RowIds(str(row["benchmark_id"]), str(row["session_id"]))
+
+    return replace(task, read_sample=read)
 
 
 def _metrics(summary: Mapping[str, Any]) -> tuple[Metric, ...]:

@@ -6,7 +6,7 @@ Of the rows of a finished journal, only the offsets are in memory.
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -390,13 +390,22 @@ class Samples:
 
 
 def read_wanted(
-    run: RunFolder, track: str, wanted: Collection[str], *, of: Callable[[Any], Any] = itself
+    run: RunFolder,
+    track: str,
+    wanted: Collection[str],
+    *,
+    of: Callable[[Any], Any] = itself,
+    task: Task | None = None,
 ) -> Samples:
-    """Read samples of `track` in `wanted`, or what `of` makes of each; none if the data changed."""
+    """Read samples of `track` in `wanted`, or what `of` makes of each; none if the data changed.
+
+    With `task`, rows are read as it reads them, and not as the task of the run does.
+    """
     if not wanted:
         return Samples({})
     try:
         data = track_data(run, track)
+        data = data if task is None else replace(data, task=task)
         samples = data.find(wanted, run.tracks[track].sha256, of=of)
     except CodeNotImportedError as error:
         return Samples({}, f"dialogues and gold are not shown: {error}")

@@ -21,7 +21,7 @@ from alps.run.opened import RunFolder, StoredRows, open_run, read_wanted, stored
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.paired import Difference, paired_difference
 from alps.tasks import Metric, MicroRatio
-from alps.tasks.registry import track_title
+from alps.tasks.registry import reading_ids, track_title
 
 _DATA_PLACES = ("settings.data", "settings.split", "settings.limit", "settings.seed", "data.split")
 Values = Mapping[str, float]
@@ -123,10 +123,15 @@ def sessions_of(
         if (data := run.manifest.settings.get("data")) in tried:
             continue
         tried.append(data)
-        found = read_wanted(run, track, set(ids), of=lambda sample: str(sample.session_id))
+        task = reading_ids(run.tasks[track])
+        found = read_wanted(run, track, set(ids), of=_session_of, task=task)
         if found.by_id.keys() >= set(ids):
             return {name: found.by_id[name] for name in ids}
     return None
+
+
+def _session_of(sample: Any) -> str:
+    return str(sample.session_id)
 
 
 def open_finished(folders: Sequence[Path]) -> list[RunFolder]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.endtoend import Finished, one_line, results, run, summary, write_rows
+from tests.endtoend import Finished, one_line, results, rows, run, summary, write_rows
 from tests.few import few
 from tests.loopback import Answer, serve
 
@@ -137,8 +137,9 @@ def own_task(
     return folder
 
 
-def run_moods(folder: Path, *words: str, **variables: str) -> Finished:
-    return run(folder, "run", "task=python:moods", "data=data", "out=out", *words, **variables)
+def run_moods(folder: Path, *words: str, out: str = "out", **variables: str) -> Finished:
+    where = ("data=data", f"out={out}")
+    return run(folder, "run", "task=python:moods", *where, *words, **variables)
 
 
 @pytest.mark.few(2)
@@ -179,6 +180,26 @@ def test_a_figure_that_needs_a_ranking_has_no_value_where_nothing_ranks(tmp_path
     finished = run_moods(tmp_path, "model=predictions:answers.jsonl")
     assert summary(tmp_path / "out")["tracks"]["mood"]["scores"]["exact"]["value"] is None
     assert "exact no score, the system returns no ranking\n" in finished.stdout
+
+
+def test_runs_are_compared_by_session_though_the_module_is_not_imported(tmp_path):
+    own_task(tmp_path, rows=12)
+    track = tmp_path / "data" / "dev" / "mood" / "model_input.jsonl"
+    inputs = rows(track)
+    for number, row in enumerate(inputs):
+        row["session_id"] = f"s{number // 3}"
+    write_rows(track, inputs)
+    answers = [{"benchmark_id": row["benchmark_id"], "mood": "sad"} for row in inputs]
+    write_rows(tmp_path / "other.jsonl", answers)
+    assert run_moods(tmp_path, "model=predictions:answers.jsonl").returncode == 0
+    assert run_moods(tmp_path, "model=predictions:other.jsonl", out="other").returncode == 0
+    compared = run(tmp_path, "compare", "out", "other")
+    assert "records as independent" not in " ".join(compared.stdout.split())
+    imported = run(tmp_path, "compare", "out", "other", "task=python:moods")
+    assert imported.stdout == compared.stdout
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    without = run(tmp_path, "compare", "out", "other")
+    assert "records as independent" in " ".join(without.stdout.split())
 
 
 def test_a_baseline_that_raises_has_no_score_and_leaves_the_run_its_own(tmp_path):
