@@ -27,7 +27,7 @@ def _next_step(finished: Any) -> str:
     """Name the command by which people check the LLM that judged."""
     if "/" not in finished.summary.judge or not has_command("annotate"):
         return ""
-    from alps.ext.calibration.next_steps import after_run
+    from alps.ext.calibration.part import after_run
 
     command = after_run(finished.folder, finished.summary, finished.tasks)
     return f"People can check this judge: {command}" if command else ""

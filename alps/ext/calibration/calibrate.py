@@ -42,7 +42,7 @@ from alps.ext.calibration.labels import (
     stress_labels,
 )
 from alps.ext.calibration.matrix import label_matrix
-from alps.ext.calibration.next_steps import after_calibration
+from alps.ext.calibration.part import after_calibration
 from alps.ext.calibration.report import RubricReport, report_on, report_rows
 from alps.ext.calibration.settings import GATES, CalibrateSettings, Gates
 from alps.folders import slug

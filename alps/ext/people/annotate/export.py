@@ -19,7 +19,7 @@ from alps.ext.audits import SAMPLE
 from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.judge_of_run import JUDGE, read_judge_of_run
 from alps.ext.calibration.labels import ITEMS, LABELS, PEOPLE, SCALE, VERDICTS, read_scales
-from alps.ext.calibration.next_steps import adjudicating, after_export
+from alps.ext.calibration.part import adjudicating, after_export
 from alps.ext.datasets.audit_records import conversation
 from alps.ext.people.annotate.items import (
     EDIT,
