@@ -11,8 +11,8 @@ from scipy.stats import binom, chisquare
 from alps.data.pools import PoolSource
 from alps.data.release import open_split, read_track, write_track
 from alps.errors import UsageError
+from alps.ext.datasets import write_pools
 from alps.ext.datasets.audit import audit
-from alps.ext.datasets.write_pools import write_pools
 from alps.similarity import THRESHOLD, similarity
 from alps.systems import floor_systems
 from alps.tasks import load_task
