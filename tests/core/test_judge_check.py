@@ -11,7 +11,7 @@ import pytest
 
 from alps.ext import calibration
 from alps.ext.batches.gather import Batches
-from alps.ext.batches.journal import BatchJournal
+from alps.ext.batches.part import BatchJournal
 from alps.judges.admission import DRAWN, FEWEST_RIGHT, drawn_items, is_admitted, pool
 from alps.judges.rubric import _OURS, RubricQuestion, broken_rule, rubric
 from alps.leaderboard.packing import pack

@@ -27,8 +27,7 @@ from alps.ext.batches.interface import (
     State,
     provider_of,
 )
-from alps.ext.batches.journal import BatchEntry, BatchJournal
-from alps.ext.batches.part import Room
+from alps.ext.batches.part import BatchEntry, BatchJournal, Room
 from alps.ext.batches.providers import FileBatches, Interface, MessageBatches
 from alps.llm import provider
 from alps.llm.prices import BATCH

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from alps.ext.batches import gather
+from alps.ext.batches import FILE, gather
 from alps.ext.batches.gather import Batches
-from alps.ext.batches.journal import FILE, BatchJournal
+from alps.ext.batches.part import BatchJournal
 from alps.llm.prices import price_of
 from alps.llm.types import Request, TransportError
 from alps.run.start import run

@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 
 from alps.errors import CredentialError, UsageError
+from alps.ext.batches import FILE
 from alps.ext.batches.gather import Batches
-from alps.ext.batches.journal import FILE, BatchJournal
-from alps.ext.batches.part import Room
+from alps.ext.batches.part import BatchJournal, Room
 from alps.ext.fleet.merge import merge
 from alps.ext.sweeps.plan import read_plan
 from alps.ext.sweeps.progress import SweepProgress

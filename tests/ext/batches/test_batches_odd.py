@@ -11,9 +11,9 @@ from typing import get_args
 import pytest
 
 from alps.errors import UsageError
-from alps.ext.batches import gather, providers
+from alps.ext.batches import FILE, gather, providers
 from alps.ext.batches.interface import Page, State, is_name
-from alps.ext.batches.journal import FILE, BatchJournal
+from alps.ext.batches.part import BatchJournal
 from alps.llm.types import TransportError
 from alps.schema import Outcome
 from tests.endtoend import rows, write_rows
