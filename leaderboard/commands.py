@@ -17,8 +17,8 @@ from rich.text import Text
 
 from alps.errors import BudgetError, UsageError
 from alps.leaderboard.cards import SubmitterDetails
+from alps.leaderboard.checks import SEVERITIES, Finding, Verification
 from alps.leaderboard.checks.files import SUBMISSIONS
-from alps.leaderboard.findings import SEVERITIES, Finding, Verification
 from alps.leaderboard.packing import Packed, missing, pack, today, write_request
 from alps.leaderboard.parts import all_parts
 from alps.leaderboard.settings import (

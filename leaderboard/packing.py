@@ -21,9 +21,9 @@ from alps.data.hub import is_hub
 from alps.errors import DataError, RunFolderError, UsageError
 from alps.extension import brought
 from alps.leaderboard.cards import SubmitterDetails, run_card, system_card, track_card, write_track
+from alps.leaderboard.checks import Findings, Verification
 from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
 from alps.leaderboard.checks.files import SUBMISSIONS, check_folder
-from alps.leaderboard.findings import Findings, Verification
 from alps.leaderboard.parts import check_filled, parts_of_run
 from alps.leaderboard.recompute import judge_named
 from alps.leaderboard.submission import (

@@ -21,8 +21,8 @@ from alps.tasks import Metric, Task
 
 if TYPE_CHECKING:
     from alps.leaderboard.cards import SubmitterDetails
+    from alps.leaderboard.checks import Findings
     from alps.leaderboard.checks.rows import TrackRows
-    from alps.leaderboard.findings import Findings
     from alps.leaderboard.gold_data import GoldTrack
     from alps.leaderboard.pages.board_table import BoardColumn, BoardSection
     from alps.leaderboard.pages.common import Renderer

@@ -8,6 +8,7 @@ from typing import Any
 
 from alps.errors import AlpsError
 from alps.judges.embedded import LexicalJudge
+from alps.leaderboard.checks import MOST_EXAMPLES, Findings, Verification
 from alps.leaderboard.checks import card as cards
 from alps.leaderboard.checks import scores as compare
 from alps.leaderboard.checks.copies import check_copies
@@ -20,7 +21,6 @@ from alps.leaderboard.checks.rows import (
     read_track,
 )
 from alps.leaderboard.checks.suspicion import check_baseline, check_suspicion
-from alps.leaderboard.findings import MOST_EXAMPLES, Findings, Verification
 from alps.leaderboard.gold_data import GoldTrack, data_for, known_track, open_gold, task_of
 from alps.leaderboard.parts import BoardPart, fields_of, part_of, parts_of
 from alps.leaderboard.recompute import (

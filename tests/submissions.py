@@ -10,8 +10,8 @@ from typing import Any
 
 from alps.data.release import write_track
 from alps.leaderboard.cards import SubmitterDetails
+from alps.leaderboard.checks import Finding, Verification
 from alps.leaderboard.checks.files import file_card
-from alps.leaderboard.findings import Finding, Verification
 from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import Board, build_boards
 from alps.leaderboard.references import read_references

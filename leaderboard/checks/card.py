@@ -12,7 +12,7 @@ from alps import __version__
 from alps.judges.admission import DRAWN
 from alps.judges.base import fingerprint_id
 from alps.judges.embedded import LexicalJudge, is_embedded_judge
-from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
+from alps.leaderboard.checks import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.names import fault_of_name
 from alps.leaderboard.recompute import judge_of
 from alps.leaderboard.references import read_references

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from alps.errors import AlpsError
-from alps.leaderboard.findings import Findings, some_of
+from alps.leaderboard.checks import Findings, some_of
 from alps.leaderboard.gold_data import task_under
 from alps.leaderboard.references import read_references
 from alps.leaderboard.submission import CARD, Submission, SubmissionEntry, read_entry

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
+from alps.leaderboard.checks import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.submission import (
     BESIDE,
     CARD,

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import Relation
 from alps.judges.rubric import GRADED, Rubric, rubric
-from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
+from alps.leaderboard.checks import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, Rows, fingerprints, judge_of
 from alps.leaderboard.submission import PublishedTrack, RunCard, StrictFields

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from alps.leaderboard.checks import Findings
 from alps.leaderboard.checks.rows import named
-from alps.leaderboard.findings import Findings
 from alps.leaderboard.parts import CORRECTED, needed
 from alps.leaderboard.recompute import Key, Recomputed, Rows
 from alps.leaderboard.submission import PublishedTrack, without

@@ -7,10 +7,10 @@ from typing import Any
 
 from alps.errors import AlpsError
 from alps.event_loop import run_loop
+from alps.leaderboard.checks import Findings, some_of
 from alps.leaderboard.checks.card import RENAME, is_baseline, is_own
 from alps.leaderboard.checks.copies import check_gold_overlap
 from alps.leaderboard.checks.rows import TrackRows, named
-from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.parts import MEMORY, needed
 from alps.leaderboard.recompute import Key, Rows

@@ -17,10 +17,10 @@ import pytest
 from alps.errors import UsageError
 from alps.ext.adapters.recorded_answers import RecordedPredictions
 from alps.judges.base import fingerprint_id
+from alps.leaderboard.checks import Findings
 from alps.leaderboard.checks.copies import answers_of, check_gold_overlap, likeness
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.comparison import record_scores
-from alps.leaderboard.findings import Findings
 from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.packing import pack
 from alps.leaderboard.site import build

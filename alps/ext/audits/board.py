@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from alps.ext.audits import FOLDER
 from alps.ext.audits.audit import SCORES, VERDICTS, read_audit
+from alps.leaderboard.checks import Findings
 from alps.leaderboard.checks.rows import SubmittedScore, TrackRows
-from alps.leaderboard.findings import Findings
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.parts import AUDIT, BoardPart
 from alps.leaderboard.site_data import content_of

@@ -19,10 +19,10 @@ from alps.ext.audits.records import corrected_scores, records_of
 from alps.judges.admission import is_admitted
 from alps.judges.base import fingerprint_id
 from alps.judges.embedded import is_embedded_judge
+from alps.leaderboard.checks import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.checks.card import JUDGE_CHECK, check_shares
 from alps.leaderboard.checks.rows import TrackRows, check_answers, check_verdicts, named
 from alps.leaderboard.checks.scores import differences, figure, report_differences
-from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack, task_of
 from alps.leaderboard.recompute import Key, recompute
 from alps.leaderboard.settings import RescoreSettings

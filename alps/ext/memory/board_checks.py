@@ -22,11 +22,11 @@ from alps.ext.memory.protocol import LONGEST_ID, Hit
 from alps.ext.memory.reader import Direct, Reader, noted, open_embedded, through
 from alps.ext.memory.resolve import MemoryOptions, is_ours, open_memory
 from alps.ext.memory.store import cut, recall_of, sample_key
+from alps.leaderboard.checks import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.checks.card import is_own
 from alps.leaderboard.checks.rows import LONGEST_ANSWER, TrackRows, named
 from alps.leaderboard.checks.scores import differences, figure, report_differences
 from alps.leaderboard.checks.suspicion import as_run, differing
-from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack, needs_reader
 from alps.leaderboard.parts import parts_of
 from alps.leaderboard.recompute import Rows

@@ -19,10 +19,10 @@ from alps.ext.memory.board_setup import (
     rows_without_memory,
     without_memory,
 )
+from alps.leaderboard.checks import MOST_EXAMPLES, Findings
 from alps.leaderboard.checks.card import is_own
 from alps.leaderboard.checks.copies import others_beside, unreadable_beside
 from alps.leaderboard.comparison import record_scores
-from alps.leaderboard.findings import MOST_EXAMPLES, Findings
 from alps.leaderboard.gold_data import needs_reader, task_under
 from alps.leaderboard.parts import BoardDifference
 from alps.leaderboard.site_data import SiteSystem, load_one

@@ -16,7 +16,7 @@ from alps.errors import UsageError
 from alps.ext.memory.board_readers import ALONE
 from alps.ext.memory.comparison import beside, print_beside, run_beside
 from alps.ext.memory.resolve import MemoryOptions, open_memory
-from alps.leaderboard.findings import Verification
+from alps.leaderboard.checks import Verification
 from alps.leaderboard.ranking import Board, build_boards
 from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build
