@@ -30,7 +30,7 @@ from alps.ext.people.settings import AgreementSettings
 from alps.jsonl import dump
 from alps.judges.embedded import AGREEMENTS
 from alps.keys import HomePath
-from alps.leaderboard.provenance import FilePlace
+from alps.leaderboard.pages import FilePlace
 from alps.leaderboard.references import (
     REFERENCES,
     Anchored,

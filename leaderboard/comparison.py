@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.leaderboard.provenance import FilePlace
+from alps.leaderboard.pages import FilePlace
 from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
 from alps.stats.bootstrap import Floats, cluster_index, clustered_difference

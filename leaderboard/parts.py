@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from alps.leaderboard.checks import Findings
     from alps.leaderboard.checks.rows import TrackRows
     from alps.leaderboard.gold_data import GoldTrack
+    from alps.leaderboard.pages import FilePlace
     from alps.leaderboard.pages.board_table import BoardColumn, BoardSection
     from alps.leaderboard.pages.common import Renderer
-    from alps.leaderboard.provenance import FilePlace
     from alps.leaderboard.ranking import Board, People, RankedSystem, RowBeside
     from alps.leaderboard.recompute import Rows
     from alps.leaderboard.settings import RescoreSettings

@@ -26,8 +26,8 @@ from alps.leaderboard.comparison import (
     strongest,
 )
 from alps.leaderboard.gold_data import needs_reader, task_under
+from alps.leaderboard.pages import FilePlace
 from alps.leaderboard.parts import BoardDifference, BoardPart, fields_of, part_of, parts_of
-from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.references import ReferenceFile, Reported
 from alps.leaderboard.site_data import ORDER, JudgedBy, SiteSystem, judged_by
 from alps.leaderboard.submission import without

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import from_json
 
 from alps.extension import extensions
-from alps.leaderboard.provenance import FilePlace
+from alps.leaderboard.pages import FilePlace
 from alps.leaderboard.untrusted import read_model
 
 REFERENCES = Path(__file__).with_name("references.json")

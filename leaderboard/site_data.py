@@ -19,7 +19,7 @@ from pydantic_core import from_json
 from alps.errors import DataError, UsageError
 from alps.judges.embedded import LexicalJudge, is_embedded_judge
 from alps.leaderboard.gold_data import SampleTrack, known_track
-from alps.leaderboard.provenance import FilePlace
+from alps.leaderboard.pages import FilePlace
 from alps.leaderboard.recompute import judge_of
 from alps.leaderboard.submission import (
     CARD,

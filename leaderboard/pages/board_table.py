@@ -7,9 +7,7 @@ from markupsafe import Markup, escape
 
 from alps.judges.embedded import is_embedded_judge
 from alps.leaderboard.comparison import DIGITS
-from alps.leaderboard.pages.charts import score_whisker
-from alps.leaderboard.parts import BoardPart, needed, part_of, parts_of
-from alps.leaderboard.provenance import (
+from alps.leaderboard.pages import (
     NOTHING,
     FilePlace,
     bounds,
@@ -20,6 +18,8 @@ from alps.leaderboard.provenance import (
     seconds,
     whole,
 )
+from alps.leaderboard.pages.charts import score_whisker
+from alps.leaderboard.parts import BoardPart, needed, part_of, parts_of
 from alps.leaderboard.ranking import Board, PeopleRow, RankedSystem
 from alps.leaderboard.references import ReferenceRow, ReferenceTable
 from alps.leaderboard.site_data import SiteSystem

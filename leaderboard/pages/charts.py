@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from alps.leaderboard.provenance import FilePlace, computed, figure, money, seconds, whole
+from alps.leaderboard.pages import FilePlace, computed, figure, money, seconds, whole
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.rows import Figure, Interval
 from alps.show.charts import COLOURS, axis_of, colour_of, occurring_actions, whisker

@@ -9,9 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from alps.leaderboard.pages import computed, figure, money, pair, seconds, whole
 from alps.leaderboard.pages.board_table import KINDS, BoardTable, board_table, foreign, metric_title
 from alps.leaderboard.parts import part_of
-from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.references import ReferenceFile
 from alps.leaderboard.site_data import SiteSystem, official

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from alps.leaderboard.pages import FilePlace
 from alps.leaderboard.pages.common import Renderer, page_of
 from alps.leaderboard.parts import part_of
-from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.ranking import Board, PeopleRow, RankedSystem
 from alps.show.spreadsheets import csv_of
 

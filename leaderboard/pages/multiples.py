@@ -13,10 +13,10 @@ from markupsafe import Markup
 
 from alps.leaderboard.comparison import DIGITS
 from alps.leaderboard.gold_data import SampleTrack, known_track
+from alps.leaderboard.pages import computed, figure, pair, whole
 from alps.leaderboard.pages.charts import score_whisker
 from alps.leaderboard.pages.common import Content, answer_id, page_of, record_file, records_folder
 from alps.leaderboard.pages.records import place_on, record_score
-from alps.leaderboard.provenance import computed, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.site_data import SiteSystem
 from alps.show.charts import axis_of, whisker

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
+from alps.leaderboard.pages import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.pages.board_table import (
     NOT_RECOMPUTED,
     REFUTED_MARK,
@@ -26,7 +27,6 @@ from alps.leaderboard.pages.board_table import (
 )
 from alps.leaderboard.pages.charts import cost_chart, score_whisker
 from alps.leaderboard.pages.common import BoardView, Renderer, page_of, view
-from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.references import ReferenceTable, Reported
 from alps.leaderboard.site_data import ORDER, JudgedBy

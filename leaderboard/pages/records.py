@@ -13,10 +13,10 @@ from markupsafe import Markup, escape
 
 from alps.leaderboard.comparison import DIGITS
 from alps.leaderboard.gold_data import own_track
+from alps.leaderboard.pages import NOTHING, FilePlace, computed, figure
 from alps.leaderboard.pages.board_table import foreign, metric_title
 from alps.leaderboard.pages.common import Content, Renderer, answer_id, record_file, records_folder
 from alps.leaderboard.parts import parts_of
-from alps.leaderboard.provenance import NOTHING, FilePlace, computed, figure
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.site_data import SiteSystem
 from alps.leaderboard.untrusted import is_number

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from pydantic_core import from_json
 
 from alps.judges.embedded import AGREEMENTS, is_embedded_judge
+from alps.leaderboard.pages import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.pages.board_table import (
     corrected,
     delta_of,
@@ -21,7 +22,6 @@ from alps.leaderboard.pages.charts import matrix_of, score_whisker
 from alps.leaderboard.pages.common import Content, Renderer, judge_id, page_of, records_folder, view
 from alps.leaderboard.pages.multiples import beside_of, multiples_of
 from alps.leaderboard.parts import parts_of
-from alps.leaderboard.provenance import NOTHING, FilePlace, bounds, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.site_data import CALIBRATIONS, SiteSystem, calibrations_in
 from alps.leaderboard.submission import histories

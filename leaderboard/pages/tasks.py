@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from alps.leaderboard.gold_data import known_track
+from alps.leaderboard.pages import NOTHING, FilePlace, pair
 from alps.leaderboard.pages.board_table import (
     BoardSection,
     TableRow,
@@ -23,7 +24,6 @@ from alps.leaderboard.pages.charts import (
 )
 from alps.leaderboard.pages.common import BoardView, Renderer, data_name, page_of, view
 from alps.leaderboard.pages.records import compare_page
-from alps.leaderboard.provenance import NOTHING, FilePlace, pair
 from alps.leaderboard.ranking import Board, RankedSystem
 from alps.leaderboard.site_data import SiteSystem
 from alps.leaderboard.submission import Review

@@ -17,11 +17,11 @@ from alps.ext.memory.board_setup import (
     words_of,
 )
 from alps.leaderboard.gold_data import task_under
+from alps.leaderboard.pages import NOTHING, FilePlace, figure, pair, whole
 from alps.leaderboard.pages.board_table import BoardSection, filled, foreign, score_cells
 from alps.leaderboard.pages.downloads import columns_of
 from alps.leaderboard.pages.records import shown_text
 from alps.leaderboard.pages.systems import text_of
-from alps.leaderboard.provenance import NOTHING, FilePlace, figure, pair, whole
 from alps.leaderboard.ranking import Board, RankedSystem, RowBeside
 from alps.leaderboard.site_data import SiteSystem
 from alps.show.formatting import visible

@@ -12,7 +12,7 @@ from alps.ext.memory.resolve import HTTP, MCP, PROGRAM, PYTHON
 from alps.ext.memory.tables import failed_share, too_many_failed
 from alps.leaderboard.comparison import record_scores
 from alps.leaderboard.gold_data import needs_reader
-from alps.leaderboard.provenance import FilePlace
+from alps.leaderboard.pages import FilePlace
 from alps.leaderboard.ranking import RowBeside
 from alps.leaderboard.site_data import SiteSystem
 from alps.leaderboard.submission import (

@@ -11,8 +11,8 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from alps.ext.people.agreement_rows import AGREED, GoldAgreement
+from alps.leaderboard.pages import FilePlace
 from alps.leaderboard.parts import BoardPart
-from alps.leaderboard.provenance import FilePlace
 from alps.leaderboard.ranking import PeopleRow
 from alps.leaderboard.untrusted import read_model
 from alps.tasks import Metric
