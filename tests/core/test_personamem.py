@@ -10,8 +10,8 @@ from itertools import takewhile
 
 import pytest
 
+from alps.tasks.personamem import drawn
 from alps.tasks.personamem.release import open_personamem
-from alps.tasks.personamem.task import drawn
 from tests.few import few
 from tests.loopback import Answer, serve
 from tests.pages import Page
