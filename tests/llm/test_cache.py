@@ -16,7 +16,7 @@ import pytest
 from alps.errors import UsageError
 from alps.llm.cache import Cache, cache_key, default_path
 from alps.llm.types import Reply, Request
-from alps.tasks.personamem.echo import Echoed
+from alps.tasks.personamem.likelihood import Echoed
 from tests.desk import JUDGED, Habits
 from tests.endtoend import run, run_cold
 

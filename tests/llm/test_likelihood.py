@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from alps.tasks.personamem.echo import Echo, Echoed
-from alps.tasks.personamem.likelihood import compared_to_prediction, likelihood
+from alps.tasks.personamem.likelihood import Echo, Echoed, compared_to_prediction, likelihood
 
 CHARACTERS = ("a", "b", " ", "\n", "é", "’", "你", "好", "😊")
 
