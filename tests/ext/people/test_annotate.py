@@ -15,8 +15,8 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.calibration.calibration_file import rubric_of
+from alps.ext.people.annotate import LabelItem, form_of, gloss_in, open_work
 from alps.ext.people.annotate.export import export
-from alps.ext.people.annotate.items import LabelItem, form_of, gloss_in, open_work
 from alps.ext.people.annotate.labels import people_in, read_journal
 from alps.ext.people.annotate.page import application
 from alps.ext.people.annotate.seat import Seat

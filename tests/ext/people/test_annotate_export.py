@@ -12,8 +12,8 @@ import pytest
 from alps.data.release import write_track
 from alps.errors import UsageError
 from alps.ext.calibration.labels import read_labels
+from alps.ext.people.annotate import open_work
 from alps.ext.people.annotate.export import export
-from alps.ext.people.annotate.items import open_work
 from alps.ext.people.annotate.page import as_form, standing_of
 from alps.ext.people.annotate.seat import Seat, order_for
 from tests.annotate_work import NEEDED, label_all, made, plain_work, related_run

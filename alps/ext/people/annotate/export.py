@@ -21,7 +21,7 @@ from alps.ext.calibration.judge_of_run import JUDGE, read_judge_of_run
 from alps.ext.calibration.labels import ITEMS, LABELS, PEOPLE, SCALE, VERDICTS, read_scales
 from alps.ext.calibration.part import adjudicating, after_export
 from alps.ext.datasets.audit_records import conversation
-from alps.ext.people.annotate.items import (
+from alps.ext.people.annotate import (
     EDIT,
     NOTHING,
     RECORDS,

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
 from alps.ext.calibration.sample import rank
-from alps.ext.people.annotate.items import ADD, KEEP, NOTHING, Answer, LabelItem, Work
+from alps.ext.people.annotate import ADD, KEEP, NOTHING, Answer, LabelItem, Work
 from alps.folders import same_file
 from alps.jsonl import Appender, scan
 from alps.schema import FrozenRow

@@ -18,7 +18,7 @@ from alps.ext.calibration.judge_of_run import JUDGE, JudgeCall, asked_in, judge_
 from alps.ext.calibration.labels import ITEMS
 from alps.ext.calibration.sample import draw_audit, draw_labels, rank
 from alps.ext.datasets.audit_records import at, conversation, dicts_at, text_at, track_folders
-from alps.ext.people.annotate.items import PLAN, RECORDS, SHOWN, LabelPlan, open_work, write_lines
+from alps.ext.people.annotate import PLAN, RECORDS, SHOWN, LabelPlan, open_work, write_lines
 from alps.ext.people.settings import JOBS, Job, Settings
 from alps.jsonl import Row, scan
 from alps.judges.matching import UNRELATED, MatchQuestion

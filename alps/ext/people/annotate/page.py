@@ -20,7 +20,7 @@ from alps.errors import UsageError
 from alps.ext.calibration.calibration_file import rubric_of
 from alps.ext.calibration.labels import SCALE
 from alps.ext.calibration.part import adjudicating
-from alps.ext.people.annotate.items import KEEP, Answer, LabelForm, LabelItem
+from alps.ext.people.annotate import KEEP, Answer, LabelForm, LabelItem
 from alps.ext.people.annotate.labels import differing, people_in
 from alps.ext.people.annotate.seat import Seat, Step, first_labels
 from alps.ext.view.loopback import application_of

@@ -16,7 +16,7 @@ from alps.ext.calibration.label_rows import Value
 from alps.ext.calibration.labels import SCALE, read_scales
 from alps.ext.calibration.part import export_command, how_to_correct_f1, purpose_of
 from alps.ext.calibration.sample import rank
-from alps.ext.people.annotate.items import (
+from alps.ext.people.annotate import (
     ADD,
     Answer,
     LabelForm,
