@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from alps.errors import UsageError
 from alps.ext.local import FILE, MODEL, SERVED
-from alps.ext.memory.environments import Environment
+from alps.ext.memory.programs import Environment
 from alps.extension import is_served
 from alps.folders import typed_path
 from alps.llm.secrets import program_environment

@@ -102,7 +102,7 @@ def memory_install(name: str) -> None:
     \b
       alps memory install memos
     """
-    from alps.ext.memory.environments import environment
+    from alps.ext.memory.programs import environment
 
     click.echo(f"{name}: installed in {environment(name).install()}; memory={name} runs it")
 

@@ -18,9 +18,9 @@ from alps.ext.adapters.python_class import declared_settings, instantiate
 from alps.ext.memory import FILE, STORED
 from alps.ext.memory.built_in import BOXED, PRODUCTS, Placebo, asks_models, is_boxed, open_boxed
 from alps.ext.memory.connection import METHODS, ClassConnection, MemoryConnection
-from alps.ext.memory.environments import APART, command
 from alps.ext.memory.journal import ADMISSION, Diary
 from alps.ext.memory.line_protocol import JsonLines, McpTools, SpokenConnection
+from alps.ext.memory.programs import APART, command
 from alps.ext.memory.protocol import Opening
 from alps.ext.memory.reader import SELECTORS, EmbeddedMemory, open_embedded
 from alps.ext.memory.store import Samples, Store

@@ -13,7 +13,7 @@ import pytest
 
 from alps.embeddings import E5
 from alps.errors import UsageError
-from alps.ext.memory import environments
+from alps.ext.memory import programs
 from tests.core.test_edited_code import MEMORY
 from tests.endtoend import rows
 from tests.ext.memory.stores import carried_out, check_tokens, faults_of
@@ -44,7 +44,7 @@ IN_A_FILE = ("mem0", "memos")
 def apart(name):
     """A system that is asked where its environment was made."""
     reason = f"needs an environment: alps memory install {name}"
-    there = environments.APART[name].is_installed
+    there = programs.APART[name].is_installed
     return pytest.param(name, marks=pytest.mark.skipif(not there, reason=reason))
 
 
@@ -179,7 +179,7 @@ WHEEL = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
 def test_what_is_installed_apart_is_pinned_with_the_hashes_of_its_files():
-    for apart in environments.APART.values():
+    for apart in programs.APART.values():
         text = apart.pinned.read_text().replace("\\\n", " ")
         assert "://" not in text
         lines = {}
@@ -234,7 +234,7 @@ def test_an_adapter_is_served_without_the_suite_in_its_environment(alps, monkeyp
     printing = MEMORY.replace("self.kept = {}", "self.kept = {}; print('a library that prints')")
     (tmp_path / "kept.py").write_text(f"{printing}    persistent = True\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    done = alps("doctor", f"memory=program:{sys.executable} {environments.SERVE} kept:M")
+    done = alps("doctor", f"memory=program:{sys.executable} {programs.SERVE} kept:M")
     assert "12 checks passed: admitted." in done.stdout, done.stdout + done.stderr
 
 
