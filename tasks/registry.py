@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -19,7 +20,7 @@ from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, on
 from alps.extension import brought, brought_tasks, load
 from alps.llm.types import AnswerType
 from alps.prompts import Prompt
-from alps.tasks.base import DEFAULTS, OF_MEMORY, PARTS_OF_TASK, Task, TaskOptions
+from alps.tasks.base import DEFAULTS, OF_MEMORY, PARTS_OF_TASK, Scored, Task, TaskOptions
 from alps.tasks.metrics import PARTS_OF_METRIC, Metric, metric_row, read_metric
 
 _KEYS: Mapping[str, tuple[str, ...]] = {
@@ -261,8 +262,31 @@ def _in_one_line(task: Task, name: str) -> Task:
     calls: dict[str, Any] = {
         function: guarded(function, getattr(task, function)) for function in _CALLED
     }
+
+    def score(*words: Any) -> Scored:
+        scored = calls["score"](*words)
+        if (fault := _fault_of_score(task, scored)) is not None:
+            raise UsageError(f"task={name}: its score returned {fault}")
+        return cast(Scored, scored)
+
     parts = guarded("record_parts", task.shown.record_parts)
-    return replace(task, judge=judge, shown=replace(task.shown, record_parts=parts), **calls)
+    shown = replace(task.shown, record_parts=parts)
+    return replace(task, **{**calls, "judge": judge, "score": score, "shown": shown})
+
+
+def _fault_of_score(task: Task, scored: object) -> str | None:
+    """Return what of a user's score can't be kept; a misspelt metric would be left out."""
+    if not isinstance(scored, Scored):
+        return f"{type(scored).__name__}, expected alps.tasks.Scored"
+    lacking = {metric.name for metric in task.metrics} - scored.scores.keys()
+    for name in scored.scores.keys() - {metric.name for metric in task.metrics}:
+        # What else a score counts is left out; what is nearly a metric's name was meant for it.
+        if meant := closest(name, lacking):
+            return f"a value of '{name}', which is no metric{meant}"
+    for name, value in {**scored.scores, **scored.counts}.items():
+        if not (isinstance(value, int | float) and isfinite(value)):
+            return f"{value!r} for '{name}', expected a finite number"
+    return None
 
 
 def _described(error: BaseException) -> str:

@@ -223,20 +223,35 @@ def test_a_baseline_that_raises_as_the_system_fails_every_prediction(tmp_path):
 
 
 AGAIN = """
+from dataclasses import replace
+
 one = tracks
 
 
 def tracks(options):
     return RETURNED
 """
-RAISES = '__import__("dataclasses").replace(task, judge=lambda *words: 1 / 0)'
+RAISES = "replace(task, judge=lambda *words: 1 / 0)"
 NO_TASKS = "tracks(options) must return one or more alps.tasks.Task"
 PART_OF_METRIC = 'Metric("fitting", "fitting", rates=True),'
 NO_RATES = "an unexpected keyword argument 'rates'; write needs=Needs(rating=…)"
 NO_TITLE = "an unexpected keyword argument 'title'; write shown=Shown(title=…)"
 TWICE = "two of its tasks have the same track"
+SCORES = "[replace(task, score=lambda *words: {}) for task in one(options)]"
 REFUSED = {
     "no metrics": ({"metrics": ""}, "track mood has no metrics"),
+    "a score that is no number": (
+        {"returned": SCORES.format('Scored({"exact": float("nan")})')},
+        "its score returned nan for 'exact', expected a finite number",
+    ),
+    "a score of a misspelt metric": (
+        {"returned": SCORES.format('Scored({"exacct": 1.0})')},
+        "its score returned a value of 'exacct', which is no metric — did you mean 'exact'?",
+    ),
+    "a score that is none": (
+        {"returned": SCORES.format('{"exact": 1.0}')},
+        "its score returned dict, expected alps.tasks.Scored",
+    ),
     "a score function that raises": (
         {"systems": '"floor/calm": lambda sample: {}'},
         "its score raised KeyError: 'mood' (moods.py, line ",
