@@ -16,7 +16,6 @@ import click
 
 from alps.data.hub import HubName, hub_name, label, open_hub
 from alps.errors import UsageError
-from alps.extension import brought_tasks
 from alps.folders import kept_working_folder, slug
 from alps.judges.embedded import is_embedded_judge
 from alps.keys import AskSettings
@@ -30,7 +29,7 @@ from alps.run.source import RunData, open_data, options_of, refuse_changed, sett
 from alps.settings import JudgeSettings, RunSettings, as_typed
 from alps.systems import PROGRAM, is_local
 from alps.tasks import Task, load_tracks
-from alps.tasks.registry import PYTHON, TASKS, allow_modules, keys_by_task
+from alps.tasks.registry import PYTHON, allow_modules, keys_by_task
 
 # Where the manifest keeps what `data=` said: the branch that it names may have moved on since.
 DATA_ASKED = "data_asked"
@@ -225,14 +224,15 @@ def _refuse_of_another_task(settings: RunSettings) -> None:
     taken = {
         key for task in load_tracks(settings.task, options_of(settings)) for key in task.options
     }
-    for task, keys in keys_by_task().items():
+    known = keys_by_task()
+    for task, keys in known.items():
         for key in keys:
             if key not in taken and key in RunSettings.model_fields and settings.is_given(key):
-                value, only = as_typed(getattr(settings, key)), f"only task {task} uses {key}="
-                if task not in TASKS:
-                    those = [name for name, one in brought_tasks().items() if key in one.task_keys]
-                    only = f"only {', '.join(those)} {'use' if len(those) > 1 else 'uses'} it"
-                raise UsageError(f"{key}={value}: {only}; leave it out, or add {task} to task=")
+                those = [name for name, own in known.items() if key in own]
+                use = "task {} uses" if len(those) == 1 else "tasks {} use"
+                only = f"only {use.format(', '.join(those))} {key}="
+                what = f"{key}={as_typed(getattr(settings, key))}: {only}"
+                raise UsageError(f"{what}; leave it out, or add {task} to task=")
 
 
 def pin_data(settings: RunSettings, folder: Path, tasks: Sequence[Task]) -> RunSettings:

@@ -328,7 +328,7 @@ def test_a_key_of_tasks_names_those_alone_that_have_it(tmp_path):
     files = {"odd.py": BRINGS, "odd_keys.py": KEYS.format(key="own: int | None = None")}
     package = installed(tmp_path / "site", "odd", files, "odd:EXTENSION")
     done = python(tmp_path, package, "-m", "alps", *RUN, "own=1", "dry_run=yes")
-    what = "own=1: only odd uses it; leave it out, or add odd to task="
+    what = "own=1: only task odd uses own=; leave it out, or add odd to task="
     assert (done.returncode, done.stderr) == (2, f"alps: {what}\n")
 
 

@@ -480,13 +480,13 @@ def test_kinds_of_invalid_responses_are_told_apart(alps, tmp_path, cases, words)
 UNKNOWN = "memory=some: unknown — did you mean 'none'? (known: full, none, last:N, oracle"
 ONE_ORDER = "the authors' parser reads a choice in one order; leave out orders=4"
 LEAVE_OUT_FREE, ONLY_HERE = "leave out answer=free", "only task personamem uses"
-OF_UTILIZATION = "memory=none: only task utilization uses memory="
+OF_UTILIZATION = "memory=none: only tasks utilization, personamem, forgetting, "
 VARIANTS = "several variants of each record (orders=4, size=32k)"
 REFUSED = {
     "an unknown memory": ("memory=some", UNKNOWN),
     "no last message": ("memory=last:0", "memory=last:0: unknown"),
     "no questions": ("data=.", "no questions_32k.csv in it"),
-    "a size of another task": ("task=extraction size=32k", f"size=32k: {ONLY_HERE} size="),
+    "a size of another task": ("task=extraction size=32k", "size=32k: only tasks personamem, "),
     "a memory of another task": ("task=extraction memory=none", OF_UTILIZATION),
     "three orders": ("orders=3", "orders=3: must be 1, 4 or 24"),
     "orders of known answers": ("model=predictions:known orders=4", VARIANTS),

@@ -72,7 +72,7 @@ def test_rules_behind_a_memory_extract_what_they_extract_alone(tmp_path):
 
 @pytest.mark.parametrize("memory", ["none", "last:3", "oracle", "placebo"])
 def test_a_choice_among_turns_is_no_memory_that_could_be_asked(tmp_path, memory):
-    with pytest.raises(UsageError, match="only task utilization uses "):
+    with pytest.raises(UsageError, match="only tasks utilization, personamem, "):
         carried_out(tmp_path, task="extraction", memory=memory)
 
 
