@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.cli import cli
+from alps.cli import cli, guarded
 from alps.data.release import write_track
-from alps.exit_codes import guarded
 from tests.endtoend import rows, summary
 from tests.loopback import Answer
 

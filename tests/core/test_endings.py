@@ -219,7 +219,7 @@ def test_a_signal_breaks_nothing_off_midway_where_control_c_is_ignored():
     script = (
         "import asyncio, os, signal, sys\n"
         "from alps.event_loop import run_loop\n"
-        "from alps.exit_codes import guarded\n"
+        "from alps.cli import guarded\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "async def main():\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"

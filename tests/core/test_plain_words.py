@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from alps.cli import cli
+from alps.cli import cli, guarded
 from alps.errors import UsageError
-from alps.exit_codes import guarded
 from alps.ext.calibration.page import write_calibration_page
 from alps.ext.calibration.settings import GATES, CalibrateSettings
 from alps.parsing import parse_words
