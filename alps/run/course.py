@@ -25,9 +25,8 @@ from alps.run.judge_check import Checks, admit_judge
 from alps.run.opened import MANIFEST, PREDICTIONS, read_manifest
 from alps.run.parts import Course, Parts
 from alps.run.progress import Watched, progress_line
-from alps.run.services import AS_EVER, AskedAs, Services, open_services
+from alps.run.services import AS_EVER, AskedAs, Services, Shared, open_services
 from alps.run.session import DATA_ASKED, RunSession
-from alps.run.shared import Shared
 from alps.run.source import RunData, TrackData
 from alps.run.summary import served_row
 from alps.schema import UNHEARD

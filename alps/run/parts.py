@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from alps.run.engine import TrackPlan
     from alps.run.estimate import Stage
     from alps.run.progress import Advance
-    from alps.run.services import Services, UsedModel
+    from alps.run.services import Services, Shared, UsedModel
     from alps.run.session import RunSession
-    from alps.run.shared import Shared
     from alps.run.source import RunData
     from alps.settings import RunSettings
 

@@ -21,7 +21,7 @@ from alps.llm.types import Reply
 from alps.parsing import parse_settings
 from alps.run.estimate import dry_run
 from alps.run.folder import claimed_folder
-from alps.run.shared import close_cache
+from alps.run.services import close_cache
 from alps.settings import RunSettings
 from tests.conftest import ROOT
 from tests.endtoend import (

@@ -19,8 +19,7 @@ from alps.judges.embedded import is_embedded_judge
 from alps.llm.prices import BATCH
 from alps.llm.types import Request
 from alps.run.parts import RunPart
-from alps.run.services import Services, say_once
-from alps.run.shared import Shared
+from alps.run.services import Services, Shared, say_once
 from alps.run.source import RunData
 from alps.settings import RunSettings
 from alps.systems import is_local

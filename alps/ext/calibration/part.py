@@ -24,8 +24,7 @@ from alps.run.finished import Finished
 from alps.run.folder import locked_folder, write_summary
 from alps.run.opened import find_run, open_run
 from alps.run.parts import Course, RunPart
-from alps.run.services import Services, open_judge
-from alps.run.shared import close_cache
+from alps.run.services import Services, close_cache, open_judge
 from alps.run.source import RunData, open_again
 from alps.settings import RunSettings
 from alps.tasks import Task

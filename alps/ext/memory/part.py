@@ -40,9 +40,8 @@ from alps.llm.secrets import redact
 from alps.rows import Check, Summary
 from alps.run.estimate import Stage
 from alps.run.parts import Course, Estimated, RunPart
-from alps.run.services import Services, UsedModel, check_models
+from alps.run.services import Services, UsedModel, check_models, close_connections
 from alps.run.session import RunSession
-from alps.run.shared import close_connections
 from alps.run.source import RunData
 from alps.settings import RunSettings, as_typed
 from alps.show.formatting import counted

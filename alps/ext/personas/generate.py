@@ -35,8 +35,7 @@ from alps.llm.types import Request
 from alps.prompts import load_prompt
 from alps.run.folder import claimed_folder, write_json
 from alps.run.progress import progress_line
-from alps.run.services import Clients, UsedModel, capped, check_models
-from alps.run.shared import Shared, open_cache
+from alps.run.services import Clients, Shared, UsedModel, capped, check_models, open_cache
 from alps.tasks.personamem.persona_timeline import (
     Persona,
     PersonaMessages,

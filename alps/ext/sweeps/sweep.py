@@ -25,9 +25,15 @@ from alps.run.folder import changed_code, claimed_folder, refuse_other_files, re
 from alps.run.fresh import begins_again, former_of, kept_former, made_room
 from alps.run.opened import MANIFEST, SUMMARY, open_run
 from alps.run.progress import Watched
-from alps.run.services import UsedModel, asked_models, capped, check_priced_models
+from alps.run.services import (
+    Shared,
+    UsedModel,
+    asked_models,
+    capped,
+    check_priced_models,
+    open_cache,
+)
 from alps.run.session import RunSession, resolve, run_folder
-from alps.run.shared import Shared, open_cache
 from alps.run.source import RunData, open_data, options_of
 from alps.settings import RunSettings
 from alps.show.formatting import counted
