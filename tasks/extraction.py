@@ -481,13 +481,13 @@ TASK = Task(
     ),
     systems={
         "rules": "rules:extract",
-        "oracle": "baselines:oracle",
+        "oracle": "embedded:oracle",
         # The content-free ones must earn nothing: a matcher that pairs by labels gave them .30.
-        "floor/empty": "baselines:empty",
-        "floor/content-free": "baselines:content_free",
-        "floor/content-free-fluent": "baselines:content_free_fluent",
+        "floor/empty": "embedded:empty",
+        "floor/content-free": "embedded:content_free",
+        "floor/content-free-fluent": "embedded:content_free_fluent",
         # An excerpt contains what a memory says: an obliging judge calls that a match.
-        "floor/excerpts": "baselines:excerpts",
+        "floor/excerpts": "embedded:excerpts",
     },
     shown=Shown(record_parts=record_parts, highlights=HIGHLIGHTS),
 )

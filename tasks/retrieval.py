@@ -89,9 +89,9 @@ SYSTEMS = {
     "tfidf": "tfidf",
     "minilm": "minilm",
     "e5": "e5",
-    "oracle": "baselines:oracle_retrieval",
-    "floor/random": "baselines:random_candidate",
-    "floor/lowest-unique-id": "baselines:lowest_unique_id",
+    "oracle": "embedded:oracle_retrieval",
+    "floor/random": "embedded:random_candidate",
+    "floor/lowest-unique-id": "embedded:lowest_unique_id",
 }
 
 

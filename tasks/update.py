@@ -434,11 +434,11 @@ TASK = Task(
     ),
     systems={
         "rules": "rules:update",
-        "oracle": "baselines:oracle_update",
-        "floor/no-op": "baselines:no_op",
+        "oracle": "embedded:oracle_update",
+        "floor/no-op": "embedded:no_op",
         # In 609 of 638 public records the added memory was told in the second or third turn from
         # the end: this one uses such cues without reading.
-        "floor/positional": "baselines:positional",
+        "floor/positional": "embedded:positional",
     },
     shown=Shown(record_parts=record_parts, highlights=HIGHLIGHTS),
 )

@@ -103,9 +103,9 @@ def _emotional(name: str, title: str, dimensions: Sequence[str] = EMOTIONAL.mark
 
 SYSTEMS = {
     "rules": "rules:quote",
-    "floor/generic": "baselines:generic",
+    "floor/generic": "embedded:generic",
     # Where an ability did not have to be shown, a constant refusal met 28 of 28 records.
-    "floor/refusal": "baselines:refusal",
+    "floor/refusal": "embedded:refusal",
     "floor/parrot": "rules:parrot",
 }
 

@@ -296,7 +296,7 @@ def score_free(
 FREE_SYSTEMS: dict[str, Answer | str] = {
     "oracle": lambda sample: {"answer": sample.question.options[sample.question.gold]},
     "floor/parrot": lambda sample: {"answer": sample.question.message},
-    "floor/generic": "baselines:generic",
+    "floor/generic": "embedded:generic",
 }
 
 NO_OPTION = Metric(

@@ -13,10 +13,10 @@ from tests.submissions import SLUG, forge, make_run, pack_rules, write_data
 
 OWN = """\
 from dataclasses import replace
-from alps.systems import baselines
+from alps.systems import embedded
 from alps.tasks.extraction import tracks as known
 def tracks(options):
-    systems = {"floor/none": baselines.empty, "floor/one": baselines.content_free}
+    systems = {"floor/none": embedded.empty, "floor/one": embedded.content_free}
     return [replace(task, name="mine", systems=systems, \
 conditions={"mood": "calm"}) for task in known(options)]
 """

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from alps.judges.embedded import EmbeddedJudge, LexicalJudge
 from alps.judges.matching import RELATIONS, Judgement, Pair
 from alps.schema import Memory, Prediction, UpdatedMemory, UpdateSample
-from alps.systems import baselines
+from alps.systems import embedded
 from alps.tasks.base import JUST_THE_SCORE, Scored
 from alps.tasks.metrics import MicroRatio
 from alps.tasks.update import METRICS, TASK
@@ -389,7 +389,7 @@ quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 @quick
 @given(updates())
 def test_the_gold_itself_scores_one_everywhere(sample):
-    oracle = heard(baselines.oracle_update(sample))
+    oracle = heard(embedded.oracle_update(sample))
     scored = score(sample, oracle, LexicalJudge() if sample.gold == sample.memory else None)
     assert set(scored.scores.values()) == {1.0}
     for metric in METRICS:
@@ -401,7 +401,7 @@ def test_the_gold_itself_scores_one_everywhere(sample):
 @given(updates())
 def test_doing_nothing_changes_nothing_rightly_and_keeps_every_contradiction(sample):
     lists = compare(sample.memory, sample.gold or ())
-    scored = score(sample, heard(baselines.no_op(sample)))
+    scored = score(sample, heard(embedded.no_op(sample)))
     untouched = not lists.gone and len(lists.retained) == len(lists.changes)
     assert scored.scores["f1_changed"] == float(untouched)
     assert ratio(scored, "contradiction_kept") == (1.0 if lists.gone else None)

@@ -20,7 +20,7 @@ from alps.ext.published.authors_v1 import (
 from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import MatchQuestion, gold_items, predicted_items
 from alps.schema import read_memories
-from alps.systems.baselines import content_free, content_free_fluent
+from alps.systems.embedded import content_free, content_free_fluent
 from tests.builders import extraction_sample, memory
 from tests.endtoend import rows
 
