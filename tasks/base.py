@@ -285,7 +285,7 @@ class Asking:
         filled: Adds to parsed JSON what is known without it, for a task that does not ask for that.
         choices: The values that fields of an answer may have for a sample, by field.
         own_system: The class of the system that asks a litellm model where that is not done by the
-            messages of the task: it takes what `alps.systems.llm.LlmSystem` does but sampling and
+            messages of the task: it takes what `alps.systems.base.LlmSystem` does but sampling and
             bounds, and its `check(model, api_base=, local=)` refuses one that can't be asked so.
     """
 

@@ -34,6 +34,7 @@ from alps.run.parts import Parts
 from alps.run.source import RunData
 from alps.settings import RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
+from alps.systems.base import LlmSystem
 from alps.systems.resolve import beginnings_of_systems
 from alps.tasks import Task
 from alps.waiting import erase
@@ -451,7 +452,6 @@ def _llm_systems(
     settings: RunSettings, tasks: Sequence[Task], clients: Clients
 ) -> tuple[tuple[System, ...], ...]:
     from alps.llm.prices import longest_budget
-    from alps.systems.llm import LlmSystem
 
     client = clients.of(settings.api_base, settings.model, settings.requests_per_minute)
     most = longest_budget(settings.model, settings.sampling(), settings.request)
