@@ -1,12 +1,20 @@
-"""Systems by the name that `model=` gives."""
+"""Systems by the name that `model=` gives, and around each what a task asks in variants.
 
-from collections.abc import Sequence
+Which variants of a question there are, and what the answers come to together, a task says:
+`Task.variants` and `Task.joined`. A task without them is asked as ever.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 from alps.errors import UsageError, closest
 from alps.extension import brought, load
-from alps.systems.base import Place, System
+from alps.llm.types import Completes
+from alps.schema import UNHEARD, Prediction, UsedToAnswer
+from alps.systems.base import Place, System, on_client
 from alps.systems.embedded import Embedded, Unheard, embedded
 from alps.tasks import Task
 from alps.tasks.registry import systems_by_task
@@ -34,9 +42,6 @@ def embedded_in_variants(system: Embedded, task: Task) -> Embedded:
     """Return a system that answers at once as `task` asks it."""
     if task.asking.variants is None:
         return system
-    # Imported for the tasks that ask variants: most ask none.
-    from alps.systems.wrappers import EmbeddedVariants
-
     return EmbeddedVariants(system)
 
 
@@ -46,8 +51,6 @@ def in_variants(system: System, task: Task) -> System:
         return embedded_in_variants(system, task)
     if task.asking.variants is None or isinstance(system, Unheard):
         return system
-    from alps.systems.wrappers import Variants
-
     return Variants(system)
 
 
@@ -121,3 +124,55 @@ def resolve_systems(
         return tuple(resolve_system(model, task, place) for task in tasks)
     system = resolve_system(model, tasks[0], place)
     return (system,) * len(tasks)
+
+
+class Variants:
+    """Asks one system every variant of a sample, one after the other.
+
+    They share most of what is asked: a provider that caches it has it by the second.
+    """
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.name = system.name
+        self.settings: Mapping[str, Any] = system.settings
+
+    def on(self, client: Completes) -> "Variants | None":
+        """Return the same, whose requests go to `client`; see `on_client`."""
+        moved = on_client(self.system, client)
+        return None if moved is None else Variants(moved)
+
+    async def answer(self, task: Task, sample: Any) -> Prediction:
+        """Answer `sample`; a variant without a response leaves the sample without one."""
+        answers: list[Prediction] = []
+        for variant in _variants(task, sample):
+            answers.append(await self.system.answer(task, variant))
+            if answers[-1].outcome in UNHEARD:
+                return answers[-1]
+        return _joined(task, sample, answers)
+
+
+class EmbeddedVariants(Embedded):
+    """The same for a system that answers at once."""
+
+    def __init__(self, system: Embedded) -> None:
+        super().__init__(system.name, dict, tracebacks=None)
+        self.settings, self._system = system.settings, system
+
+    def answer_at_once(self, task: Task, sample: Any) -> Prediction:
+        """Answer `sample` outside an event loop."""
+        answers = [self._system.answer_at_once(task, one) for one in _variants(task, sample)]
+        return _joined(task, sample, answers)
+
+
+def _variants(task: Task, sample: Any) -> Iterator[Any]:
+    assert task.asking.variants is not None
+    yield from task.asking.variants(sample)
+
+
+def _joined(task: Task, sample: Any, answers: list[Prediction]) -> Prediction:
+    assert task.asking.joined is not None
+    joined = task.asking.joined(sample, answers)
+    used = [answer.used for answer in answers if answer.used is not None]
+    whole = reduce(UsedToAnswer.and_also, used) if used else None
+    return joined.model_copy(update={"used": whole})
