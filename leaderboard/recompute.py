@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from alps.event_loop import run_loop
+from alps.jsonl import Journal, key_of
 from alps.judges.admission import partly_admitted
 from alps.judges.base import Judge, Question, fingerprint_id
 from alps.judges.embedded import RECORDED, EmbeddedJudge, LexicalJudge
@@ -24,7 +25,6 @@ from alps.leaderboard.submission import PublishedTrack, RunCard, only, without
 from alps.rows import PEOPLE, Corrected, TrackSummary
 from alps.run.collector import Journals, RunPlan, run_tracks
 from alps.run.engine import TrackPlan
-from alps.run.journal import Journal, key_of
 from alps.run.scores import RecordScores
 from alps.run.summary import summarise_track
 from alps.schema import Prediction

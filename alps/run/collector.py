@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from alps.jsonl import Row
+from alps.jsonl import Journal, Row, journal_key
 from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion
 from alps.run.engine import (
@@ -23,7 +23,6 @@ from alps.run.engine import (
     is_judged,
     units,
 )
-from alps.run.journal import Journal, journal_key
 from alps.run.progress import Advance
 from alps.run.scores import RecordScores, count_failure
 from alps.schema import FAILURES, Prediction

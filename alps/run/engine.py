@@ -11,11 +11,10 @@ from itertools import groupby
 from random import Random
 from typing import Any, Literal
 
-from alps.jsonl import Row
+from alps.jsonl import Row, journal_key
 from alps.judges.base import Judge
 from alps.llm.secrets import masked
 from alps.llm.types import Recorder
-from alps.run.journal import journal_key
 from alps.schema import UNHEARD, Prediction
 from alps.systems.base import System
 from alps.systems.embedded import Embedded

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.jsonl import Row, scan
+from alps.jsonl import Journal, Row, scan
 from alps.judges.admission import KnownItem, drawn_items, partly_admitted
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.embedded import EmbeddedJudge
@@ -17,7 +17,6 @@ from alps.llm.ledger import Totals
 from alps.llm.types import JUDGE_CHECK, Recorder, Request
 from alps.rows import RubricCheck
 from alps.run.collector import stopping_together
-from alps.run.journal import Journal
 from alps.schema import UNHEARD, Outcome
 
 FILE = "judge_check.jsonl"

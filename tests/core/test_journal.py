@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alps.run.journal import Journal, journal_key
+from alps.jsonl import Journal, journal_key
 
 
 def key(name):

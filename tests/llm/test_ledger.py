@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from alps.errors import AlpsError
-from alps.jsonl import Appender, scan
+from alps.jsonl import Appender, Journal, journal_key, scan
 from alps.judges.matching import Item, MatchQuestion
 from alps.judges.rubric import MATCH_ANSWER
 from alps.llm import structured
@@ -23,7 +23,6 @@ from alps.llm.limiter import Pace
 from alps.llm.provider import send
 from alps.llm.replies import schema_of
 from alps.llm.types import Reply, Request
-from alps.run.journal import Journal, journal_key
 from alps.run.services import open_services
 from alps.settings import RunSettings
 from alps.tasks import load_tracks

@@ -17,7 +17,7 @@ from alps.errors import RunFolderError, UsageError
 from alps.ext.audits import FOLDER, LABELLED
 from alps.ext.audits.draws import Draws, draw_tracks
 from alps.ext.audits.settings import AuditKeys
-from alps.jsonl import parse_json
+from alps.jsonl import Journal, parse_json
 from alps.judges.admission import refusal_of
 from alps.judges.base import Judge, fingerprint_id
 from alps.llm.ledger import Ledger
@@ -33,7 +33,6 @@ from alps.run.engine import (
     units,
 )
 from alps.run.folder import caps_left, write_json
-from alps.run.journal import Journal
 from alps.run.judge_check import Checks, admit_judge
 from alps.run.progress import progress_line
 from alps.run.services import check_judge, open_judge

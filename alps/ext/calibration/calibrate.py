@@ -46,7 +46,7 @@ from alps.ext.calibration.part import after_calibration
 from alps.ext.calibration.report import RubricReport, report_on, report_rows
 from alps.ext.calibration.settings import GATES, CalibrateSettings, Gates
 from alps.folders import slug
-from alps.jsonl import Row, parse_json, scan
+from alps.jsonl import Journal, Row, parse_json, scan
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.embedded import is_embedded_judge
 from alps.judges.rubric import MATCHING, Rubric, read_rubric
@@ -55,7 +55,6 @@ from alps.parsing import parse_settings
 from alps.rows import Calls, ServedBy
 from alps.run.collector import stopping_together
 from alps.run.folder import build_manifest, claim, claimed_folder, write_json
-from alps.run.journal import Journal
 from alps.run.opened import MANIFEST
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_judge, open_judge
