@@ -1,9 +1,13 @@
-"""Event loops: one that a signal cancels, and one apart from a loop that is running already."""
+"""Event loops that a signal cancels, or apart from one that runs already, and tasks in them."""
 
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -104,6 +108,21 @@ async def run_beside(work: Callable[[], T]) -> T:
         raise
     finally:
         await asyncio.to_thread(thread.join)
+
+
+@asynccontextmanager
+async def stopping_together(coroutines: Iterator[Any]) -> "AsyncIterator[list[asyncio.Task[Any]]]":
+    """Run workers as tasks; when one fails, or the run is interrupted, end the others first."""
+    import asyncio
+
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        # Waited for: what is under way may still write, and the journals are closed next.
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _started(work: Callable[[], T]) -> tuple[Future[T], threading.Thread]:

@@ -3,12 +3,13 @@
 import asyncio
 from array import array
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from alps.event_loop import stopping_together
 from alps.jsonl import Journal, Row, journal_key
 from alps.judges.base import Judge
 from alps.judges.rubric import RubricQuestion
@@ -236,19 +237,6 @@ async def _finish_all(
 
     async with stopping_together(work() for _ in range(plan.workers)) as workers:
         await asyncio.gather(*workers)
-
-
-@asynccontextmanager
-async def stopping_together(coroutines: Iterator[Any]) -> AsyncIterator[list[asyncio.Task[Any]]]:
-    """Run workers as tasks; when one fails, or the run is interrupted, end the others first."""
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
-    try:
-        yield tasks
-    finally:
-        for task in tasks:
-            task.cancel()
-        # Waited for: what is under way may still write, and the journals are closed next.
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _evaluate(plan: RunPlan, unit: Unit) -> UnitResult:

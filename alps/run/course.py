@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alps.judges.admission import Checks, admit_judge
 from alps.judges.base import fingerprint_id
 from alps.judges.embedded import embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger
@@ -21,7 +22,6 @@ from alps.run.folder import (
     prompt_hashes,
     write_config,
 )
-from alps.run.judge_check import Checks, admit_judge
 from alps.run.opened import MANIFEST, PREDICTIONS, read_manifest
 from alps.run.parts import Course, Parts
 from alps.run.progress import Watched, progress_line

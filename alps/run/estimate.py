@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from alps.event_loop import run_loop
+from alps.judges.admission import requests_of_check
 from alps.judges.base import Judge
 from alps.judges.embedded import EmbeddedJudge
 from alps.llm.budget import answer_bound, prompt_bytes
@@ -21,7 +22,6 @@ from alps.llm.types import Recorder, Request
 from alps.run.course import judging_services, track_plans, wrapped
 from alps.run.engine import TrackPlan, Unit, floor_answers, heard_prediction, is_judged, units
 from alps.run.fresh import is_begun, refuse_another_run
-from alps.run.judge_check import requests_of_check
 from alps.run.opened import PREDICTIONS, AnswerKey, StoredRows, stored_rows
 from alps.run.parts import parts_of
 from alps.run.services import Services, open_services

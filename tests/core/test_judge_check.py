@@ -12,7 +12,7 @@ import pytest
 from alps.ext import calibration
 from alps.ext.batches.gather import Batches
 from alps.ext.batches.part import BatchJournal
-from alps.judges.admission import DRAWN, FEWEST_RIGHT, drawn_items, is_admitted, pool
+from alps.judges.admission import CHECK_FILE, DRAWN, FEWEST_RIGHT, drawn_items, is_admitted, pool
 from alps.judges.rubric import _OURS, RubricQuestion, broken_rule, rubric
 from alps.leaderboard.packing import pack
 from alps.leaderboard.site import build
@@ -20,7 +20,6 @@ from alps.leaderboard.submission import REVIEW, read_entry
 from alps.leaderboard.verify import Options, verify
 from alps.llm.types import JUDGE_CHECK, Request
 from alps.rows import RubricCheck
-from alps.run.judge_check import FILE
 from tests.conftest import ROOT
 from tests.endtoend import edit_json, rows, summary
 from tests.known_items import known_item, reply
@@ -287,7 +286,7 @@ def test_unchecked_scores_are_marked_wherever_they_are_shown(run, tmp_path):
 def test_a_resumed_run_asks_no_item_again_that_was_answered(run, tmp_path, lost):
     judge = Judge(right)
     run(judge)
-    path = tmp_path / "out" / FILE
+    path = tmp_path / "out" / CHECK_FILE
     whole = path.read_bytes()
     path.write_bytes(b"".join(whole.splitlines(keepends=True)[: DRAWN - lost]))
     judge.known.clear()
@@ -305,7 +304,9 @@ def test_another_run_of_the_same_judge_finds_the_answers_in_the_cache(tmp_path, 
         for out in ("one", "two"):
             alps_here("run", *words, f"judge_api_base={server.url}", f"out={out}")
     assert len(judge.known) == DRAWN
-    assert (tmp_path / "one" / FILE).read_bytes() == (tmp_path / "two" / FILE).read_bytes()
+    assert (tmp_path / "one" / CHECK_FILE).read_bytes() == (
+        tmp_path / "two" / CHECK_FILE
+    ).read_bytes()
 
 
 def test_the_items_are_in_the_estimate_the_ledger_and_the_caps(run, tmp_path):
@@ -331,7 +332,7 @@ def test_embedded_judges_are_asked_nothing_and_told_so(tmp_path):
     assert "judge_check=no would change nothing: judge= is missing, so the judge is lexical" in line
     assert alps_here(*words, "out=out").code == 0
     assert "judge_check" not in summary(tmp_path / "out")
-    assert not (tmp_path / "out" / FILE).exists()
+    assert not (tmp_path / "out" / CHECK_FILE).exists()
 
 
 def test_judging_again_checks_the_new_judge(tmp_path):
@@ -382,7 +383,9 @@ def test_merged_shards_carry_the_check_of_an_undivided_run(tmp_path):
     asked = len(judge.known)
     assert alps_here("merge", "merged", "s1", "s2").code == 0
     assert len(judge.known) == asked
-    assert (tmp_path / "merged" / FILE).read_bytes() == (tmp_path / "whole" / FILE).read_bytes()
+    assert (tmp_path / "merged" / CHECK_FILE).read_bytes() == (
+        tmp_path / "whole" / CHECK_FILE
+    ).read_bytes()
     merged, whole = summary(tmp_path / "merged"), summary(tmp_path / "whole")
     assert merged["judge_check"] == whole["judge_check"]
 

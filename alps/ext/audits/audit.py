@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import RunFolderError, UsageError
+from alps.event_loop import stopping_together
 from alps.ext.audits import FOLDER, LABELLED
 from alps.ext.audits.draws import Draws, draw_tracks
 from alps.ext.audits.settings import AuditKeys
 from alps.jsonl import Journal, parse_json
-from alps.judges.admission import refusal_of
+from alps.judges.admission import Checks, admit_judge, refusal_of
 from alps.judges.base import Judge, fingerprint_id
 from alps.llm.ledger import Ledger
 from alps.rows import PEOPLE, Fields, Json, RubricCheck
-from alps.run.collector import stopping_together
 from alps.run.engine import (
     TrackPlan,
     Unit,
@@ -33,7 +33,6 @@ from alps.run.engine import (
     units,
 )
 from alps.run.folder import caps_left, write_json
-from alps.run.judge_check import Checks, admit_judge
 from alps.run.progress import progress_line
 from alps.run.services import check_judge, open_judge
 from alps.run.session import OF_THE_JUDGE, effective_judge

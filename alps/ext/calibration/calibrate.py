@@ -19,7 +19,7 @@ from typing import Any, get_args
 
 from alps.api import called, plain
 from alps.errors import BudgetError, RunFolderError, UsageError, closest
-from alps.event_loop import run_loop
+from alps.event_loop import run_loop, stopping_together
 from alps.ext.audits import SAMPLE
 from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.ask import LabelledJudge, askable
@@ -53,7 +53,6 @@ from alps.judges.rubric import MATCHING, Rubric, read_rubric
 from alps.llm.ledger import Totals
 from alps.parsing import parse_settings
 from alps.rows import Calls, ServedBy
-from alps.run.collector import stopping_together
 from alps.run.folder import build_manifest, claim, claimed_folder, write_json
 from alps.run.opened import MANIFEST
 from alps.run.progress import progress_line

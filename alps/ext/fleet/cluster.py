@@ -12,11 +12,11 @@ from typing import Any
 from uuid import uuid4
 
 from alps.errors import AlpsError, RunFolderError, UsageError
+from alps.event_loop import stopping_together
 from alps.ext.fleet.settings import FleetKeys
 from alps.ext.fleet.shards import Divided, Endings, raise_error_of, watched
 from alps.ext.fleet.worker import carry_out_shard
 from alps.llm.secrets import redact
-from alps.run.collector import stopping_together
 from alps.run.opened import SUMMARY
 from alps.run.services import say_once
 

@@ -11,10 +11,10 @@ from alps.ext.fleet.settings import shard_data, shard_of
 from alps.ext.sizes import smaller_sizes
 from alps.ext.sizes.part import folder_of
 from alps.extension import extensions
+from alps.judges.admission import CHECK_FILE
 from alps.parsing import parse_settings
 from alps.run.finished import Finished
 from alps.run.folder import difference_between, repeating, write_json
-from alps.run.judge_check import FILE as JUDGE_CHECK
 from alps.run.opened import MANIFEST, RunFolder, manifest_row, open_run, read_rows
 from alps.run.parts import parts_of
 from alps.run.session import RunSession
@@ -24,7 +24,7 @@ from alps.settings import RunSettings
 from alps.show.formatting import counted
 
 _OF_RECORDS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
-_JOURNALS = (*_OF_RECORDS, "baselines.jsonl", "calls.jsonl", JUDGE_CHECK)
+_JOURNALS = (*_OF_RECORDS, "baselines.jsonl", "calls.jsonl", CHECK_FILE)
 
 
 def journals() -> tuple[str, ...]:

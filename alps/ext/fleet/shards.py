@@ -17,7 +17,7 @@ from typing import Any
 
 from alps import errors
 from alps.errors import AlpsError, BudgetError, RunFolderError, UsageError
-from alps.event_loop import run_loop
+from alps.event_loop import run_loop, stopping_together
 from alps.ext.fleet import HERE
 from alps.ext.fleet.merge import merge
 from alps.ext.fleet.settings import FleetKeys, FleetRunPart, records_by_session
@@ -27,7 +27,6 @@ from alps.ext.sizes.part import folder_of
 from alps.jsonl import parse_json
 from alps.llm.ledger import Totals, counted_in
 from alps.llm.secrets import redact
-from alps.run.collector import stopping_together
 from alps.run.engine import failure_of
 from alps.run.finished import Finished
 from alps.run.folder import changed_code, locked_folder

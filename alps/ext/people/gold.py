@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
 from alps.errors import UsageError
+from alps.event_loop import stopping_together
 from alps.ext.people.agreement_rows import (
     AGREED,
     AgreementFigure,
@@ -46,7 +47,6 @@ from alps.ext.people.annotations import (
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.matching import assign
 from alps.judges.relate import RUBRICS, match_memories
-from alps.run.collector import stopping_together
 from alps.schema import Outcome
 from alps.stats.bootstrap import (
     Estimate,

@@ -12,13 +12,12 @@ from typing import Literal
 
 from alps import __version__
 from alps.errors import AlpsError, RunFolderError, UsageError
-from alps.event_loop import run_loop
+from alps.event_loop import run_loop, stopping_together
 from alps.ext.sweeps.plan import PlanError, SweepCell, SweepPlan, told_once
 from alps.ext.sweeps.progress import SweepProgress
 from alps.extension import blamed
 from alps.folders import kept_working_folder, working_folder
 from alps.llm.ledger import Totals, counted_in
-from alps.run.collector import stopping_together
 from alps.run.course import answering_services, run_course
 from alps.run.finished import Finished, concluded, finished, lost_records, summarised
 from alps.run.folder import changed_code, claimed_folder, refuse_other_files, repeating
