@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import datasets
     import pandas
 
-    from alps.run.finished import Finished
+    from alps.run.summary import Finished
     from alps.show.compare import Comparison
 
 T = TypeVar("T")

@@ -40,12 +40,12 @@ from alps.leaderboard.verify import Options, verify
 from alps.llm.ledger import counted_in
 from alps.parsing import parse_settings
 from alps.run.estimate import Stage, estimated
-from alps.run.finished import Finished
 from alps.run.folder import caps_left, write_json
 from alps.run.opened import MANIFEST, read_manifest
 from alps.run.session import resolve_again
 from alps.run.source import open_data
 from alps.run.start import score_again
+from alps.run.summary import Finished
 from alps.settings import JudgeSettings, RunSettings
 from alps.show.formatting import counted
 

@@ -8,7 +8,6 @@ from typing import Any
 from alps.event_loop import run_loop
 from alps.folders import kept_working_folder
 from alps.run.course import answering_services, judging_services, run_course
-from alps.run.finished import Finished, concluded, summarised
 from alps.run.folder import (
     Predictions,
     claimed_folder,
@@ -20,6 +19,7 @@ from alps.run.fresh import begins_again, kept_former, made_room
 from alps.run.parts import engine_of
 from alps.run.services import AS_EVER, AskedAs
 from alps.run.session import RunSession, resolve, resolve_again, run_folder, session_beside
+from alps.run.summary import Finished, concluded, summarised
 from alps.settings import RunSettings
 
 

@@ -27,13 +27,12 @@ from alps.jsonl import scan
 from alps.llm.ledger import Ledger
 from alps.rows import AuditedTrack, AuditSummary, Summary
 from alps.run.estimate import Stage
-from alps.run.finished import Finished
 from alps.run.folder import claimed_folder, write_summary
 from alps.run.opened import open_run
 from alps.run.parts import Estimated, RunPart
 from alps.run.session import RunSession
 from alps.run.source import RunData, TrackData, open_data, refuse_changed, settings_of_run
-from alps.run.summary import summarise_calls
+from alps.run.summary import Finished, summarise_calls
 from alps.show.formatting import counted
 from alps.tasks.registry import track_title
 

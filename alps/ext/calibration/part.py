@@ -20,12 +20,12 @@ from alps.judges.admission import is_admitted
 from alps.judges.rubric import MATCHING
 from alps.llm.ledger import Ledger
 from alps.rows import Json, Summary
-from alps.run.finished import Finished
 from alps.run.folder import locked_folder, write_summary
 from alps.run.opened import find_run, open_run
 from alps.run.parts import Course, RunPart
 from alps.run.services import Services, close_cache, open_judge
 from alps.run.source import RunData, open_again
+from alps.run.summary import Finished
 from alps.settings import RunSettings
 from alps.tasks import Task
 

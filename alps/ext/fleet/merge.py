@@ -13,13 +13,13 @@ from alps.ext.sizes.part import folder_of
 from alps.extension import extensions
 from alps.judges.admission import CHECK_FILE
 from alps.parsing import parse_settings
-from alps.run.finished import Finished
 from alps.run.folder import difference_between, repeating, write_json
 from alps.run.opened import MANIFEST, RunFolder, manifest_row, open_run, read_rows
 from alps.run.parts import parts_of
 from alps.run.session import RunSession
 from alps.run.source import RunData, open_again, refuse_changed, settings_of_run
 from alps.run.start import finish
+from alps.run.summary import Finished
 from alps.settings import RunSettings
 from alps.show.formatting import counted
 

@@ -28,7 +28,6 @@ from alps.jsonl import parse_json
 from alps.llm.ledger import Totals, counted_in
 from alps.llm.secrets import redact
 from alps.run.engine import failure_of
-from alps.run.finished import Finished
 from alps.run.folder import changed_code, locked_folder
 from alps.run.fresh import edited, is_begun, is_whole, kept_former, set_aside
 from alps.run.opened import MANIFEST, SUMMARY, open_run, read_manifest
@@ -36,6 +35,7 @@ from alps.run.progress import progress_line
 from alps.run.session import RunSession, resolve, run_folder
 from alps.run.source import RunData
 from alps.run.start import run_here
+from alps.run.summary import Finished
 from alps.settings import OPERATIONAL, RunSettings
 from alps.text import whole_number
 

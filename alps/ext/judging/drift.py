@@ -15,12 +15,12 @@ from rich.console import Console
 
 from alps.errors import UsageError
 from alps.ext.judging.sensitivity import judged_metric
-from alps.run.finished import Finished
 from alps.run.folder import write_json
 from alps.run.opened import PREDICTIONS, RunFolder, open_run
 from alps.run.services import AskedAs
 from alps.run.session import OF_THE_JUDGE
 from alps.run.start import score_again
+from alps.run.summary import Finished
 from alps.show.formatting import counted, p_value
 from alps.show.shared_records import (
     SharedRecords,

@@ -19,13 +19,13 @@ from alps.keys import AskSettings
 from alps.llm.ledger import counted_in
 from alps.prompts import Prompt, read_prompt
 from alps.rows import Calls, Manifest
-from alps.run.finished import Finished
 from alps.run.folder import caps_left
 from alps.run.opened import RunFolder, open_run, read_manifest, refuse_same_names
 from alps.run.services import AskedAs
 from alps.run.session import OF_THE_JUDGE
 from alps.run.source import options_of, settings_of_run
 from alps.run.start import score_again
+from alps.run.summary import Finished
 from alps.show.formatting import letter_of
 from alps.slips import read_text
 from alps.tasks import Metric, load_tracks

@@ -19,7 +19,6 @@ from alps.extension import blamed
 from alps.folders import kept_working_folder, working_folder
 from alps.llm.ledger import Totals, counted_in
 from alps.run.course import answering_services, run_course
-from alps.run.finished import Finished, concluded, finished, lost_records, summarised
 from alps.run.folder import changed_code, claimed_folder, refuse_other_files, repeating
 from alps.run.fresh import begins_again, former_of, kept_former, made_room
 from alps.run.opened import MANIFEST, SUMMARY, open_run
@@ -34,6 +33,7 @@ from alps.run.services import (
 )
 from alps.run.session import RunSession, resolve, run_folder
 from alps.run.source import RunData, open_data, options_of
+from alps.run.summary import Finished, concluded, finished, lost_records, summarised
 from alps.settings import RunSettings
 from alps.show.formatting import counted
 
