@@ -259,9 +259,8 @@ def compare(*runs: "Run | str | Path") -> "Comparison":
 
 
 def _evaluated(given: Mapping[str, Any]) -> Run:
-    from alps.parsing import parse_given
     from alps.run.start import run
-    from alps.settings import RunSettings
+    from alps.settings import RunSettings, parse_given
 
     # Parsed as the command parses its words, so that both refuse the same mistakes.
     settings = parse_given(plain(given), RunSettings)

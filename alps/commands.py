@@ -61,12 +61,12 @@ class _Takes:
             words = allow_typed(words)
         named: list[str] = []
         if self.runs or self.folders:
-            from alps.parsing import part_words
+            from alps.settings import part_words
 
             named, others = part_words(words)
             words = tuple(others)
         if self.settings is not None:
-            from alps.parsing import parse_words
+            from alps.settings import parse_words
 
             given["settings"] = parse_words(words, load(self.settings))
         elif words:
@@ -248,9 +248,8 @@ def run(words: tuple[str, ...]) -> None:
       alps run task=extraction model=openai/gpt-4.1-mini,openai/gpt-4.1
     """
     from alps.llm.secrets import redact
-    from alps.parsing import parse_words
     from alps.run.start import run as carry_out
-    from alps.settings import RunSettings
+    from alps.settings import RunSettings, parse_words
 
     words = _with_task(words)
     for extension in extensions():

@@ -365,7 +365,7 @@ def _as_setting(
     error: click.NoSuchOption, words: Sequence[str], keys: Mapping[str, SettingKey]
 ) -> str:
     """Say how what was meant by an option is written: as the setting closest to its name."""
-    from alps.parsing import is_secret
+    from alps.settings import is_secret
 
     name = error.option_name.lstrip("-").replace("-", "_")
     if is_secret(name):

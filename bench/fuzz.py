@@ -71,9 +71,8 @@ from alps.leaderboard.verify import Options, verify
 from alps.llm import prices
 from alps.llm.types import Reply
 from alps.llm.understanding import understand
-from alps.parsing import parse_words, read_config
 from alps.run.start import run
-from alps.settings import JudgeSettings, RunSettings
+from alps.settings import JudgeSettings, RunSettings, parse_words, read_config
 from alps.tasks import load_tracks
 from alps.tasks.base import JUST_THE_SCORE, Task, TaskOptions
 

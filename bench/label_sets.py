@@ -32,7 +32,7 @@ from alps.ext.calibration.label_rows import LabelRow, Value, read_rows
 from alps.ext.calibration.labels import CROWD, ITEMS, LABELS, PEOPLE, SCALE, VERDICTS
 from alps.jsonl import dump
 from alps.keys import HomePath
-from alps.parsing import parse_words
+from alps.settings import parse_words
 
 
 @dataclass(frozen=True)

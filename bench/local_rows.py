@@ -25,10 +25,9 @@ from alps.leaderboard.references import (
     ReferenceTable,
     Source,
 )
-from alps.parsing import parse_words
 from alps.run.opened import open_run
 from alps.run.start import run
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_words
 
 ROWS = Path(server.__file__).with_name("local.json")
 NOTE = "This very small model is for trying out alps; do not rank it."

@@ -44,11 +44,10 @@ from alps.leaderboard.references import (
     ReferenceTable,
     read_references,
 )
-from alps.parsing import parse_settings, parse_words, part_words
 from alps.rows import Floor, Interval, Score, TrackSummary
 from alps.run.opened import RunFolder, open_run
 from alps.run.start import run
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings, parse_words, part_words
 from alps.show.formatting import number, visible
 from alps.tasks import all_tracks
 from alps.waiting import tell

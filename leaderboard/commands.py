@@ -41,9 +41,9 @@ from alps.leaderboard.submission import (
 from alps.leaderboard.untrusted import shown
 from alps.leaderboard.verify import Options, verify
 from alps.llm.options import key_of
-from alps.parsing import parse_words, part_words
 from alps.run.estimate import Stage
 from alps.run.opened import MANIFEST, find_run, open_run
+from alps.settings import parse_words, part_words
 from alps.show.estimate import show_estimate
 from alps.show.formatting import counted, visible
 from alps.show.table import terminal

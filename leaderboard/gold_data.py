@@ -13,9 +13,8 @@ from alps.data.pools import PoolSource
 from alps.data.release import Split, open_split
 from alps.errors import AlpsError, UsageError
 from alps.leaderboard.submission import SAMPLES, PublishedTrack, RunCard
-from alps.parsing import parse_settings
 from alps.run.source import Pools, RunData, TrackData, open_data, options_of
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings
 from alps.tasks import Task, board_tracks, load_tracks
 from alps.tasks.base import DEFAULTS, TaskOptions
 from alps.tasks.registry import keys_by_task

@@ -38,7 +38,6 @@ from alps.leaderboard.submission import (
 from alps.leaderboard.untrusted import faults_of
 from alps.leaderboard.verify import Options, verify
 from alps.llm.ledger import counted_in
-from alps.parsing import parse_settings
 from alps.run.estimate import Stage, estimated
 from alps.run.folder import caps_left, write_json
 from alps.run.opened import MANIFEST, read_manifest
@@ -46,7 +45,7 @@ from alps.run.session import resolve_again
 from alps.run.source import open_data
 from alps.run.start import score_again
 from alps.run.summary import Finished
-from alps.settings import JudgeSettings, RunSettings
+from alps.settings import JudgeSettings, RunSettings, parse_settings
 from alps.show.formatting import counted
 
 # Settings of a run that say which records it is about, how often each is answered, how it is

@@ -16,7 +16,7 @@ from alps.ext.people.annotate.page import application
 from alps.ext.people.annotate.seat import Seat, Step
 from alps.ext.people.settings import AnnotateSettings
 from alps.ext.view.loopback import HOST, listen, server_of
-from alps.parsing import parse_settings
+from alps.settings import parse_settings
 from tests.endtoend import Process, start, write_rows
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, between, felt, met, payload_of

@@ -19,9 +19,8 @@ from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load
 from alps.leaderboard.submission import CARD, REVIEW, STAGES, checksum_of
 from alps.leaderboard.verify import Options, verify
-from alps.parsing import parse_words
 from alps.run.start import run
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_words
 from tests.endtoend import rows
 from tests.tracks import pool_row, target_row
 from tests.visitors import write_visitors

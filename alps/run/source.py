@@ -17,9 +17,8 @@ from alps.errors import RunFolderError, UsageError
 from alps.extension import brought_tasks
 from alps.jsonl import Row, dump
 from alps.keys import largest_context
-from alps.parsing import parse_settings
 from alps.rows import Manifest
-from alps.settings import RunSettings, in_current_words
+from alps.settings import RunSettings, in_current_words, parse_settings
 from alps.tasks import Task, load_tracks
 from alps.tasks.base import Records, TaskOptions, keeps_memories
 from alps.tasks.registry import ALL, PYTHON, board_tasks

@@ -18,11 +18,10 @@ from alps.errors import RunFolderError
 from alps.llm.cache import Cache
 from alps.llm.ledger import Call
 from alps.llm.types import Reply
-from alps.parsing import parse_settings
 from alps.run.estimate import dry_run
 from alps.run.folder import claimed_folder
 from alps.run.services import close_cache
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings
 from tests.conftest import ROOT
 from tests.endtoend import (
     JOURNALS,

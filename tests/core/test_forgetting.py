@@ -9,9 +9,8 @@ from collections import Counter
 import pytest
 
 from alps.ext.memory.reader import Direct
-from alps.parsing import parse_settings
 from alps.run.source import open_data
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings
 from alps.systems.resolve import floor_systems, resolve_system
 from alps.tasks.forgetting.samples import KINDS, ROLES, SURNAMES, count_forms, forms_of, gives
 from alps.text import fold

@@ -12,8 +12,7 @@ from alps.ext.adapters.recorded_verdicts import RecordedJudge
 from alps.ext.calibration.labels import read_labels, read_verdicts
 from alps.ext.published.authors_v1 import judge_score
 from alps.llm import prices
-from alps.parsing import read_config
-from alps.settings import RunSettings
+from alps.settings import RunSettings, read_config
 from bench.label_sets import import_labels
 from tests import label_folders
 from tests.endtoend import rows, task1, write_rows

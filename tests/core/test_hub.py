@@ -13,11 +13,10 @@ from alps.data.hub import HubError, HubName, as_read, is_hub, label, open_hub, p
 from alps.data.release import open_split, read_samples, track_hash
 from alps.errors import RunFolderError, UsageError
 from alps.ext.datasets.audit import audit
-from alps.parsing import parse_settings
 from alps.run.estimate import dry_run
 from alps.run.source import open_data
 from alps.run.start import run, score_again
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings
 from alps.tasks.extraction import read_sample
 from tests.conftest import ROOT
 from tests.core.test_layout import outside

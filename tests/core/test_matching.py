@@ -32,10 +32,9 @@ from alps.judges.matching import (
     predicted_items,
 )
 from alps.judges.relate import match_memories
-from alps.parsing import parse_words
 from alps.run.start import run
 from alps.schema import Memory
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_words
 from tests.builders import memories, memory
 
 REPRODUCIBLY = settings(max_examples=100, deadline=None, derandomize=True, database=None)

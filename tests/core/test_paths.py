@@ -12,8 +12,7 @@ from alps.ext.calibration.settings import CalibrateSettings, DrawSettings
 from alps.ext.datasets.settings import PoolSettings
 from alps.ext.judging.settings import JudgesSettings
 from alps.leaderboard.settings import RescoreSettings, ServeSettings, SiteSettings, SubmitSettings
-from alps.parsing import parse_words
-from alps.settings import JudgeSettings, RunSettings
+from alps.settings import JudgeSettings, RunSettings, parse_words
 from tests.endtoend import contents, files_of
 from tests.tracks import alps_here
 

@@ -17,10 +17,9 @@ from alps.cli import cli, guarded
 from alps.errors import UsageError
 from alps.ext.calibration.page import write_calibration_page
 from alps.ext.calibration.settings import GATES, CalibrateSettings
-from alps.parsing import parse_words
 from alps.run.scores import RecordScores
 from alps.run.session import refuse_without_effect
-from alps.settings import JudgeSettings, RunSettings
+from alps.settings import JudgeSettings, RunSettings, parse_words
 from alps.systems import resolve_system
 from alps.tasks import Scored, load_task
 from tests.endtoend import environment, rows, write_rows

@@ -9,9 +9,8 @@ import pytest
 
 from alps.judges.admission import DRAWN
 from alps.llm.types import JUDGE_CHECK
-from alps.parsing import parse_words
 from alps.run.start import run_here
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_words
 from tests.conftest import ROOT
 from tests.endtoend import (
     JOURNALS,

@@ -5,9 +5,8 @@ import tomllib
 import pytest
 
 import alps
-from alps.parsing import read_config
 from alps.run.folder import write_config
-from alps.settings import RunSettings
+from alps.settings import RunSettings, read_config
 from tests.endtoend import JOURNALS, contents
 from tests.tracks import alps_here
 

@@ -4,8 +4,7 @@ import pytest
 
 from alps.errors import AlpsError, DataError, UsageError
 from alps.ext.calibration.settings import CalibrateSettings
-from alps.parsing import parse_settings, parse_words, part_words
-from alps.settings import JudgeSettings, RunSettings
+from alps.settings import JudgeSettings, RunSettings, parse_settings, parse_words, part_words
 from tests.endtoend import run
 
 NEEDED = ["task=extraction", "model=rules"]

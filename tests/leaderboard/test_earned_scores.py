@@ -25,10 +25,9 @@ from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.packing import pack
 from alps.leaderboard.site import build
 from alps.leaderboard.verify import verify
-from alps.parsing import parse_settings
 from alps.run.source import open_data
 from alps.schema import Prediction, read_memories
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings
 from alps.tasks import load_task
 from alps.tasks.extraction import TASK
 from tests.conftest import ROOT

@@ -35,8 +35,7 @@ from alps.leaderboard.parts import BoardPart
 from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build, check_site, serve
 from alps.leaderboard.site_data import OFFICIAL, judged_by, official
-from alps.parsing import parse_words
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_words
 from alps.show.formatting import number, visible
 from alps.show.spreadsheets import csv_of, plain_cell
 from alps.stats.paired import holm, paired_difference

@@ -17,9 +17,8 @@ from alps.llm.endpoints import credentials, endpoint_from_environment, version_f
 from alps.llm.preflight import check_model, check_sampling, default_temperature, unlisted_answer
 from alps.llm.provider import send
 from alps.llm.types import Request, TransportError
-from alps.parsing import parse_words
 from alps.run.folder import write_config
-from alps.settings import JudgeSettings, RunSettings
+from alps.settings import JudgeSettings, RunSettings, parse_words
 from tests.endtoend import extraction, one_line, rows, run
 from tests.llm.test_provider import QUESTION, failed
 from tests.loopback import Answer, LoopbackServer, asked_over_http, serve

@@ -24,9 +24,9 @@ from alps.llm.cache import cache_key
 from alps.llm.ledger import Ledger
 from alps.llm.provider import marked
 from alps.llm.types import Request
-from alps.parsing import parse_words
 from alps.run.services import open_judge
 from alps.run.session import effective_judge
+from alps.settings import parse_words
 from tests.conftest import ROOT
 from tests.desk import chat
 from tests.llm.test_prices import SONNET, anthropic, gemini

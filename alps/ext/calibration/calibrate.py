@@ -51,7 +51,6 @@ from alps.judges.base import Judge, fingerprint_id
 from alps.judges.embedded import is_embedded_judge
 from alps.judges.rubric import MATCHING, Rubric, read_rubric
 from alps.llm.ledger import Totals
-from alps.parsing import parse_settings
 from alps.rows import Calls, ServedBy
 from alps.run.folder import build_manifest, claim, claimed_folder, write_json
 from alps.run.opened import MANIFEST
@@ -60,6 +59,7 @@ from alps.run.services import Services, check_judge, open_judge
 from alps.run.session import effective_judge, refuse_without_effect
 from alps.run.summary import served, served_row, summarise_calls
 from alps.schema import UNHEARD, Outcome
+from alps.settings import parse_settings
 from alps.show.formatting import counted
 
 CALIBRATION = "calibration.json"

@@ -12,7 +12,6 @@ from alps.ext.sizes import smaller_sizes
 from alps.ext.sizes.part import folder_of
 from alps.extension import extensions
 from alps.judges.admission import CHECK_FILE
-from alps.parsing import parse_settings
 from alps.run.folder import difference_between, repeating, write_json
 from alps.run.opened import MANIFEST, RunFolder, manifest_row, open_run, read_rows
 from alps.run.parts import parts_of
@@ -20,7 +19,7 @@ from alps.run.session import RunSession
 from alps.run.source import RunData, open_again, refuse_changed, settings_of_run
 from alps.run.start import finish
 from alps.run.summary import Finished
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings
 from alps.show.formatting import counted
 
 _OF_RECORDS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")

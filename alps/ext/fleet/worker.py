@@ -75,11 +75,10 @@ def _answer_to(order: Mapping[str, Any]) -> dict[str, str]:
 
     from alps.errors import AlpsError, FolderInUseError
     from alps.llm.limiter import TURN
-    from alps.parsing import parse_settings
     from alps.run.session import resolve
     from alps.run.source import open_data
     from alps.run.start import carry_out
-    from alps.settings import RunSettings
+    from alps.settings import RunSettings, parse_settings
 
     TURN.set(tuple(order["turn"]))
     os.environ["ALPS_PROGRESS"] = "off"  # the parent shows how all shards go on

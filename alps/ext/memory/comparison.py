@@ -18,13 +18,12 @@ from alps.ext.memory.resolve import check_memory, refuse_untyped
 from alps.ext.memory.settings import MemoryKeys, MemoryModels
 from alps.folders import own_folder, slug
 from alps.llm.secrets import redact
-from alps.parsing import parse_settings
 from alps.run.folder import changed_code
 from alps.run.fresh import code_of
 from alps.run.opened import MANIFEST, RunFolder, open_run, read_manifest
 from alps.run.source import settings_of_run
 from alps.run.start import run as carry_out
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings
 from alps.show.compare import Comparison, MetricComparison, compare_runs
 from alps.show.formatting import counted, tokens
 from alps.show.shared_records import (

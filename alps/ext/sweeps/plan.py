@@ -12,8 +12,7 @@ from pydantic import Field
 from alps.errors import AlpsError, DataError, UsageError
 from alps.ext.sweeps import models_in
 from alps.keys import FrozenSettings
-from alps.parsing import parse_settings, parse_words, unlike_any
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings, parse_words, unlike_any
 from alps.slips import read_toml
 
 _CAPS = ("max_cost", "max_total_tokens")

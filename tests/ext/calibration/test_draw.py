@@ -11,10 +11,9 @@ from alps.ext.calibration.judge_of_run import asked_in, population_hash
 from alps.ext.calibration.labels import read_labels
 from alps.ext.calibration.sample import draw_labels
 from alps.judges.matching import RELATIONS
-from alps.parsing import parse_settings
 from alps.run.source import open_data
 from alps.run.start import run
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings
 from alps.similarity import similarity
 from tests.endtoend import rows, write_rows
 from tests.tracks import TALK, pool_row, target_row, write_ability

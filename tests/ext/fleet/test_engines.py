@@ -6,8 +6,7 @@ import pytest
 
 from alps.errors import AlpsError, UsageError
 from alps.ext.fleet.worker import _open_known
-from alps.parsing import parse_words
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_words
 from tests.cluster import cluster, is_running, state_of, worker_ids
 from tests.endtoend import finish, one_line, run, start, wait_until
 from tests.ext.fleet.test_shards import MEMORY, OFF, VERDICT, asking, is_the_same

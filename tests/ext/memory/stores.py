@@ -7,10 +7,9 @@ from alps.ext.memory.connection import ClassConnection
 from alps.ext.memory.journal import Diary
 from alps.ext.memory.protocol import Opening
 from alps.ext.memory.store import Store
-from alps.parsing import parse_settings
 from alps.run.source import open_data
 from alps.run.start import run
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings
 
 MADE_UP = {"task": "personamem", "size": "32k"}
 """The words of a run on questions that were made up."""

@@ -25,7 +25,7 @@ from alps.ext.personas.generate import generate
 from alps.ext.personas.settings import PersonaSettings
 from alps.judges.embedded import LexicalJudge
 from alps.judges.matching import Judgement, Pair
-from alps.parsing import parse_settings
+from alps.settings import parse_settings
 from tests.ext.memory.stores import MADE_UP, pairs_of
 
 PERSONAS, K, BUDGET = 7, 5, 100

@@ -21,11 +21,10 @@ from alps.ext.memory.protocol import session_of
 from alps.ext.memory.resolve import check_memory
 from alps.ext.memory.server import HttpConnection
 from alps.ext.memory.settings import MemoryKeys
-from alps.parsing import parse_words
 from alps.run.source import open_data
 from alps.run.start import run as carry_out
 from alps.schema import Turn
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_words
 from alps.sizes import LARGEST_REPLY, LARGEST_TEXT
 from tests import memory_odd, memory_served
 from tests.conftest import ROOT

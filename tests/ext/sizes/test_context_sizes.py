@@ -17,11 +17,10 @@ from alps.ext.looking.report_page import write_report
 from alps.ext.memory.built_in import Turns
 from alps.ext.sizes.part import area_under, area_weights, folder_of
 from alps.ext.sizes.tables import fronts, rival_of
-from alps.parsing import parse_settings
 from alps.run.estimate import dry_run
 from alps.run.opened import open_run
 from alps.run.start import score_again
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings
 from alps.show.compare import compare_runs
 from alps.show.formatting import number
 from alps.stats.bootstrap import clustered_mean

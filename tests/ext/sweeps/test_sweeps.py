@@ -21,10 +21,9 @@ from alps.ext.sweeps.table import report_sweep, write_sweep_page
 from alps.llm.client import Client, Endpoint
 from alps.llm.ledger import Ledger, counted_in
 from alps.llm.types import Reply, Request
-from alps.parsing import parse_words
 from alps.run.source import open_data
 from alps.run.start import run
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_words
 from tests.endtoend import JOURNALS, contents
 from tests.loopback import Answer, serve
 from tests.tracks import alps_done, alps_here
