@@ -18,7 +18,6 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from alps.errors import AlpsError, CredentialError, QuotaError, UsageError, causes_of
-from alps.llm.endpoints import lacks_credentials
 from alps.llm.secrets import redact
 from alps.llm.types import TransportError
 from alps.llm.wire import Exchange
@@ -47,6 +46,14 @@ _TOO_LONG = re.compile(
 _OF_THE_ANSWER = re.compile(
     r"max_(completion_|output_)?tokens['\"`]? (is too large|must be|cannot|can not|exceeds)"
 )
+# Errors of the clouds' own clients
+_NO_CREDENTIALS = re.compile(
+    r"NoCredentials|PartialCredentials|DefaultCredentials|NoAuthToken|CredentialRetrieval"
+)
+# Errors that clients raise before they ask; what a server answers is of a class below, or of
+# litellm.
+_LOCAL = ("openai.OpenAIError", "builtins.ValueError")
+_SAYS_SO = re.compile(r"\bcredentials\b|\b(?:API|JWT|access) ?key\b|_API_KEY\b", re.IGNORECASE)
 # Packages whose name is not that of the module that is missed
 _PACKAGES = {"google": "google-auth", "botocore": "boto3", "vertexai": "google-cloud-aiplatform"}
 # litellm puts all of it into its messages.
@@ -164,13 +171,25 @@ def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
         package = _PACKAGES.get(missing, missing)
         what = f"a Python package is missing: pip install {package}"
         return UsageError(f"{who}: {what} ({message})")
-    if lacks_credentials(error):
+    if _lacks_credentials(error):
         return CredentialError(f"{who}: no credentials were found ({message})")
     if isinstance(error, (kinds.AuthenticationError, kinds.PermissionDeniedError)):
         return CredentialError(f"{who}: the provider refused the key ({message})")
     if isinstance(error, kinds.NotFoundError):
         return UsageError(f"{who}: the endpoint has no such model ({message})")
     return None
+
+
+def _lacks_credentials(error: BaseException) -> bool:
+    """Tell whether a client found no credentials and sent no request."""
+    # litellm takes most such errors for a server's: without this they would be tried again, for
+    # half a minute a record.
+    for cause in causes_of(error):
+        kind = type(cause)
+        is_local = f"{kind.__module__}.{kind.__name__}" in _LOCAL
+        if _NO_CREDENTIALS.search(kind.__name__) or (is_local and _SAYS_SO.search(str(cause))):
+            return True
+    return False
 
 
 def _is_too_long(kinds: Any, error: Any, status: int | None, answer_text: str) -> bool:

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from alps.llm.endpoints import credentials
 from alps.llm.failures import redirected, requests_left, transport_error
 from alps.llm.options import sent
+from alps.llm.preflight import credentials
 from alps.llm.prices import ReplyTokens, price_of
 from alps.llm.secrets import redact
 from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_arguments

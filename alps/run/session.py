@@ -308,8 +308,12 @@ def _takes_no_temperature(settings: AskSettings) -> bool:
 
 def _added(settings: AskSettings, who: str, prefix: str) -> dict[str, Any]:
     """Return the settings that were not given, and take effect all the same."""
-    from alps.llm.endpoints import endpoint_from_environment, version_from_environment
-    from alps.llm.preflight import is_known, unlisted_answer
+    from alps.llm.preflight import (
+        endpoint_from_environment,
+        is_known,
+        unlisted_answer,
+        version_from_environment,
+    )
 
     model = getattr(settings, who)
     if not is_known(model):

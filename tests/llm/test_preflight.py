@@ -13,8 +13,15 @@ import pytest
 from alps.errors import CredentialError, DataError, UsageError
 from alps.ext.calibration.settings import CalibrateSettings
 from alps.llm.cache import cache_key
-from alps.llm.endpoints import credentials, endpoint_from_environment, version_from_environment
-from alps.llm.preflight import check_model, check_sampling, default_temperature, unlisted_answer
+from alps.llm.preflight import (
+    check_model,
+    check_sampling,
+    credentials,
+    default_temperature,
+    endpoint_from_environment,
+    unlisted_answer,
+    version_from_environment,
+)
 from alps.llm.provider import send
 from alps.llm.types import Request, TransportError
 from alps.run.folder import write_config
