@@ -34,8 +34,15 @@ from alps.judges.matching import (
     SupportJudgement,
     SupportQuestion,
 )
-from alps.judges.options import OptionQuestion, OptionVerdict
-from alps.judges.rubric import MATCHING, OPTION, SUPPORT, Rubric, RubricQuestion
+from alps.judges.rubric import (
+    MATCHING,
+    OPTION,
+    SUPPORT,
+    OptionQuestion,
+    OptionVerdict,
+    Rubric,
+    RubricQuestion,
+)
 from alps.llm.types import JUDGE_CHECK, Completes, Recorder, Request
 from alps.rows import RubricCheck
 from alps.schema import UNHEARD, Outcome, Turn

@@ -16,9 +16,15 @@ from alps.extension import brought, load
 from alps.folders import typed_path
 from alps.judges.base import Judge, Question
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
-from alps.judges.options import OptionQuestion, OptionVerdict, lexical_verdict
-from alps.judges.rubric import Rating, Rubric, RubricQuestion, enforce
-from alps.similarity import THRESHOLD, VERSION, similar_pairs
+from alps.judges.rubric import (
+    OptionQuestion,
+    OptionVerdict,
+    Rating,
+    Rubric,
+    RubricQuestion,
+    enforce,
+)
+from alps.similarity import THRESHOLD, VERSION, features, similar_pairs
 
 if TYPE_CHECKING:
     from alps.llm.types import Completes
@@ -29,6 +35,9 @@ AGREEMENT = (
 )
 """Cross-validated by session, with clustered 95 % intervals; measured by `bench/lexical_judge.py`.
 """
+# Another share raises `similarity.VERSION`, by which the fingerprint of the lexical judge tells.
+AGREES = 0.5
+"""The share of an option's own words from which an answer that holds them agrees with it."""
 
 
 class EmbeddedJudge:
@@ -68,7 +77,7 @@ class LexicalJudge(EmbeddedJudge):
     async def answer(self, question: Question[Any], *, about: str) -> Any:
         """Name every pair whose similarity reaches the threshold, or the option that is named."""
         if isinstance(question, OptionQuestion):
-            return lexical_verdict(question)
+            return _closest_option(question)
         if not isinstance(question, MatchQuestion):
             return question.refused()
         gold = [item.value for item in question.gold]
@@ -78,6 +87,35 @@ class LexicalJudge(EmbeddedJudge):
             for row, column, strength in similar_pairs(gold, predicted, THRESHOLD)
         )
         return Judgement("ok", pairs)
+
+
+def _closest_option(question: OptionQuestion) -> OptionVerdict:
+    """Name the option of whose own words the answer has the largest share, from `AGREES` on.
+
+    Words of all options tell nothing. A tie is no agreement. An answer that is an option, word for
+    word, agrees with it.
+    """
+    answer, options = features(question.answer), list(map(features, question.options))
+    common = set(options[0].content).intersection(*(option.content for option in options[1:]))
+    same = [place for place, option in enumerate(options) if option.folded == answer.folded]
+    if len(same) == 1:
+        return OptionVerdict("ok", same[0], "word for word")
+    shares = []
+    for option in options:
+        own = {word: n for word, n in option.content.items() if word not in common}
+        shares.append(_share(own, answer.content))
+    best = max(shares)
+    if best < AGREES or shares.count(best) > 1:
+        return OptionVerdict("ok", reason=f"no option is closest (largest share {best:.2f})")
+    return OptionVerdict(
+        "ok", shares.index(best), f"{best:.2f} of the option's own words are in the answer"
+    )
+
+
+def _share(own: Mapping[str, float], known: Mapping[str, float]) -> float:
+    whole = sum(own.values())
+    shared = sum(min(weight, known[piece]) for piece, weight in own.items() if piece in known)
+    return round(shared / whole, 9) if whole else 0.0
 
 
 # Raised with every change of a verdict: it stands in the fingerprint.

@@ -28,7 +28,6 @@ from alps.judges.matching import (
     blocks,
     items_at,
 )
-from alps.judges.options import OptionQuestion, OptionVerdict, option_answer
 from alps.judges.rubric import (
     BUDGETS,
     MATCH_ANSWER,
@@ -36,10 +35,13 @@ from alps.judges.rubric import (
     OPTION,
     SUPPORT,
     JudgedPair,
+    OptionQuestion,
+    OptionVerdict,
     Rating,
     Rubric,
     RubricQuestion,
     enforce,
+    option_answer,
     rating_answer,
     rubric,
     support_answer,

@@ -24,8 +24,7 @@ from alps.judges.matching import (
     SupportJudgement,
     SupportQuestion,
 )
-from alps.judges.options import OptionQuestion, OptionVerdict
-from alps.judges.rubric import Rating, Rubric
+from alps.judges.rubric import OptionQuestion, OptionVerdict, Rating, Rubric
 from alps.llm.types import Completes
 
 T = TypeVar("T")

@@ -1,7 +1,8 @@
 """The rubric: instructions to a judge, the replies to them, and the rules that bind the judge.
 
 A rubric is one Markdown file in `rubrics/`. Its hard rules marked «(enforced)» do not depend on the
-judge's obedience: `enforce` applies them to the verdict.
+judge's obedience: `enforce` applies them to the verdict. The two questions about one answer stand
+here with their verdicts: how it is rated, and which option an answer in free words agrees with.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -207,6 +208,66 @@ def support_answer(ids: Sequence[str]) -> AnswerType[dict[str, tuple[Support, st
         return Read({name: judged[name] for name in ids})
 
     return AnswerType(schema=SupportReply, read=read, partial=False, decision=_without_reasons)
+
+
+@dataclass(frozen=True)
+class OptionVerdict:
+    """Which option an answer agrees with, by its position; unless `ok`, nothing may be concluded.
+
+    Attributes:
+        option: None where it agrees with none, or with several.
+        agreement: How often two draws of a judge that was asked several times name the same, in
+            [0, 1].
+    """
+
+    outcome: Outcome
+    option: int | None = None
+    reason: str = ""
+    error: str | None = None
+    raw: tuple[str, ...] = ()
+    agreement: float | None = None
+
+    def row(self) -> dict[str, Any]:
+        """Return the verdict as it is written to a file."""
+        row: dict[str, Any] = {"outcome": self.outcome, "option": self.option}
+        row["reason"] = self.reason
+        if self.agreement is not None:
+            row["agreement"] = self.agreement
+        return {**row, "error": self.error, "raw": list(self.raw)}
+
+
+@dataclass(frozen=True)
+class OptionQuestion(Question[OptionVerdict]):
+    """Which of at most four options does an answer agree with? Nothing tells the right one."""
+
+    message: str
+    answer: str
+    options: Sequence[str]
+    unanswered: ClassVar[str] = "this judge cannot match answers to options"
+    verdict: ClassVar[type] = OptionVerdict
+
+    def payload(self) -> dict[str, Any]:
+        """Return the question as an LLM is shown it."""
+        options = dict(zip(OPTIONS, self.options, strict=False))
+        asked = {"kind": "options", "message": self.message, "answer": self.answer}
+        return {**asked, "options": options}
+
+
+def option_answer(count: int) -> AnswerType[tuple[int | None, str]]:
+    """Return the answer type of a judge that is shown `count` options: a position, and why."""
+
+    def read(node: object) -> Read[tuple[int | None, str]]:
+        reply = read_tolerantly(OptionReply, node)
+        if reply.option == NO_OPTION:
+            return Read((None, reply.reason))
+        position = OPTIONS.index(reply.option)
+        if position >= count:
+            raise ValueError(f"option {reply.option!r} is not one of the {count} shown")
+        return Read((position, reply.reason))
+
+    return AnswerType(
+        schema=OptionReply, read=read, partial=False, decision=lambda verdict: verdict[0]
+    )
 
 
 def rating_answer(reply: type[ReplyModel]) -> AnswerType[tuple[dict[str, int], str]]:

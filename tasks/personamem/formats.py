@@ -25,8 +25,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from alps.judges.base import Judge
-from alps.judges.options import OptionQuestion
-from alps.judges.rubric import OPTION, rubric
+from alps.judges.rubric import OPTION, OptionQuestion, rubric
 from alps.llm.replies import looks_like_refusal
 from alps.prompts import load_prompt
 from alps.schema import Outcome, Prediction, TextAnswer

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import pytest
 
 from alps.judges.embedded import LexicalJudge
-from alps.judges.options import OptionQuestion, OptionVerdict
 from alps.judges.repeated import majority
+from alps.judges.rubric import OptionQuestion, OptionVerdict
 from alps.systems import resolve_system
 from alps.tasks import TaskOptions, load_task
 from alps.tasks.personamem.formats import orders_of

@@ -8,8 +8,7 @@ import pytest
 
 from alps.judges.admission import FEWEST_RIGHT, ORDER, KnownItem, drawn_items, pool
 from alps.judges.embedded import ALWAYS_NO, ALWAYS_YES, ConstantJudge, LexicalJudge
-from alps.judges.options import OptionVerdict
-from alps.judges.rubric import _OURS, OPTION, rubric
+from alps.judges.rubric import _OURS, OPTION, OptionVerdict, rubric
 from alps.similarity import features, similarity
 
 SEEDS = 40

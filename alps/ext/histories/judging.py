@@ -16,9 +16,9 @@ from alps.ext.histories.model import CitedSet, SetQuestion
 from alps.ext.histories.sample import UNKNOWN, HistorySample
 from alps.judges.base import Judge
 from alps.judges.matching import POLICIES, Item, MatchQuestion
-from alps.judges.options import OptionQuestion
 from alps.judges.rubric import (
     NOTHING,
+    OptionQuestion,
     Rating,
     RatingReply,
     Reason,
