@@ -111,7 +111,7 @@ class Extension:
         shown: What tables, pages and comparisons show of that, an `alps.show.parts.ShownPart`:
             `mine:Shown`.
         agreement: The class of what it knows of people's agreement with judges, an
-            `alps.judges.agreement.KnownAgreement`: `mine:Known`.
+            `alps.judges.base.KnownAgreement`: `mine:Known`.
         board: Its part on boards, an `alps.leaderboard.parts.BoardPart`: `mine:BOARD`.
         on_card: The setting of a run, or the field of a submission, that it has that part in.
         references: Tables of reference rows for boards, as `package:FILE`.

@@ -1,15 +1,17 @@
 """The judge, which says what questions it can answer, and the question, whatever it is about.
 
 The kinds of questions are `MatchQuestion`, `SupportQuestion`, `RubricQuestion` and
-`OptionQuestion`, each next to the verdict that answers it.
+`OptionQuestion`, each next to the verdict that answers it. How far people agree with a judge is
+known to the extensions that keep calibrations.
 """
 
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
+from alps.extension import extensions, load
 from alps.schema import Outcome
 
 if TYPE_CHECKING:
@@ -93,3 +95,40 @@ def fingerprint_id(fingerprint: Mapping[str, Any]) -> str:
     """Return the first 12 hex digits of the sha256 of a fingerprint's canonical JSON."""
     # The same parts have the same name, in whatever order a file or a user gives them.
     return hashlib.sha256(_CANONICAL(fingerprint).encode()).hexdigest()[:12]
+
+
+class KnownAgreement:
+    """What an extension knows of the agreement of people with a judge.
+
+    A method that it does not define knows nothing.
+    """
+
+    def said(self, judge: str, fingerprint: str) -> Iterator[str]:
+        """Yield a sentence on each calibration of a judge with this fingerprint."""
+        return iter(())
+
+    def passed(self, judge: Mapping[str, Any], rubrics: Iterable[str]) -> bool:
+        """Tell whether people's labels show that a judge is fit for each of some rubrics.
+
+        Args:
+            judge: Its fingerprint, as a run records it.
+            rubrics: Those that a score is a mean of; none: how memories match.
+        """
+        return False
+
+
+def people_say(judge: str, fingerprint: str) -> Iterator[str]:
+    """Yield a sentence on each calibration of a judge that is known; see `KnownAgreement.said`."""
+    for known in _known():
+        yield from known.said(judge, fingerprint)
+
+
+def people_agree(judge: Mapping[str, Any], rubrics: Iterable[str] = ()) -> bool:
+    """Tell whether any calibration shows a judge to be fit; see `KnownAgreement.passed`."""
+    return any(known.passed(judge, rubrics) for known in _known())
+
+
+def _known() -> Iterator[KnownAgreement]:
+    for extension in extensions():
+        if extension.agreement:
+            yield load(extension.agreement)()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alps.errors import UsageError
-from alps.judges.agreement import people_agree, people_say
+from alps.judges.base import people_agree, people_say
 from alps.run.opened import RunFolder
 from alps.show.caveats import judge_of
 from alps.show.formatting import letter_of, task_title

@@ -22,7 +22,7 @@ from alps.ext.audits.records import (
 )
 from alps.ext.audits.slices import Traits, bent_by, errors_of, family_of, slice_names, traits_of
 from alps.ext.audits.tables import SliceContrast, bent_table, slice_tables
-from alps.judges.agreement import people_agree
+from alps.judges.base import people_agree
 from alps.rows import AuditedScore, AuditSummary, BentRow
 from alps.run.opened import AnswerKey, RunFolder
 from alps.run.source import RunData, TrackData, open_again

@@ -24,8 +24,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from alps.errors import AlpsError, DataError, UsageError, shown
 from alps.folders import user_folder
 from alps.jsonl import parse_json
-from alps.judges.agreement import KnownAgreement
-from alps.judges.base import Identified, fingerprint_id
+from alps.judges.base import Identified, KnownAgreement, fingerprint_id
 from alps.judges.embedded import embedded_judge, is_embedded_judge
 from alps.judges.rubric import MATCHING, Rubric, labelled_as
 from alps.stats.bootstrap import Estimate

@@ -15,7 +15,7 @@ import numpy as np
 
 from alps.ext.judging.judging_runs import OURS, TRIVIAL_JUDGES, JudgedCells, JudgingCell
 from alps.ext.judging.sensitivity import judged_metric, rewords
-from alps.judges.agreement import people_say
+from alps.judges.base import people_say
 from alps.judges.embedded import is_embedded_judge
 from alps.rows import Calls
 from alps.run.opened import RunFolder

@@ -17,7 +17,7 @@ from alps.ext.looking.report_first import Differences, Overview, alike, differen
 from alps.ext.looking.report_sections import Head, MetricRow, TrackSection, draw_plane, heads_of
 from alps.ext.looking.whole_run import empty_line, judge_check_lines, known_agreement, method_lines
 from alps.extension import has_command
-from alps.judges.agreement import people_say
+from alps.judges.base import people_say
 from alps.rows import Score
 from alps.run.opened import AnswerKey, RunFolder, open_run
 from alps.show import charts

@@ -8,7 +8,7 @@ from rich.console import Group
 
 from alps.errors import AlpsError
 from alps.extension import brought
-from alps.judges.agreement import people_say
+from alps.judges.base import people_say
 from alps.judges.embedded import AGREEMENTS, embedded_judge
 from alps.llm.understanding import RAN_WILD
 from alps.rows import BreakdownRow, Interval, Score, Summary, TrackSummary
