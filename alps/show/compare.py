@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from alps.errors import UsageError
 from alps.judges.base import people_agree, people_say
 from alps.run.opened import RunFolder
-from alps.show.caveats import judge_of
-from alps.show.formatting import letter_of, task_title
+from alps.show.formatting import judge_of, letter_of, task_title
 from alps.show.parts import CorrectedComparison, Pair, ShownPart, shown_parts
 from alps.show.shared_records import (
     SharedRecords,

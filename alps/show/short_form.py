@@ -17,14 +17,15 @@ from alps.extension import has_command
 from alps.rows import Floor, Interval, Score, Summary, TrackSummary
 from alps.run.opened import RunFolder, lead_of, read_manifest
 from alps.schema import FAILURES
-from alps.show.caveats import BELOW_MARK, judge_mark
 from alps.show.formatting import (
+    BELOW_MARK,
     MORE_THAN_ONE,
     conditions,
     counted,
     dollars,
     duration,
     interval,
+    judge_mark,
     metric_title,
     number,
     served_lines,

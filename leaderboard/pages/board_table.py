@@ -24,9 +24,8 @@ from alps.leaderboard.ranking import Board, PeopleRow, RankedSystem
 from alps.leaderboard.references import ReferenceRow, ReferenceTable
 from alps.leaderboard.site_data import SiteSystem
 from alps.rows import PEOPLE
-from alps.show.caveats import NOT_CHECKED, strongest_above
 from alps.show.charts import axis_of
-from alps.show.formatting import signed, visible
+from alps.show.formatting import NOT_CHECKED, signed, strongest_above, visible
 from alps.show.svg import axis_labels
 from alps.tasks import Metric, Task
 

@@ -7,8 +7,7 @@ from typing import Any
 from alps.ext.audits.records import HALF
 from alps.rows import AuditedScore, AuditedTrack, AuditSummary, BentRow, Summary
 from alps.run.opened import RunFolder
-from alps.show.caveats import known_item_lines
-from alps.show.formatting import counted, number, p_value
+from alps.show.formatting import counted, known_item_lines, number, p_value
 from alps.show.parts import CorrectedComparison, Pair, ShownPart
 from alps.show.table import (
     Cell,

@@ -21,7 +21,7 @@ from alps.ext.audits.slices import SCRIPT
 from alps.jsonl import Row, scan
 from alps.rows import Interval, Score, TrackSummary
 from alps.run.opened import MANIFEST, SUMMARY, AnswerKey, RunFolder, read_wanted, state_of
-from alps.show.caveats import share_of_known
+from alps.show.formatting import share_of_known
 from alps.show.spreadsheets import csv_of
 from alps.tasks import Task
 from alps.text import script_of, texts_of

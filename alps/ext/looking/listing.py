@@ -14,8 +14,7 @@ from alps.errors import AlpsError, RunFolderError, UsageError
 from alps.rows import Calls, Summary
 from alps.run.opened import MANIFEST, CalibrationFolder, RunFolder, open_run
 from alps.settings import RunSettings, as_typed, in_current_words
-from alps.show.caveats import judge_of
-from alps.show.formatting import interval, number, task_and_metric, task_title, visible
+from alps.show.formatting import interval, judge_of, number, task_and_metric, task_title, visible
 from alps.show.short_form import failures_of
 
 _JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")

@@ -17,8 +17,7 @@ from alps.ext.looking.dialogue import DialogueView, Piece, excerpt
 from alps.ext.looking.record import RecordView, ShownPart, build_view
 from alps.run.opened import AnswerKey, RunFolder, open_run, read_rows, read_wanted, track_data
 from alps.schema import FAILURES, UNHEARD
-from alps.show.caveats import judge_of
-from alps.show.formatting import folded_away, number, visible
+from alps.show.formatting import folded_away, judge_of, number, visible
 from alps.show.named_record import pick
 from alps.tasks.record_parts import AnsweredRecord, Facts, Listed, Paired, Pairing, Passage, Side
 from alps.tasks.registry import track_title

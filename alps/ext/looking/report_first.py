@@ -17,7 +17,6 @@ from alps.ext.looking.report_sections import Head, TrackSection, cards_in
 from alps.jsonl import scan
 from alps.run.opened import AnswerKey
 from alps.show import charts
-from alps.show.caveats import judge_mark
 from alps.show.charts import axis_of, colour_of
 from alps.show.compare import Contrast, MetricComparison, TrackComparison, compare_runs
 from alps.show.compare_table import answers
@@ -26,6 +25,7 @@ from alps.show.formatting import (
     counted,
     dollars,
     interval,
+    judge_mark,
     metric_title,
     number,
     task_and_metric,

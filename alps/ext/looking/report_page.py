@@ -21,7 +21,6 @@ from alps.judges.base import people_say
 from alps.rows import Score
 from alps.run.opened import AnswerKey, RunFolder, open_run
 from alps.show import charts
-from alps.show.caveats import judge_mark
 from alps.show.charts import (
     DASHES,
     Chart,
@@ -33,7 +32,15 @@ from alps.show.charts import (
     line_sign,
     recall_curve,
 )
-from alps.show.formatting import conditions, counted, metric_title, p_value, signed, task_title
+from alps.show.formatting import (
+    conditions,
+    counted,
+    judge_mark,
+    metric_title,
+    p_value,
+    signed,
+    task_title,
+)
 from alps.show.html import page_environment, refuse_other_file, write_page
 from alps.show.parts import shown_parts
 from alps.show.svg import SHARES, Axis, axis_labels

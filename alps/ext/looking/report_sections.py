@@ -18,9 +18,16 @@ from alps.rows import BreakdownRow, Floor, GroupRow, Interval, Score, Summary, T
 from alps.run.opened import AnswerKey, RunFolder, Samples, state_of
 from alps.schema import FAILURES, UNHEARD
 from alps.show import charts
-from alps.show.caveats import strongest_above
 from alps.show.charts import colour_of
-from alps.show.formatting import MEANINGS, interval, letter_of, number, served_lines, signed
+from alps.show.formatting import (
+    MEANINGS,
+    interval,
+    letter_of,
+    number,
+    served_lines,
+    signed,
+    strongest_above,
+)
 from alps.show.parts import ChartedTrack, shown_parts
 from alps.show.short_form import needs_rating_judge
 from alps.show.svg import axis_labels

@@ -13,13 +13,14 @@ from alps.judges.embedded import AGREEMENTS, embedded_judge
 from alps.llm.understanding import RAN_WILD
 from alps.rows import BreakdownRow, Interval, Score, Summary, TrackSummary
 from alps.run.opened import open_run
-from alps.show.caveats import judge_mark, known_item_lines
 from alps.show.formatting import (
     GOLD_ACTIONS,
     PREDICTED_ACTIONS,
     conditions,
     counted,
     interval,
+    judge_mark,
+    known_item_lines,
     number,
     price_lines,
     served_lines,

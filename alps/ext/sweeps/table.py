@@ -11,9 +11,16 @@ from alps.errors import RunFolderError, UsageError
 from alps.ext.sweeps.sweep import Ended, Swept
 from alps.llm.ledger import Totals, calls_in
 from alps.run.opened import open_run
-from alps.show.caveats import BELOW_MARK, judge_of
 from alps.show.compare import TrackComparison, compare_runs
-from alps.show.formatting import counted, dollars, metric_title, number, task_title
+from alps.show.formatting import (
+    BELOW_MARK,
+    counted,
+    dollars,
+    judge_of,
+    metric_title,
+    number,
+    task_title,
+)
 from alps.show.html import refuse_other_file, write_tables_page
 from alps.show.short_form import Headline, needs_rating_judge
 from alps.show.table import (

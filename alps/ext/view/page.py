@@ -17,8 +17,7 @@ from alps.ext.looking.record import build_view, opening_of_sample, record_card
 from alps.ext.view.loopback import application_of
 from alps.jsonl import Row
 from alps.run.opened import AnswerKey, RunFolder, Samples, open_run, read_wanted, state_of
-from alps.show.caveats import judge_of
-from alps.show.formatting import letter_of, metric_title
+from alps.show.formatting import judge_of, letter_of, metric_title
 from alps.show.html import TEMPLATES as REPORT
 from alps.show.html import page_environment
 from alps.tasks import Task
