@@ -29,9 +29,9 @@ from alps.ext.adapters.recorded_verdicts import RecordedJudge
 from alps.ext.audits.corrections import powered_difference
 from alps.ext.audits.draws import LEAST
 from alps.ext.audits.records import Pairs, corrected_score
-from alps.judges.base import Judge, Question
+from alps.judges.base import Judge, Judgement, MatchQuestion, Pair, Question, Relation
 from alps.judges.embedded import EmbeddedJudge, LexicalJudge
-from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation, gold_items
+from alps.judges.matching import gold_items
 from alps.rows import Figure
 from alps.schema import Prediction
 from alps.similarity import similarity

@@ -30,8 +30,7 @@ from words import rows as file_rows
 
 from alps.ext.published.authors_v1 import algorithm_score
 from alps.judges.embedded import LexicalJudge
-from alps.judges.matching import assign
-from alps.judges.relate import match_memories
+from alps.judges.matching import assign, match_memories
 from alps.schema import CANONICAL_LABELS, Memory, read_gold, read_memories
 from alps.tasks.extraction import precision_recall_f1
 

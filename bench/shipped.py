@@ -24,7 +24,7 @@ from alps.ext.calibration.label_rows import read_rows
 from alps.ext.calibration.labels import ITEMS, LABELS, PEOPLE, SCALE
 from alps.ext.calibration.settings import CalibrateSettings
 from alps.jsonl import dump
-from alps.judges.matching import UNRELATED
+from alps.judges.base import UNRELATED
 
 JUDGES = ("lexical", "minilm")
 VALID_DAYS = 1_825

@@ -35,8 +35,9 @@ sys.exit(log.status != "success")
 def questions(data: str) -> Iterator[dict[str, Any]]:
     """Yield each question: its `id`, its `model` and its `input`, which are the messages."""
     from alps.data.release import open_split, read_samples
+    from alps.judges.base import MatchQuestion
     from alps.judges.llm import LlmJudge
-    from alps.judges.matching import MatchQuestion, gold_items, predicted_items
+    from alps.judges.matching import gold_items, predicted_items
     from alps.llm.types import Recorder
     from alps.schema import read_memories
     from alps.tasks import load_tracks

@@ -23,17 +23,19 @@ from pydantic import BaseModel, ConfigDict
 
 from alps.event_loop import stopping_together
 from alps.jsonl import Journal, Row, scan
-from alps.judges.base import Judge, Question, fingerprint_id
-from alps.judges.embedded import EmbeddedJudge
-from alps.judges.matching import (
+from alps.judges.base import (
     POLICIES,
     Item,
+    Judge,
     Judgement,
     MatchQuestion,
+    Question,
     Relation,
     SupportJudgement,
     SupportQuestion,
+    fingerprint_id,
 )
+from alps.judges.embedded import EmbeddedJudge
 from alps.judges.rubric import (
     MATCHING,
     OPTION,

@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from alps.judges.matching import Dialogue
+from alps.judges.base import Dialogue
 from alps.similarity import features
 from alps.text import fold, letters
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from alps.errors import UsageError, closest
 from alps.extension import brought, load
 from alps.folders import typed_path
-from alps.judges.base import Judge, Question
-from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
+from alps.judges.base import Judge, Judgement, MatchQuestion, Pair, Question, Relation
 from alps.judges.rubric import (
     OptionQuestion,
     OptionVerdict,

@@ -14,20 +14,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from alps.judges.base import Question
-from alps.judges.matching import (
+from alps.judges.base import (
     RELATIONS,
     Item,
     Judgement,
     MatchQuestion,
     Pair,
+    Question,
     Relation,
     Support,
     SupportJudgement,
     SupportQuestion,
-    blocks,
-    items_at,
 )
+from alps.judges.matching import blocks, items_at
 from alps.judges.rubric import (
     BUDGETS,
     MATCH_ANSWER,

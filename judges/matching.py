@@ -2,134 +2,53 @@
 
 A judge names the relation of pairs of memories. Identical values pair without asking it. Out of the
 named relations the best one-to-one set is picked; which relations count as a match is a policy,
-declared and reported. A memory says one thing: a prediction that states several facts is a
-`bundle`, and matches nothing. A second question, whether the dialogue supports a memory, tells a
-hallucination from a memory that the annotators missed.
+declared and reported.
+
+A memory says one thing, once. A prediction that states several facts is a `bundle`, and matches
+nothing. A value that is longer than any memory is an invalid item: it counts as a prediction and
+matches nothing. A near copy of another prediction is that prediction again: both count as one.
+
+A prediction that is `narrower` than a gold memory adds detail to it. Whether the user bore that
+detail out is asked in a second question, against the dialogue: detail that was made up does not
+match. Whether the dialogue supports a memory also tells a hallucination from a memory that the
+annotators missed.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import combinations
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any
 
-from alps.judges.base import Question
-from alps.schema import CANONICAL_LABELS, UNMAPPED, Memory, Outcome, Turn
-from alps.similarity import features
-from alps.text import fold_value, shown_value
+from alps.judges.base import (
+    POLICIES,
+    SUPPORTS,
+    Dialogue,
+    Item,
+    Judge,
+    Judgement,
+    MatchQuestion,
+    Pair,
+    Relation,
+    SupportQuestion,
+    fingerprint_id,
+)
+from alps.judges.rubric import MATCHING, SUPPORT, rubric
+from alps.schema import CANONICAL_LABELS, LONGEST_VALUE, UNMAPPED, Memory
+from alps.similarity import features, numbers_of, similar_pairs
+from alps.text import fold, fold_value, length_in_letters, shown_value
 
-Relation = Literal["same", "narrower", "bundle", "broader", "conflicting", "related"]
-RELATIONS: tuple[Relation, ...] = get_args(Relation)
-UNRELATED = "unrelated"
-"""What pairs are that a judge does not name."""
-Support = Literal["supported", "unsupported", "not_about_user"]
-SUPPORTS: tuple[Support, ...] = get_args(Support)
-Dialogue = Sequence[Turn]
-
-# Which relations count as a match, and which of them is preferred where a memory could match two
-# others.
-POLICIES: dict[str, dict[Relation, float]] = {
-    "lenient": {"same": 1.0, "narrower": 0.9},
-    "strict": {"same": 1.0},
-}
 # The most memories a side in one call to a judge.
 BLOCK = 30
-
-
-class Item(NamedTuple):
-    """A memory as a judge sees it, under an id local to the call; `memory_id` is never shown."""
-
-    id: str
-    value: str
-    type: str | None
-    label: str
-    evidence: str | None
-    memory_id: str = ""
-
-    def payload(self) -> dict[str, str]:
-        """Return the item as the payload of a judge has it."""
-        shown = {"id": self.id, "value": self.value, "type": self.type or "", "label": self.label}
-        return {**shown, "evidence": self.evidence} if self.evidence else shown
-
-
-@dataclass(frozen=True)
-class Pair:
-    """What a judge says of one gold and one predicted memory, by their positions."""
-
-    gold: int
-    predicted: int
-    relation: Relation
-    reason: str
-    strength: float = 0.0
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The relations a judge named, others being unrelated; unless `ok`, nothing may be concluded.
-
-    `agreement` is how far a judge that was asked several times agrees with itself, in [0, 1];
-    `draws` are the relations that it named each time, by positions.
-    """
-
-    outcome: Outcome
-    pairs: tuple[Pair, ...] = ()
-    notes: tuple[str, ...] = ()
-    error: str | None = None
-    raw: tuple[str, ...] = ()
-    agreement: float | None = None
-    draws: tuple[Mapping[tuple[int, int], Relation], ...] = ()
-
-
-@dataclass(frozen=True)
-class MatchQuestion(Question[Judgement]):
-    """How do the memories of two lists relate? Neither list is empty."""
-
-    gold: Sequence[Item]
-    predicted: Sequence[Item]
-    unanswered: ClassVar[str] = "this judge cannot compare memories"
-    verdict: ClassVar[type] = Judgement
-
-    def payload(self) -> dict[str, Any]:
-        """Return the question as an LLM is shown it."""
-        gold, predicted = map(Item.payload, self.gold), map(Item.payload, self.predicted)
-        return {"kind": "match", "gold": list(gold), "predicted": list(predicted)}
-
-
-@dataclass(frozen=True)
-class SupportJudgement:
-    """What a judge says of each item by its id; unless `ok`, nothing may be concluded."""
-
-    outcome: Outcome
-    support: Mapping[str, tuple[Support, str]] = field(default_factory=dict)
-    error: str | None = None
-    raw: tuple[str, ...] = ()
-
-    def row(self) -> dict[str, Any]:
-        """Return the judgement as it is written to a file."""
-        items = [
-            {"id": name, "support": support, "reason": reason}
-            for name, (support, reason) in self.support.items()
-        ]
-        raw = "\n".join(self.raw) if self.raw else None
-        return {"outcome": self.outcome, "items": items, "error": self.error, "raw": raw}
-
-
-@dataclass(frozen=True)
-class SupportQuestion(Question[SupportJudgement]):
-    """Of each of `items`: does `dialogue` support it?"""
-
-    dialogue: Dialogue
-    items: Sequence[Item]
-    unanswered: ClassVar[str] = "this judge does not read dialogues"
-    verdict: ClassVar[type] = SupportJudgement
-
-    def payload(self) -> dict[str, Any]:
-        """Return the question as an LLM is shown it."""
-        return {
-            "kind": "support",
-            "dialogue": [turn.model_dump() for turn in self.dialogue],
-            "items": [{"id": item.id, "value": item.value} for item in self.items],
-        }
+# Lexical similarity from which two predictions are one. Among the same 14,879 values 194 pairs
+# within an answer reach it, 190 of them word for word; from .9 down, pairs begin to differ in a
+# name or a term.
+NEAR_COPY = 0.95
+# Predictions that an answer may have beyond the number of gold memories; the longest of 4,662 real
+# lists has 31.
+MOST_EXTRA = 300
 
 
 @dataclass(frozen=True)
@@ -139,6 +58,345 @@ class Match:
     gold: int
     predicted: int
     relation: Relation
+
+
+@dataclass(frozen=True)
+class Screening:
+    """Predicted memories that are set aside before a judge sees them, by their positions.
+
+    Attributes:
+        identical: Pairs of a gold and a predicted memory with the same value.
+        too_long: Invalid items: they count as predictions, and match nothing.
+        too_many: Those at the end of an endless list, invalid as well.
+        copies: Near copies, and the prediction that each repeats; they do not count.
+        gold: The gold memories that are left to be asked about.
+        asked: The predictions that are left to be asked about.
+    """
+
+    identical: tuple[Pair, ...]
+    too_long: tuple[int, ...]
+    too_many: tuple[int, ...]
+    copies: Mapping[int, int]
+    gold: tuple[int, ...]
+    asked: tuple[int, ...]
+
+    def counted(self, predictions: int) -> int:
+        """Return how many of so many predictions count."""
+        return predictions - len(self.copies)
+
+
+def screen(gold: Sequence[Memory], predicted: Sequence[Memory]) -> Screening:
+    """Pair identical values, and set aside what is no memory or stands in the list twice."""
+    if not predicted:
+        return Screening((), (), (), {}, tuple(range(len(gold))), ())
+    right = tuple(shown_value(memory.value) for memory in gold)
+    return _screen(right, tuple(shown_value(memory.value) for memory in predicted))
+
+
+@lru_cache(maxsize=64)
+def _screen(gold: tuple[str, ...], predicted: tuple[str, ...]) -> Screening:
+    # Kept for a while, as the same two lists are judged, checked and scored.
+    most = len(gold) + MOST_EXTRA
+    too_long = tuple(
+        n for n, value in enumerate(predicted[:most]) if length_in_letters(value) > LONGEST_VALUE
+    )
+    too_many = tuple(range(most, len(predicted)))
+    positions = left_over(min(most, len(predicted)), too_long)
+    values = [predicted[position] for position in positions]
+    identical, matched, rows_found = [], set(), set()
+    for pair in identical_pairs(gold, values):
+        identical.append(replace(pair, predicted=positions[pair.predicted]))
+        matched.add(positions[pair.predicted])
+        rows_found.add(pair.gold)
+    # What is identical to a gold memory is no copy: gold may hold two that are nearly alike.
+    copies = _near_copies(predicted, positions, matched)
+    rows = left_over(len(gold), rows_found)
+    asked = tuple(n for n in positions if n not in matched and n not in copies)
+    return Screening(tuple(identical), too_long, too_many, copies, tuple(rows), asked)
+
+
+def _near_copies(
+    predicted: Sequence[str], positions: Sequence[int], matched: set[int]
+) -> dict[int, int]:
+    """Return the predictions that nearly repeat an earlier or a matched one, and which."""
+    order = sorted(positions, key=lambda position: (position not in matched, position))
+    near = _near(tuple(predicted[position] for position in order))
+    copies: dict[int, int] = {}
+    for copy, originals in sorted(near.items()):
+        kept = [order[original] for original in originals if order[original] not in copies]
+        if kept and order[copy] not in matched:
+            copies[order[copy]] = kept[0]
+    return copies
+
+
+# A trivial baseline answers the same to every record.
+@lru_cache(maxsize=256)
+def _near(values: tuple[str, ...]) -> dict[int, list[int]]:
+    """Return the values that nearly repeat an earlier one, by position, and which they repeat."""
+    near: dict[int, list[int]] = {}
+    if len(values) > 1:
+        for original, copy, _ in similar_pairs(values, values, NEAR_COPY, later=True):
+            near.setdefault(copy, []).append(original)
+    return near
+
+
+RUBRICS = (rubric(MATCHING), rubric(SUPPORT))
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+def question_about(
+    gold: Sequence[Memory], predicted: Sequence[Memory], screening: Screening
+) -> MatchQuestion:
+    """Return what is left to ask about two lists; a judge is asked where neither is empty."""
+    asked = items_at(gold_items(gold), screening.gold)
+    return MatchQuestion(asked, items_at(predicted_items(predicted), screening.asked))
+
+
+async def match_memories(
+    gold: Sequence[Memory], predicted: Sequence[Memory], *, judge: Judge, about: str
+) -> Judgement:
+    """Relate two lists of memories; a judge is asked about values that are not identical."""
+    screening = screen(gold, predicted)
+    identical = screening.identical
+    if not screening.gold or not screening.asked:
+        return Judgement("ok", identical)
+    judged = await judge.answer(question_about(gold, predicted, screening), about=about)
+    if not judged.pairs and not identical:
+        return judged
+    pairs = list(identical)
+    for pair in judged.pairs:
+        row, column = screening.gold[pair.gold], screening.asked[pair.predicted]
+        pairs.append(replace(pair, gold=row, predicted=column))
+    return replace(judged, pairs=tuple(pairs))
+
+
+@dataclass(frozen=True)
+class Relations:
+    """What a verdict comes to.
+
+    Attributes:
+        pairs: The relations that count: `narrower` only where nothing speaks against it.
+        unsupported: Pairs named `narrower` whose added detail the dialogue does not bear out.
+        screening: What was set aside before the judge was asked.
+        support: What the dialogue says of predictions, by their positions.
+        extras_checked: Whether that was asked of the predictions that match nothing, too.
+        unchecked: Whether it was to be asked, and the judge failed.
+    """
+
+    pairs: tuple[Pair, ...]
+    unsupported: tuple[Pair, ...]
+    screening: Screening
+    support: Mapping[int, str]
+    extras_checked: bool = False
+    unchecked: bool = False
+
+    @property
+    def bundles(self) -> list[int]:
+        """The positions of the predictions that state several facts."""
+        return sorted({pair.predicted for pair in self.pairs if pair.relation == "bundle"})
+
+    @property
+    def undetailed(self) -> list[int]:
+        """The positions of the predictions whose added detail the dialogue does not bear out."""
+        return sorted({pair.predicted for pair in self.unsupported})
+
+    def support_counts(self, extras: Sequence[int]) -> dict[str, float]:
+        """Count what the dialogue says of the predictions at `extras`, which match nothing."""
+        if self.unchecked:
+            return {"unchecked": 1}
+        if not self.extras_checked:
+            return {}
+        counts = Counter(map(self.support.get, extras))
+        of_each: dict[str, float] = {name: counts[name] for name in SUPPORTS}
+        return {**of_each, "extras": sum(of_each.values())}
+
+
+async def relate(
+    gold: Sequence[Memory],
+    predicted: Sequence[Memory],
+    dialogue: Dialogue,
+    *,
+    judge: Judge,
+    about: str,
+    extras: bool = False,
+) -> dict[str, Any]:
+    """Return the verdict row: the relations, and what the dialogue says of added detail.
+
+    With `extras`, the predictions that are the same as no gold memory are checked against the
+    dialogue, too. A judge that does not read dialogues is not asked; a check that fails fails the
+    verdict if a match hangs on it.
+    """
+    reads_dialogues = SupportQuestion in judge.answers
+    judged = await match_memories(gold, predicted, judge=judge, about=about)
+    if reads_dialogues:
+        judged = replace(judged, pairs=_with_detail_named(judged.pairs, gold, predicted, dialogue))
+    verdict = _row(judged, judge)
+    if not reads_dialogues or judged.outcome != "ok":
+        return verdict
+    pairs = bundles_named(judged.pairs, gold)
+    detailed = {pair.predicted for pair in pairs if pair.relation == "narrower"}
+    others = _not_the_same(screen(gold, predicted), judged.pairs) if extras else set()
+    checked = sorted(detailed | others)
+    support: dict[str, Any] = {"outcome": "ok", "items": [], "error": None, "raw": None}
+    if checked:
+        question = SupportQuestion(dialogue, items_at(predicted_items(predicted), checked))
+        support = (await judge.answer(question, about=about)).row()
+    verdict["support"] = {**support, "extras": extras}
+    if detailed and support["outcome"] != "ok":
+        verdict |= {"outcome": support["outcome"], "error": support["error"]}
+    return verdict
+
+
+def _row(judged: Judgement, judge: Judge) -> dict[str, Any]:
+    """Return a matching verdict as it is written to a file."""
+    row: dict[str, Any] = {
+        "outcome": judged.outcome,
+        "judge": fingerprint_id(judge.fingerprint_for(RUBRICS)),
+        "pairs": pairs_as_rows(judged.pairs),
+        "notes": list(judged.notes),
+        "error": judged.error,
+        "raw": list(judged.raw),
+    }
+    return row if judged.agreement is None else {**row, "agreement": judged.agreement}
+
+
+def in_other_words(memory: Memory) -> Memory:
+    """Return what a prediction may say of a gold memory: as long, and not in its words."""
+    # In the words of the gold it would pair with it before a judge is asked, and an estimate counts
+    # what a judge is asked: so the value stands there backwards.
+    return memory.model_copy(update={"value": shown_value(memory.value)[::-1]})
+
+
+class _Said:
+    """What is known, of which the numbers and the words are looked up: folded when first needed."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """The numbers in it."""
+        return numbers_of(self._text)
+
+    @cached_property
+    def folded(self) -> str:
+        """It as `fold` gives it."""
+        return fold(self._text)
+
+
+def _with_detail_named(
+    pairs: Sequence[Pair], gold: Sequence[Memory], predicted: Sequence[Memory], dialogue: Dialogue
+) -> tuple[Pair, ...]:
+    """Return `pairs` with `narrower` for `same` where a prediction adds a name or a number."""
+    # A judge easily takes one word more for the same; a name or number that neither the gold memory
+    # nor the user has said is detail, and is checked as such.
+    said = _Said(" ".join(turn.text for turn in dialogue if turn.role == "user"))
+    named = []
+    for pair in pairs:
+        memory, answer = gold[pair.gold], predicted[pair.predicted]
+        quote = memory.evidence.text if memory.evidence else ""
+        known = (_Said(f"{memory.value} {quote}"), said)
+        is_detail = pair.relation == "same" and _adds_name_or_number(answer.value, known)
+        named.append(replace(pair, relation="narrower") if is_detail else pair)
+    return tuple(named)
+
+
+def _adds_name_or_number(value: str, known: Sequence[_Said]) -> bool:
+    """Tell whether `value` has a number, or a capitalised later word, that nothing known has."""
+    for number in features(value).numbers:
+        if not any(number in said.numbers for said in known):
+            return True
+    # The first word is a capital in any sentence.
+    for word in _WORD.findall(value)[1:]:
+        if word[0].isupper() and not any(fold(word) in said.folded for said in known):
+            return True
+    return False
+
+
+def _not_the_same(screening: Screening, pairs: Sequence[Pair]) -> set[int]:
+    """Return what was asked about and is `same` as no gold memory in the best matching."""
+    return set(screening.asked) - {match.predicted for match in assign(pairs, "strict")}
+
+
+def relations_of(
+    verdict: Mapping[str, Any] | None,
+    gold: Sequence[Memory],
+    predicted: Sequence[Memory],
+    judge: Judge,
+) -> Relations:
+    """Read a verdict row; None means a failed prediction.
+
+    Under a judge that reads dialogues `narrower` counts only where the dialogue supports it.
+    """
+    screening = screen(gold, predicted)
+    if verdict is None:
+        return Relations((), (), screening, {})
+    support_row = verdict.get("support") or {}
+    support = {int(item["id"][1:]) - 1: item["support"] for item in support_row.get("items", ())}
+    pairs = bundles_named(pairs_from_rows(verdict["pairs"]), gold)
+    usable = set(screening.asked) | {pair.predicted for pair in screening.identical}
+    counted: list[Pair] = []
+    unsupported: list[Pair] = []
+    for pair in pairs:
+        is_checked = pair.relation == "narrower" and SupportQuestion in judge.answers
+        if is_checked and support.get(pair.predicted) != "supported":
+            unsupported.append(pair)
+        elif pair.predicted in usable:
+            counted.append(pair)
+    return Relations(
+        tuple(counted),
+        tuple(unsupported),
+        screening,
+        support,
+        extras_checked=bool(support_row.get("extras")),
+        unchecked=support_row.get("outcome", "ok") != "ok",
+    )
+
+
+def set_aside(predicted: Sequence[Memory], relations: Relations) -> dict[str, Any]:
+    """Return, for the row of scores, the predictions that could not match, each with the reason."""
+    screening = relations.screening
+    rows: list[dict[str, str]] = []
+
+    def add(reason: str, positions: Iterable[int], longest: int | None = None) -> None:
+        for n in positions:
+            value = predicted[n].value[:longest]
+            rows.append({"id": f"p{n + 1}", "reason": reason, "value": value})
+
+    add("too long", screening.too_long, 200)
+    add("too many", screening.too_many, 200)
+    for copy, original in sorted(screening.copies.items()):
+        add(f"repeats p{original + 1}", (copy,))
+    add("bundle", relations.bundles)
+    add("unsupported detail", relations.undetailed)
+    return {"set_aside": rows} if rows else {}
+
+
+def relation_counts(
+    relations: Relations, matches: Sequence[Match], judge: Judge
+) -> dict[str, float]:
+    """Count matches by relation, if `judge` tells them apart, and what could not match."""
+    screening = relations.screening
+    several = {
+        "bundles": len(relations.bundles),
+        "unsupported_detail": len(relations.undetailed),
+        "invalid_items": len(screening.too_long) + len(screening.too_many),
+        "repeated_items": len(screening.copies),
+    }
+    counts: dict[str, float] = {name: count for name, count in several.items() if count}
+    # A judge that tells only what is the same would count every match under it.
+    if "narrower" in judge.relations:
+        by_relation = Counter(match.relation for match in matches)
+        for name in POLICIES["lenient"]:
+            counts[f"matched_{name}"] = by_relation[name]
+    return counts
+
+
+def counted_extras(predicted: int, relations: Relations, matches: Sequence[Match]) -> list[int]:
+    """Return the positions of the predictions that count and match nothing."""
+    matched = (match.predicted for match in matches)
+    return left_over(predicted, [*matched, *relations.screening.copies])
 
 
 def gold_items(memories: Sequence[Memory]) -> list[Item]:

@@ -11,14 +11,15 @@ from itertools import chain, combinations
 from statistics import median_low
 from typing import Any, TypeVar
 
-from alps.judges.base import Judge, Question
-from alps.judges.matching import (
+from alps.judges.base import (
     POLICIES,
     RELATIONS,
     UNRELATED,
+    Judge,
     Judgement,
     MatchQuestion,
     Pair,
+    Question,
     Relation,
     Support,
     SupportJudgement,

@@ -16,17 +16,17 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from alps.errors import DataError
-from alps.judges.base import Question
-from alps.judges.copying import is_copied
-from alps.judges.matching import (
+from alps.judges.base import (
     POLICIES,
     RELATIONS,
     SUPPORTS,
     UNRELATED,
     Dialogue,
+    Question,
     Relation,
     Support,
 )
+from alps.judges.copying import is_copied
 from alps.llm.replies import ReplyModel, forgiving, read_tolerantly, refuse
 from alps.llm.types import AnswerType, OutputBudget, Read
 from alps.prompts import Prompt, load_prompt, read_prompt

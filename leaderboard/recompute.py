@@ -15,9 +15,16 @@ from typing import Any
 from alps.event_loop import run_loop
 from alps.jsonl import Journal, key_of
 from alps.judges.admission import partly_admitted
-from alps.judges.base import Judge, Question, fingerprint_id
+from alps.judges.base import (
+    RELATIONS,
+    Judge,
+    MatchQuestion,
+    Question,
+    Relation,
+    SupportQuestion,
+    fingerprint_id,
+)
 from alps.judges.embedded import RECORDED, EmbeddedJudge, LexicalJudge
-from alps.judges.matching import RELATIONS, MatchQuestion, Relation, SupportQuestion
 from alps.judges.rubric import Rubric, RubricQuestion
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.parts import CORRECTED, part_of

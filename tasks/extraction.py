@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from alps.judges.base import Judge
-from alps.judges.matching import Match, assign, left_over
-from alps.judges.relate import (
+from alps.judges.matching import (
     RUBRICS,
+    Match,
     Relations,
+    assign,
     counted_extras,
     in_other_words,
+    left_over,
     relate,
     relation_counts,
     relations_of,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from alps.judges.base import Judge
-from alps.judges.relate import RUBRICS, in_other_words, relate
+from alps.judges.matching import RUBRICS, in_other_words, relate
 from alps.llm.types import AnswerType, OutputBudget, Read
 from alps.prompts import load_prompt
 from alps.schema import (

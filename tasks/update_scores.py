@@ -11,9 +11,17 @@ from itertools import chain
 from math import fsum
 from typing import Any, get_args
 
-from alps.judges.base import Judge
-from alps.judges.matching import Match, Pair, assign, left_over
-from alps.judges.relate import Relations, counted_extras, relation_counts, relations_of, set_aside
+from alps.judges.base import Judge, Pair
+from alps.judges.matching import (
+    Match,
+    Relations,
+    assign,
+    counted_extras,
+    left_over,
+    relation_counts,
+    relations_of,
+    set_aside,
+)
 from alps.schema import Action, Memory, Prediction, UpdatedMemory, UpdateSample
 from alps.similarity import features
 from alps.tasks.base import AGREEMENT, Row, Scored, agreement_score

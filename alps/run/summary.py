@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from alps.data.release import GOLD
 from alps.jsonl import Row
 from alps.judges.admission import refusal_of
-from alps.judges.base import Judge, fingerprint_id
-from alps.judges.matching import SupportQuestion
+from alps.judges.base import Judge, SupportQuestion, fingerprint_id
 from alps.judges.rubric import RubricQuestion
 from alps.llm.ledger import Totals
 from alps.llm.secrets import redact

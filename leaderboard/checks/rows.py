@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
+from alps.judges.base import Relation
 from alps.judges.embedded import LexicalJudge
-from alps.judges.matching import Relation
 from alps.judges.rubric import GRADED, Rubric, rubric
 from alps.leaderboard.checks import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack

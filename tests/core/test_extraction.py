@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from alps.errors import UsageError
+from alps.judges.base import RELATIONS, Judgement, Pair
 from alps.judges.embedded import EmbeddedJudge, LexicalJudge
-from alps.judges.matching import RELATIONS, Judgement, Pair, pairs_as_rows
-from alps.judges.relate import relations_of
+from alps.judges.matching import pairs_as_rows, relations_of
 from alps.schema import (
     CANONICAL_LABELS,
     LONGEST_VALUE,

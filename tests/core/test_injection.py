@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alps.judges.base import Item, MatchQuestion, SupportQuestion
 from alps.judges.llm import INTRODUCTION, LlmJudge
-from alps.judges.matching import Item, MatchQuestion, SupportQuestion
-from alps.judges.relate import question_about, screen
+from alps.judges.matching import question_about, screen
 from alps.judges.rubric import BINARY, RubricQuestion, rubric
 from alps.llm.types import Request
 from alps.schema import Turn

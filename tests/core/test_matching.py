@@ -13,25 +13,20 @@ from hypothesis import strategies as st
 from alps import embeddings
 from alps.errors import UsageError
 from alps.event_loop import run_loop
-from alps.judges.base import fingerprint_id
+from alps.judges.base import POLICIES, RELATIONS, Item, MatchQuestion, Pair, fingerprint_id
 from alps.judges.embedded import LexicalJudge, MiniLMJudge, embedded_judge, is_embedded_judge
 from alps.judges.matching import (
     BLOCK,
-    POLICIES,
-    RELATIONS,
-    Item,
-    MatchQuestion,
-    Pair,
     assign,
     blocks,
     gold_items,
     identical_pairs,
     left_over,
+    match_memories,
     pairs_as_rows,
     pairs_from_rows,
     predicted_items,
 )
-from alps.judges.relate import match_memories
 from alps.run.start import run
 from alps.schema import Memory
 from alps.settings import RunSettings, parse_words

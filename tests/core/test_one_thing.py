@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alps.judges.embedded import EmbeddedJudge, LexicalJudge
-from alps.judges.llm import LlmJudge, payload_text
-from alps.judges.matching import (
+from alps.judges.base import (
     RELATIONS,
     Item,
     Judgement,
@@ -21,10 +19,10 @@ from alps.judges.matching import (
     Pair,
     SupportJudgement,
     SupportQuestion,
-    gold_items,
-    predicted_items,
 )
-from alps.judges.relate import MOST_EXTRA, screen
+from alps.judges.embedded import EmbeddedJudge, LexicalJudge
+from alps.judges.llm import LlmJudge, payload_text
+from alps.judges.matching import MOST_EXTRA, gold_items, predicted_items, screen
 from alps.schema import LONGEST_VALUE, Memory, Outcome, Prediction, Turn
 from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Scored
 from alps.tasks.extraction import TASK as EXTRACTION

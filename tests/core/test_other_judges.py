@@ -4,9 +4,9 @@ import pytest
 
 from alps.errors import DataError, UsageError
 from alps.ext.adapters.recorded_verdicts import RELATION_OF, RecordedJudge
+from alps.judges.base import RELATIONS, Judgement, Pair
 from alps.judges.embedded import EmbeddedJudge
-from alps.judges.matching import RELATIONS, Judgement, Pair, assign
-from alps.judges.relate import match_memories
+from alps.judges.matching import assign, match_memories
 from alps.judges.repeated import RepeatedJudge, self_agreement
 from alps.judges.rubric import RubricQuestion, rubric, support_answer
 from tests.builders import memories

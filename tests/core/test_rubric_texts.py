@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from alps.judges.matching import RELATIONS
+from alps.judges.base import RELATIONS
 from alps.judges.rubric import BINARY, Rating, RubricQuestion, broken_rule, enforce, rubric
 from alps.prompts import load_prompt
 from alps.schema import Turn

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from alps.judges.embedded import LexicalJudge
-from alps.judges.relate import match_memories
+from alps.judges.matching import match_memories
 from alps.similarity import (
     THRESHOLD,
     VERSION,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from alps.judges.base import RELATIONS, Judgement, Pair
 from alps.judges.embedded import EmbeddedJudge, LexicalJudge
-from alps.judges.matching import RELATIONS, Judgement, Pair
 from alps.schema import Memory, Prediction, UpdatedMemory, UpdateSample
 from alps.systems import embedded
 from alps.tasks.base import JUST_THE_SCORE, Scored

@@ -13,7 +13,7 @@ import pytest
 
 from alps.errors import AlpsError
 from alps.jsonl import Appender, Journal, journal_key, scan
-from alps.judges.matching import Item, MatchQuestion
+from alps.judges.base import Item, MatchQuestion
 from alps.judges.rubric import MATCH_ANSWER
 from alps.llm import structured
 from alps.llm.cache import Cache, cache_key

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from alps.judges.base import fingerprint_id
+from alps.judges.base import RELATIONS, Judgement, fingerprint_id
 from alps.judges.llm import LlmJudge
-from alps.judges.matching import BLOCK, RELATIONS, Judgement
-from alps.judges.relate import match_memories
+from alps.judges.matching import BLOCK, match_memories
 from alps.judges.rubric import rubric
 from alps.llm.client import Client
 from alps.schema import Memory

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from alps.judges.matching import Item, MatchQuestion
+from alps.judges.base import Item, MatchQuestion
 from alps.keys import AskSettings
 from alps.llm.cache import cache_key
 from alps.llm.ledger import Ledger

@@ -14,9 +14,8 @@ from typing import Any
 
 from alps.errors import DataError, UsageError, shown
 from alps.jsonl import Row, dump, scan
-from alps.judges.base import Question
+from alps.judges.base import Judgement, MatchQuestion, Pair, Question, Relation
 from alps.judges.embedded import EmbeddedJudge
-from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
 from alps.judges.rubric import GRADED, Rating, RubricQuestion, rubric
 from alps.schema import Memory, read_memories
 from alps.slips import refuse_form_of

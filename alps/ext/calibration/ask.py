@@ -25,9 +25,8 @@ from alps.errors import DataError, UsageError
 from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.label_rows import Value, on_scale
 from alps.ext.calibration.labels import JudgedItem, LabelSet, Verdict
-from alps.judges import matching
-from alps.judges.base import Judge
-from alps.judges.matching import UNRELATED, Judgement, MatchQuestion, Pair, identical_pairs
+from alps.judges.base import UNRELATED, Item, Judge, Judgement, MatchQuestion, Pair
+from alps.judges.matching import identical_pairs
 from alps.judges.rubric import GRADED, MATCHING, Rating, Rubric, RubricQuestion, enforce, rubric
 from alps.schema import Turn
 from alps.slips import Slips
@@ -216,7 +215,7 @@ def _dialogue(item: JudgedItem) -> tuple[Turn, ...]:
         raise DataError(f"item {item.item_id}: {where}: {first['msg'].lower()}") from error
 
 
-def _memory(item: JudgedItem, side: str, name: str) -> matching.Item:
+def _memory(item: JudgedItem, side: str, name: str) -> Item:
     memory = item.payload.get(side)
     if not isinstance(memory, Mapping) or not isinstance(memory.get("value"), str):
         message = f"item {item.item_id}: payload.{side} must be a memory with a string `value`"
@@ -224,7 +223,7 @@ def _memory(item: JudgedItem, side: str, name: str) -> matching.Item:
     kind, label, evidence = (
         _text(item, memory, field, f"{side}.") for field in ("type", "label", "evidence")
     )
-    return matching.Item(name, memory["value"], kind or None, label, evidence or None)
+    return Item(name, memory["value"], kind or None, label, evidence or None)
 
 
 def _text(item: JudgedItem, fields: Mapping[str, Any], name: str, under: str = "") -> str:

@@ -28,8 +28,8 @@ from alps.ext.calibration.judge_of_run import JudgeCall, asked_in
 from alps.ext.calibration.judges import AMONG_OTHERS, OF_A_PAIR, Fitted, LogisticLine, features_of
 from alps.ext.calibration.settings import CalibrateSettings
 from alps.jsonl import Row
+from alps.judges.base import POLICIES, MatchQuestion
 from alps.judges.embedded import RECORDED, is_embedded_judge
-from alps.judges.matching import POLICIES, MatchQuestion
 from alps.run.opened import find_run, open_run, read_rows
 from alps.run.source import open_again
 from alps.show.formatting import counted

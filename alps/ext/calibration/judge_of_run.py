@@ -20,9 +20,8 @@ from alps.errors import DataError, RunFolderError
 from alps.event_loop import run_loop
 from alps.ext.calibration.calibration_file import ServedRow, without_rubrics
 from alps.jsonl import Row, parse_json
-from alps.judges.base import Question
+from alps.judges.base import RELATIONS, Judgement, MatchQuestion, Question
 from alps.judges.embedded import EmbeddedJudge
-from alps.judges.matching import RELATIONS, Judgement, MatchQuestion
 from alps.judges.rubric import MATCHING, Rubric, RubricQuestion, rubric
 from alps.rows import ServedBy
 from alps.run.opened import RunFolder, read_rows

@@ -26,17 +26,17 @@ from alps.ext.audits import DIFFER
 from alps.ext.calibration import FITTED
 from alps.ext.calibration.label_rows import Value
 from alps.ext.calibration.labels import LabelSet, pair_payload, rated_payload, read_labels
-from alps.judges.base import Question
-from alps.judges.embedded import EmbeddedJudge
-from alps.judges.matching import (
+from alps.judges.base import (
     RELATIONS,
     UNRELATED,
     Item,
     Judgement,
     MatchQuestion,
     Pair,
+    Question,
     Relation,
 )
+from alps.judges.embedded import EmbeddedJudge
 from alps.judges.rubric import MATCHING, Rating, RubricQuestion
 from alps.rows import PEOPLE
 from alps.similarity import Features, features, similarity_matrix

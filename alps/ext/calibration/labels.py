@@ -36,7 +36,7 @@ from alps.errors import DataError, UsageError, closest, shown
 from alps.ext.calibration.agreement import Kind, LabelScale
 from alps.ext.calibration.calibration_file import rubric_of
 from alps.ext.calibration.label_rows import LabelRow, Value, on_scale, read_object, read_rows
-from alps.judges.matching import Item as Memory
+from alps.judges.base import Item as Memory
 from alps.judges.rubric import Rubric, RubricQuestion, rubric
 from alps.schema import Outcome
 from alps.slips import Slips

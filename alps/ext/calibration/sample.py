@@ -26,7 +26,7 @@ from alps.ext.calibration.judge_of_run import JudgeCall, asked_in, population_ha
 from alps.ext.calibration.labels import ITEMS, SCALE, pair_payload, rated_payload
 from alps.folders import refuse_full
 from alps.jsonl import Row, dump
-from alps.judges.matching import Item, MatchQuestion
+from alps.judges.base import Item, MatchQuestion
 from alps.judges.rubric import MATCHING, Rubric, RubricQuestion
 from alps.run.folder import write_json
 from alps.run.opened import open_run, read_rows

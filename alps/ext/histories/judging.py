@@ -14,8 +14,7 @@ from typing import Annotated, Any, Literal
 from alps.ext.adapters.recorded_verdicts import RecordedJudge
 from alps.ext.histories.model import CitedSet, SetQuestion
 from alps.ext.histories.sample import UNKNOWN, HistorySample
-from alps.judges.base import Judge
-from alps.judges.matching import POLICIES, Item, MatchQuestion
+from alps.judges.base import POLICIES, Item, Judge, MatchQuestion
 from alps.judges.rubric import (
     NOTHING,
     OptionQuestion,

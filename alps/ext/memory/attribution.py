@@ -18,8 +18,7 @@ from alps.ext.memory.connection import require_ready
 from alps.ext.memory.journal import Diary
 from alps.ext.memory.protocol import Hit, stamp
 from alps.ext.memory.store import Store, recall_of, sessions_after, until
-from alps.judges.base import Judge
-from alps.judges.matching import Item, MatchQuestion, Relation
+from alps.judges.base import Item, Judge, MatchQuestion, Relation
 from alps.similarity import features
 from alps.stats.bootstrap import Estimate, clustered_mean
 from alps.tasks import Task

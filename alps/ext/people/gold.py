@@ -45,8 +45,7 @@ from alps.ext.people.annotations import (
     TwoPeople,
 )
 from alps.judges.base import Judge, fingerprint_id
-from alps.judges.matching import assign
-from alps.judges.relate import RUBRICS, match_memories
+from alps.judges.matching import RUBRICS, assign, match_memories
 from alps.schema import Outcome
 from alps.stats.bootstrap import (
     Estimate,

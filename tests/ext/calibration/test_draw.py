@@ -10,7 +10,7 @@ from alps.errors import RunFolderError, UsageError
 from alps.ext.calibration.judge_of_run import asked_in, population_hash
 from alps.ext.calibration.labels import read_labels
 from alps.ext.calibration.sample import draw_labels
-from alps.judges.matching import RELATIONS
+from alps.judges.base import RELATIONS
 from alps.run.source import open_data
 from alps.run.start import run
 from alps.settings import RunSettings, parse_settings

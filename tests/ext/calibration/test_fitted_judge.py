@@ -7,8 +7,8 @@ import pytest
 
 from alps.data.release import write_track
 from alps.event_loop import run_loop
+from alps.judges.base import Item, MatchQuestion
 from alps.judges.embedded import embedded_judge
-from alps.judges.matching import Item, MatchQuestion
 from tests.endtoend import summary, write_rows
 from tests.tracks import alps_done, alps_here
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from alps.data.release import write_track
-from alps.judges.base import fingerprint_id
+from alps.judges.base import MatchQuestion, fingerprint_id
 from alps.judges.llm import LlmJudge
-from alps.judges.matching import MatchQuestion, gold_items, predicted_items
+from alps.judges.matching import gold_items, predicted_items
 from alps.judges.repeated import RepeatedJudge
 from alps.judges.rubric import RubricQuestion, rubric
 from alps.prompts import read_prompt

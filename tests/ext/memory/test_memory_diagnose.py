@@ -23,8 +23,8 @@ from alps.ext.memory.built_in import Turns
 from alps.ext.memory.diagnose import diagnose
 from alps.ext.personas.generate import generate
 from alps.ext.personas.settings import PersonaSettings
+from alps.judges.base import Judgement, Pair
 from alps.judges.embedded import LexicalJudge
-from alps.judges.matching import Judgement, Pair
 from alps.settings import parse_settings
 from tests.ext.memory.stores import MADE_UP, pairs_of
 

@@ -17,8 +17,9 @@ from alps.ext.published.authors_v1 import (
     pair_score,
     value_similarity,
 )
+from alps.judges.base import MatchQuestion
 from alps.judges.embedded import LexicalJudge
-from alps.judges.matching import MatchQuestion, gold_items, predicted_items
+from alps.judges.matching import gold_items, predicted_items
 from alps.schema import read_memories
 from alps.systems.embedded import content_free, content_free_fluent
 from tests.builders import extraction_sample, memory

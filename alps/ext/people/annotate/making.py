@@ -21,7 +21,7 @@ from alps.ext.datasets.audit_records import at, conversation, dicts_at, text_at,
 from alps.ext.people.annotate import PLAN, RECORDS, SHOWN, LabelPlan, open_work, write_lines
 from alps.ext.people.settings import JOBS, Job, Settings
 from alps.jsonl import Row, scan
-from alps.judges.matching import UNRELATED, MatchQuestion
+from alps.judges.base import UNRELATED, MatchQuestion
 from alps.run.folder import write_json
 from alps.run.opened import MANIFEST, RUNS, AnswerKey, find_run, open_run, read_rows
 from alps.run.source import open_again
