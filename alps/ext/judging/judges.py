@@ -25,12 +25,12 @@ from alps.stats.bootstrap import (
     Estimate,
     Floats,
     cluster_sums,
+    name_estimates,
     ratio,
     resampled_figures,
     resampled_statistic,
     resampled_sums,
 )
-from alps.stats.open_labels import name_estimates
 from alps.tasks import Metric
 from alps.tasks.registry import track_title
 

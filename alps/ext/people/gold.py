@@ -53,10 +53,10 @@ from alps.stats.bootstrap import (
     cluster_index,
     clustered_mean,
     clustered_ratio,
+    name_estimates,
     ratio,
     resampled_figure,
 )
-from alps.stats.open_labels import name_estimates
 
 PUBLISHERS = "publishers"
 LEAST = 0.5

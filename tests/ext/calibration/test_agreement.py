@@ -22,8 +22,7 @@ from alps.ext.calibration.agreement import (
     rater_estimates,
 )
 from alps.ext.people.gold import rank_correlation
-from alps.stats.bootstrap import Estimate
-from alps.stats.open_labels import name_estimates
+from alps.stats.bootstrap import Estimate, name_estimates
 
 BINARY = LabelScale("nominal", (True, False))
 FIVE = LabelScale("ordinal", (1, 2, 3, 4, 5))
