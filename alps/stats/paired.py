@@ -1,13 +1,14 @@
 """Two or more systems on the same records: differences, tests, detectable effects, ties.
 
 Scores are paired by place: the same record at the same place on both sides, finite on both. What a
-sample can't say is None, never NaN.
+sample can't say is None, never NaN. Systems whose costs differ are compared by both: `front_of` has
+those that no other one beats.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import sqrt
+from math import inf, sqrt
 from string import ascii_lowercase
 
 import numpy as np
@@ -220,3 +221,25 @@ class Ranked:
     name: str
     estimate: Estimate
     letters: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A point of a plane: the lower its cost and the higher its score, the better."""
+
+    cost: float
+    score: float
+
+
+def front_of(spots: Sequence[Spot]) -> tuple[int, ...]:
+    """Return the places of the points that no other one beats (Pareto), the cheapest first."""
+    order = sorted(range(len(spots)), key=lambda place: (spots[place].cost, -spots[place].score))
+    front: list[int] = []
+    best, cost = -inf, -inf
+    for place in order:
+        spot = spots[place]
+        # Equal points are both on the front: neither beats the other.
+        if spot.score > best or (spot.score == best and spot.cost == cost):
+            front.append(place)
+            best, cost = spot.score, spot.cost
+    return tuple(front)

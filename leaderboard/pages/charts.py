@@ -16,7 +16,7 @@ from alps.rows import Figure, Interval
 from alps.show.charts import COLOURS, axis_of, colour_of, occurring_actions, whisker
 from alps.show.formatting import interval, letter_of, number
 from alps.show.svg import SHARES, Area, Axis, apart, centred, drawing, element, short, text, title
-from alps.stats.pareto import Spot, front_of
+from alps.stats.paired import Spot, front_of
 
 
 def style_of(letter: str) -> str:

@@ -40,8 +40,7 @@ from alps.show.table import (
     with_interval,
 )
 from alps.stats.bootstrap import Estimate
-from alps.stats.paired import SIGNIFICANT, Difference, holm
-from alps.stats.pareto import Spot, front_of
+from alps.stats.paired import SIGNIFICANT, Difference, Spot, front_of, holm
 from alps.tasks import Metric
 from alps.tasks.by_memory import FULL
 from alps.tasks.registry import track_title

@@ -37,8 +37,7 @@ from alps.show.table import (
     with_interval,
 )
 from alps.stats.bootstrap import Estimate
-from alps.stats.paired import SIGNIFICANT
-from alps.stats.pareto import Spot, front_of
+from alps.stats.paired import SIGNIFICANT, Spot, front_of
 from alps.tasks import Metric
 
 _TIED = "*"

@@ -24,7 +24,7 @@ from alps.settings import RunSettings, parse_settings
 from alps.show.compare import compare_runs
 from alps.show.formatting import number
 from alps.stats.bootstrap import clustered_mean
-from alps.stats.pareto import Spot, front_of
+from alps.stats.paired import Spot, front_of
 from tests.conftest import ROOT
 from tests.endtoend import JOURNALS, finish, rows, start, summary, wait_until, write_rows
 from tests.few import few
