@@ -1,13 +1,17 @@
-"""Folding of text before two pieces of it are compared, its script, and marks of rejection."""
+"""Folding of text before it is compared; its length, its script, and marks of rejection."""
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # Accents, Hebrew points and Arabic vowel signs are optional spelling. The combining classes left
 # out (nukta, kana voicing, virama, Thai and Lao vowels) tell words apart.
@@ -130,6 +134,21 @@ def length_in_letters(text: str) -> int:
     return len(text) + (WIDE - 1) * sum(
         unicodedata.east_asian_width(character) in "WF" for character in text
     )
+
+
+LENGTHS = ("short", "medium", "long")
+"""Groups of records by how long their texts are, the same wherever they are shown."""
+
+
+def length_thirds(lengths: "Sequence[int] | NDArray[np.float64]") -> list[str]:
+    """Return the third that each length is in; one at a quantile is in the shorter third."""
+    if not len(lengths):
+        return []
+    # Here, as most who fold a text need no numpy.
+    import numpy as np
+
+    edges = np.quantile(lengths, (1 / 3, 2 / 3))
+    return [LENGTHS[third] for third in np.searchsorted(edges, lengths)]
 
 
 @cache

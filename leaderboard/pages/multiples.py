@@ -22,9 +22,8 @@ from alps.leaderboard.site_data import SiteSystem
 from alps.show.charts import axis_of, whisker
 from alps.show.formatting import number
 from alps.stats.bootstrap import clustered_mean
-from alps.stats.lengths import LENGTHS, length_thirds
 from alps.tasks import board_tracks
-from alps.text import script_of, texts_of
+from alps.text import LENGTHS, length_thirds, script_of, texts_of
 
 # Of fewer records a mean says nothing.
 FEWEST = 3

@@ -20,10 +20,9 @@ from alps.run.opened import AnswerKey, read_rows
 from alps.run.source import TrackData
 from alps.stats.bootstrap import Floats, cluster_sums
 from alps.stats.bounded import LEVEL, student_quantile
-from alps.stats.lengths import LENGTHS, length_thirds
 from alps.stats.paired import holm
 from alps.tasks import Metric
-from alps.text import script_of, texts_of
+from alps.text import LENGTHS, length_thirds, script_of, texts_of
 
 LENGTH, SCRIPT, LANGUAGE = "input length", "script", "language"
 

@@ -18,7 +18,7 @@ from alps.ext.calibration.labels import most_frequent
 from alps.ext.calibration.matrix import LabelMatrix, at, rate, table_figures
 from alps.similarity import THRESHOLD, similarity
 from alps.stats.bootstrap import Estimate, Floats, Statistic, ratio
-from alps.stats.lengths import LENGTHS
+from alps.text import LENGTHS
 
 # Characters by which two outputs must differ for one to count as the longer one, as in AlpacaEval.
 NOTABLE = 30
