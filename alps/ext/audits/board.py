@@ -51,13 +51,12 @@ from alps.leaderboard.submission import (
 )
 from alps.leaderboard.untrusted import shown
 from alps.leaderboard.verify import TrackCheck
-from alps.parsing import parse_settings
 from alps.rows import PEOPLE, AuditedScore
 from alps.run.folder import claimed_folder
 from alps.run.opened import AnswerKey as RunKey
 from alps.run.opened import RunFolder, read_manifest, read_rows
 from alps.run.source import RunData, open_data
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings
 from alps.show.formatting import counted
 from alps.tasks import Task, board_tracks
 
