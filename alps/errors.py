@@ -14,12 +14,21 @@ AlpsError                exit 2, one line: what, where, how to mend
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
+_IN_WORDS = {
+    **dict.fromkeys(("list_type", "tuple_type"), "expected a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "expected an object"),
+    "string_type": "expected a text",
+    "extra_forbidden": "unknown field",
+    "missing": "missing",
+}
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_LONGEST = 2_000
+_LONGEST, _MOST_NAMES = 2_000, 10
 
 
 class AlpsError(Exception):
@@ -103,6 +112,22 @@ def closest(word: str, known: Iterable[str]) -> str:
     """Return « — did you mean 'x'?» for the known word closest to `word`, or the empty string."""
     matches = get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f" — did you mean '{matches[0]}'?" if matches else ""
+
+
+def in_words(fault: Mapping[str, Any]) -> str:
+    """Say what pydantic found wrong with a value, one of its `errors()`, in words of users."""
+    said = _IN_WORDS.get(fault["type"]) or str(fault["msg"]).removeprefix("Value error, ")
+    given = fault.get("input")
+    if fault["type"] == "missing" and isinstance(given, Mapping):
+        # It often stands there under another name: `content` for `text`.
+        said = f"missing; it has {', '.join(map(str, islice(given, _MOST_NAMES))) or 'nothing'}"
+    return said
+
+
+def first_fault(error: Any) -> tuple[str, str]:
+    """Return what is wrong first by a pydantic ValidationError, and the field where."""
+    first = error.errors(include_url=False)[0]
+    return in_words(first), ".".join(map(str, first["loc"]))
 
 
 def one_line(message: str) -> str:

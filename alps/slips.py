@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import click
 from pydantic import BaseModel, ValidationError
 
-from alps.errors import DataError, shown
+from alps.errors import DataError, in_words, shown
 
 M = TypeVar("M", bound=BaseModel)
 MOST = 0.05
@@ -147,7 +147,7 @@ def _holds(node: Any, name: Any) -> bool:
 
 
 def _error(error: Any, path: Path, line: int) -> DataError:
-    message = error["msg"].removeprefix("Value error, ")
+    message = in_words(error)
     given = "" if error["type"] == "missing" else f", got {shown(error['input'])}"
     name = ".".join(map(str, error["loc"]))
     return DataError(f"{message[:1].lower()}{message[1:]}{given}", path=path, line=line, field=name)

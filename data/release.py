@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from alps.data.hub import HubSplit, is_hub, open_hub
-from alps.errors import DataError, UsageError, closest
+from alps.errors import DataError, UsageError, closest, first_fault
 from alps.jsonl import dump, parse_json
 from alps.schema import GoldNeeded
 from alps.slips import HEAD, refuse_form
@@ -212,8 +212,8 @@ def _row_error(error: Exception, folder: Path, pair: RowPair, read: Any) -> Data
 def fault_of(error: Exception) -> tuple[str, str | None]:
     """Return what one of the `UNREADABLE` errors says, and the field where it names one."""
     if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return first["msg"], ".".join(map(str, first["loc"])) or None
+        said, field = first_fault(error)
+        return said, field or None
     if isinstance(error, KeyError):
         return "missing field", str(error.args[0])
     return str(error), None

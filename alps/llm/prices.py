@@ -40,7 +40,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from alps.errors import DataError, UsageError
+from alps.errors import DataError, UsageError, first_fault
 from alps.extension import is_served
 from alps.folders import typed_path, user_folder
 from alps.llm.options import may_think
@@ -453,7 +453,7 @@ def _own_prices(path: Path) -> dict[str, _FileEntry]:
     try:
         return TypeAdapter(dict[str, _FileEntry]).validate_python(read_toml(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        raise DataError(first["msg"], path=path, field=".".join(map(str, first["loc"]))) from error
+        said, field = first_fault(error)
+        raise DataError(said, path=path, field=field) from error
     except OSError as error:
         raise DataError(error.strerror or "can't be read", path=path) from error

@@ -159,7 +159,7 @@ BAD_ROWS: dict[str, tuple[str, Row | str | bytes, str]] = {
         *(INPUT, input_row("b", ("user", "x"), ("tool", "y"))),
         "dialogue.1.role: Input should be",
     ),
-    "no text": (INPUT, shown(dialogue=[{"role": "user"}]), "dialogue.0.text: Field required"),
+    "no text": (INPUT, shown(dialogue=[{"role": "user"}]), "dialogue.0.text: missing; it has role"),
     "a null text": (INPUT, shown(dialogue=[{"role": "user", "text": None}]), "dialogue.0.text"),
     "a field that turns do not have": (
         *(INPUT, shown(dialogue=[{"role": "user", "text": "x", "mood": 1}])),

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from alps.errors import DataError, UsageError
+from alps.errors import DataError, UsageError, first_fault
 from alps.folders import typed_path
 from alps.jsonl import Row, scan
 from alps.llm.types import Completes, EmptyAnswer
@@ -99,9 +99,8 @@ class RecordedPredictions:
         except EmptyAnswer as error:
             return prediction.model_copy(update={"outcome": "empty", "error": str(error)})
         except ValidationError as error:
-            first = error.errors()[0]
-            named = ".".join(map(str, first["loc"]))
-            raise DataError(first["msg"], path=self._path, line=line, field=named) from error
+            said, named = first_fault(error)
+            raise DataError(said, path=self._path, line=line, field=named) from error
         except ValueError as error:
             if self._is_table:
                 # A model's reply, and no answer that somebody wrote down: it is invalid.

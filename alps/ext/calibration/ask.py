@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from alps.errors import DataError, UsageError
+from alps.errors import DataError, UsageError, first_fault
 from alps.ext.calibration.agreement import LabelScale
 from alps.ext.calibration.label_rows import Value, on_scale
 from alps.ext.calibration.labels import JudgedItem, LabelSet, Verdict
@@ -210,9 +210,8 @@ def _dialogue(item: JudgedItem) -> tuple[Turn, ...]:
     try:
         return tuple(Turn.model_validate(turn) for turn in turns)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ": ".join(["payload.dialogue", *map(str, first["loc"])])
-        raise DataError(f"item {item.item_id}: {where}: {first['msg'].lower()}") from error
+        said, field = first_fault(error)
+        raise DataError(f"item {item.item_id}: payload.dialogue: {field}: {said}") from error
 
 
 def _memory(item: JudgedItem, side: str, name: str) -> Item:

@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from alps.errors import AlpsError, DataError, UsageError, shown
+from alps.errors import AlpsError, DataError, UsageError, first_fault, shown
 from alps.folders import user_folder
 from alps.jsonl import parse_json
 from alps.judges.base import Identified, KnownAgreement, fingerprint_id
@@ -224,10 +224,8 @@ def read_calibration(path: Path) -> Calibration:
     try:
         return Calibration.model_validate({**row, "path": path})
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        message = f"{first['msg'].lower()}; calibrate again"
-        raise DataError(message, path=path, field=field) from error
+        said, field = first_fault(error)
+        raise DataError(f"{said}; calibrate again", path=path, field=field) from error
 
 
 def calibration_files() -> list[Path]:

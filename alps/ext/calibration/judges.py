@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from alps.errors import DataError, UsageError
+from alps.errors import DataError, UsageError, first_fault
 from alps.ext.audits import DIFFER
 from alps.ext.calibration import FITTED
 from alps.ext.calibration.label_rows import Value
@@ -121,9 +121,8 @@ def read_fitted(path: Path) -> Fitted:
     try:
         fitted = Fitted.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "file"
-        raise DataError(f"not a fitted judge ({where}: {first['msg']})", path=path) from error
+        said, field = first_fault(error)
+        raise DataError(f"not a fitted judge ({field or 'file'}: {said})", path=path) from error
     expected = {"related": AMONG_OTHERS, "same": OF_A_PAIR}
     for name, line in (("related", fitted.related), ("same", fitted.same)):
         if tuple(line.weights) != expected[name]:

@@ -372,7 +372,7 @@ FLAWS = {
         [
             Expected(
                 *("task1", "serious", 2, 3, "alps run refuses the row"),
-                *("session_id: Input should be a valid string", "a"),
+                *("session_id: expected a text", "a"),
             )
         ],
     ),

@@ -168,11 +168,11 @@ FAULTS = {
     ),
     "a memory without a value": (
         lambda rows: rows[4]["task2"]["memories"][0].pop("value"),
-        "annotator_2.jsonl, line 5, task2.memories.0.value: field required",
+        "annotator_2.jsonl, line 5, task2.memories.0.value: missing; it has",
     ),
     "a list in place of a part": (
         lambda rows: rows[1].update(task1=[]),
-        "annotator_2.jsonl, line 2, task1: input should be",
+        "annotator_2.jsonl, line 2, task1: expected an object, got []",
     ),
     "an empty query": (
         lambda rows: rows[7]["task4"]["queries"][0].update(queryText=" "),
