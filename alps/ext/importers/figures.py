@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -22,7 +22,7 @@ from alps.errors import UsageError
 from alps.ext.importers.halumem import ANSWERS
 from alps.ext.importers.reading import UNKNOWN, ImportedAnswer
 from alps.show.formatting import counted
-from alps.stats.bootstrap import Estimate, clustered_mean
+from alps.stats.bootstrap import FEWEST_RESAMPLED, Estimate, clustered_mean
 from alps.stats.paired import SIGNIFICANT, Difference, holm, paired_difference, shared_letters
 from alps.text import fold
 
@@ -71,7 +71,11 @@ class BlindBaseline:
 
 @dataclass(frozen=True)
 class SystemPair:
-    """Two systems on the questions that both have a score for."""
+    """Two systems on the questions that both have a score for.
+
+    Attributes:
+        p_holm: None where too few conversations allow no test; the estimate says why.
+    """
 
     part: str
     first: str
@@ -83,7 +87,7 @@ class SystemPair:
 
 @dataclass(frozen=True)
 class Ties:
-    """Letters of systems: two share one exactly if they do not differ significantly."""
+    """Letters of systems: two that were tested share one if they do not differ significantly."""
 
     part: str
     letters: dict[str, str]
@@ -225,7 +229,14 @@ def _difference(
         np.array([own[name].score for name in shared], dtype=np.float64) for own in (first, second)
     ]
     conversations = [first[name].conversation for name in shared]
-    return paired_difference(columns[0], columns[1], conversations, resampled=True)
+    found = paired_difference(columns[0], columns[1], conversations, resampled=True)
+    count, estimate = len(set(conversations)), found.estimate
+    # Where all differ alike the test is that of signs, which is significant from six on.
+    alike = bool(estimate.value) and (found.detectable or 0.0) <= _ROUNDING
+    if count >= FEWEST_RESAMPLED or not (estimate.reason or alike):
+        return found
+    reason = estimate.reason or f"{count:,} sessions are too few to test"
+    return Difference(replace(estimate, reason=reason), None, None)
 
 
 @dataclass(frozen=True)

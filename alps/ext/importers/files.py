@@ -3,9 +3,11 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rich.console import Console
@@ -58,6 +60,7 @@ _ENDINGS = re.compile(r"(\.eval-results-[^/]*|\.jsonl?|\.log|\.eval|\.gz)+\Z")
 _Read = Callable[[Path, str], tuple[list[ImportedAnswer], list[str]]]
 """Reads a file of a system; returns its answers, and what is in doubt about it."""
 _TASK = "python:alps.ext.importers.answered"
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,7 @@ def _readers(settings: ImportSettings) -> Mapping[str, _Read]:
         "mem0": lambda path, name: (benchmarks.read_mem0(path, name), []),
         "omnimemeval": lambda path, name: (benchmarks.read_omnimemeval(path, name), []),
         "personamem_v3": benchmarks.read_personamem_v3,
-        "rows": lambda path, name: (read_plain(path, name), []),
+        "rows": read_plain,
     }
 
 
@@ -273,7 +276,8 @@ def print_imported(found: Imported, console: Console) -> None:
     for part in printed(_parts(found), console.width):
         console.print(part, highlight=False)
     for path in found.predictions:
-        again = f"task={_TASK} data={found.folder / DATA} model=predictions:{path}"
+        words = f"task={_TASK}", f"data={found.folder / DATA}", f"model=predictions:{path}"
+        again = " ".join(map(quote, words))
         console.print(Text(f"Judge again: alps run {again} judge=PROVIDER/MODEL"), soft_wrap=True)
 
 
@@ -290,13 +294,47 @@ def _table(found: Imported, part: str) -> Table:
     columns = [named("system", "fold"), named("questions", "fold")]
     for name in ("score", "95 % interval", "n", "unscored", "token F1"):
         columns.append(Column(name, right=True))
-    notes = []
+    notes = [*_without_interval(found, part)]
     for ties in found.ties:
         if ties.part == part:
-            letters = ", ".join(f"{name} {own}" for name, own in ties.letters.items())
-            tied = "Systems that share a letter do not differ significantly (Holm)"
-            notes.append(Line(f"{tied}: {letters}"))
+            notes += map(Line, _compared(ties))
     return Table(title, columns, list(_rows(found, part)), notes, layout="bare")
+
+
+def _without_interval(found: Imported, part: str) -> Iterator[Line]:
+    """Say why scores of a table have no interval."""
+    scores = [figure.score for figure in found.figures if figure.part == part]
+    reasons = [_in_conversations(one.reason) for one in scores if one.reason]
+    if reasons:
+        yield Line(f"–: no interval, because {'; '.join(_first_few(dict.fromkeys(reasons)))}")
+
+
+def _in_conversations(reason: str) -> str:
+    # What is resampled are sessions elsewhere.
+    return reason.replace("session", "conversation").replace("record", "question")
+
+
+def _first_few(texts: Iterable[str]) -> list[str]:
+    listed = list(texts)
+    more = len(listed) - _NAMED
+    return listed if more <= 0 else [*listed[:_NAMED], f"{more:,} more"]
+
+
+def _compared(ties: Ties) -> Iterator[str]:
+    """Yield the letters of systems, and the pairs that no test compares."""
+    pairs = {(one.first, one.second): one for one in ties.pairs}
+    reasons: dict[str, list[str]] = {}
+    for names in combinations(ties.letters, 2):
+        pair = pairs.get(names)
+        if pair is None or pair.p_holm is None:
+            why = "no question in common" if pair is None else pair.difference.estimate.reason
+            reasons.setdefault(_in_conversations(why or ""), []).append(" and ".join(names))
+    if any(pair.p_holm is not None for pair in ties.pairs):
+        letters = ", ".join(f"{name} {own}" for name, own in ties.letters.items())
+        but = ", unless they were not tested" if reasons else ""
+        yield f"Systems that share a letter do not differ significantly (Holm){but}: {letters}"
+    for why, untested in reasons.items():
+        yield f"not tested: {'; '.join(_first_few(untested))} ({why})"
 
 
 def _rows(found: Imported, part: str) -> Iterator[Row]:

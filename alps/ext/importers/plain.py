@@ -7,7 +7,8 @@ What a field is follows from its name and from the names beside it: `answer` is 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,7 +17,8 @@ from alps.errors import DataError
 from alps.ext.importers.benchmarks import ABSTENTION, ADVERSARIAL, CATEGORIES, OF_MEM0
 from alps.ext.importers.marks import score_of
 from alps.ext.importers.reading import UNKNOWN, ImportedAnswer, Numbered, read_tree
-from alps.ext.importers.verdicts import folded, leaves, looking_like_verdicts
+from alps.ext.importers.verdicts import MOST, folded, leaves, looking_like_verdicts
+from alps.show.formatting import counted
 
 _QUESTIONS = ("question", "query", "question_input", "question_text", "user_query", "q")
 _GOLDS = (
@@ -31,7 +33,10 @@ _SAID = (
 _EITHER = "answer"
 _KINDS = ("category", "question_type", "type", "ability", "dim")
 _IDS = ("question_id", "query_id", "id", "question_index", "question_idx")
-_HISTORIES = ("sample_id", "conversation_id", "conv_id", "item_id", "user_id", "uuid")
+# The last one may name a part of a conversation, and counts where no other is there.
+_HISTORIES = (
+    *("sample_id", "conversation_id", "conv_id", "item_id", "user_id", "uuid", "session_id"),
+)
 # What rows have that say of an id whether it was answered right, and nothing else.
 _BARE = ("passed", "correct", "is_correct", "success")
 _OUTCOMES = frozenset(("correct", "hallucination", "omission"))
@@ -43,23 +48,54 @@ _NUMBER = re.compile(r"[\W_]*\d+\Z")
 _HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 _LOCOMO = {"single-hop", "multi-hop", "open-domain", "temporal", ADVERSARIAL}
 _DEEPEST = 8
+# An error beside an answer that is missing says why the system gave none, unless it is the judge's.
+_OF_SYSTEM = re.compile(
+    r"(?!.*(judg|grad|(?<!retri)eval|verdict|scor|rater)).*(error|exception)", re.I
+)
+_NO_CONVERSATION, _ALL = "", "all"
+# Two conversations may ask in the same words; two systems that answer one set share most of it.
+_FEW_SHARED = 0.1
 
 
-def read_plain(path: Path, system: str) -> list[ImportedAnswer]:
+@dataclass(frozen=True)
+class _Entry:
+    """An entry of a list with rows.
+
+    Attributes:
+        within: The list, as a dotted path; empty for the file as a whole.
+        place: The number, from 1, or the key, under which it stands there.
+        conversation: That of its list; empty where nothing names one.
+        fields: None for an entry that is no row.
+    """
+
+    within: str
+    place: int | str
+    conversation: str
+    fields: Mapping[str, Any] | None
+
+    def __str__(self) -> str:
+        return f"{self.within}, entry {self.place}" if self.within else f"entry {self.place}"
+
+
+def read_plain(path: Path, system: str) -> tuple[list[ImportedAnswer], list[str]]:
     """Read the rows of a file, without a verdict: which field that is, `verdict=` says.
+
+    Returns:
+        The answers, of which those without a conversation await `as_systems`, and what is in doubt.
 
     Raises:
         DataError: If there are no rows, or two fields of one may be the answer, or the gold.
     """
+    found, doubts = _found(path)
+    rows = [_in_words(fields) for _, fields in found]
+    is_gold = _is_gold(rows, path)
     answers, numbered = [], Numbered()
-    for conversation, fields in _found(path, system):
-        row = _in_words(fields)
-        said, gold = _answer_and_gold(row, path)
+    for row, (conversation, fields) in zip(rows, found, strict=True):
+        said, gold = _answer_and_gold(row, path, is_gold=is_gold)
         question, kind = _first(row, _QUESTIONS), _first(row, _KINDS)
         history = _first(row, _HISTORIES) or conversation
         name = numbered.of(history, question) if question else str(_first(row, _IDS))
         category = CATEGORIES.get(kind or "", kind or UNKNOWN)
-        used = {*_QUESTIONS, *_GOLDS, *_SAID, _EITHER, *_KINDS, *_IDS, *_HISTORIES}
         answers.append(
             ImportedAnswer(
                 system=system,
@@ -70,10 +106,29 @@ def read_plain(path: Path, system: str) -> list[ImportedAnswer]:
                 gold=gold,
                 answer=said,
                 abstains=category == ADVERSARIAL or ABSTENTION in str(_first(row, _IDS)),
-                unread={key: one for key, one in fields.items() if _snake(key) not in used},
+                unread=_unread(fields, is_missing=not (said or "").strip()),
             )
         )
-    return answers
+    return answers, [*(f"{path.name}: {one}" for one in (*doubts, *_missing(answers)))]
+
+
+def _unread(fields: Mapping[str, Any], *, is_missing: bool) -> dict[str, Any]:
+    """Return the fields that are not read yet: verdicts, what judges say, and others."""
+    used = {*_QUESTIONS, *_GOLDS, *_SAID, _EITHER, *_KINDS, *_IDS, *_HISTORIES}
+    left = {key: one for key, one in fields.items() if _snake(key) not in used}
+    # A system that failed is wrong where its judge says so; a judge that failed says nothing.
+    return {key: one for key, one in left.items() if not (is_missing and _OF_SYSTEM.match(key))}
+
+
+def _missing(answers: Sequence[ImportedAnswer]) -> Iterator[str]:
+    """Say how many answers are missing in a file that has others."""
+    count = sum(one.answer is None for one in answers)
+    if 0 < count < len(answers):
+        rows = counted(len(answers), "row")
+        yield (
+            f"{count:,} of {rows} have no answer; their verdicts count, but token F1 and judging "
+            "again leave them out"
+        )
 
 
 def the_verdict(answers: Sequence[ImportedAnswer]) -> str | None:
@@ -133,7 +188,8 @@ def _value(answer: ImportedAnswer, field: str) -> Any:
 def as_systems(answers: Sequence[ImportedAnswer]) -> tuple[list[ImportedAnswer], list[str]]:
     """Return answers by system: files that differ in a number, and share no question, are one.
 
-    Such files hold a conversation each. Categories of LoCoMo get the names of its authors.
+    Such files hold a conversation each, whose name is that of the file where the rows name none.
+    Categories of LoCoMo get the names of its authors.
     """
     files: dict[str, set[str]] = {}
     for answer in answers:
@@ -144,12 +200,52 @@ def as_systems(answers: Sequence[ImportedAnswer]) -> tuple[list[ImportedAnswer],
     names, doubts = {name: name for name in files}, []
     for stem, own in alike.items():
         held = Counter(one for name in own for one in files[name])
-        if len(own) > 1 and max(held.values()) == 1:
+        shared = [one for one, count in held.items() if count > 1]
+        if len(own) > 1 and _are_conversations(shared, len(held)):
             names |= dict.fromkeys(own, stem)
-            what = f"{len(own)} files share no question"
-            doubts.append(f"{stem}: {what}, so alps reads them as one system")
-    joined = [one.model_copy(update={"system": names[one.system]}) for one in answers]
-    return _with_authors_names(joined, doubts), doubts
+            no = f"only {len(shared):,} of {len(held):,} questions" if shared else "no question"
+            doubts.append(f"{stem}: {len(own)} files share {no}, so alps reads them as one system")
+    kept = [_placed(one, names[one.system]) for one in answers]
+    doubts += _without_conversation(answers, kept)
+    return _with_authors_names(kept, doubts), doubts
+
+
+def _without_conversation(
+    read: Sequence[ImportedAnswer], kept: Sequence[ImportedAnswer]
+) -> Iterator[str]:
+    """Say which systems have questions of no conversation, a line each."""
+    asked = Counter(answer.system for answer in kept)
+    lacking = Counter[str]()
+    for before, after in zip(read, kept, strict=True):
+        if before.conversation == _NO_CONVERSATION and after.conversation == _ALL:
+            lacking[after.system] += 1
+    for system, count in lacking.items():
+        questions = counted(asked[system], "question")
+        yield (
+            f"{system}: {count:,} of {questions} without a conversation, so they count as "
+            f"one conversation; name theirs in a field such as {_HISTORIES[1]}"
+        )
+
+
+def _are_conversations(shared: Sequence[str], n: int) -> bool:
+    """Return whether files of `n` questions, of which several have some, are a conversation each.
+
+    Questions of conversations without a name are the same where their words are.
+    """
+    by_words = all(one.startswith(f"{_NO_CONVERSATION}/") for one in shared)
+    return by_words and len(shared) <= _FEW_SHARED * n
+
+
+def _placed(answer: ImportedAnswer, system: str) -> ImportedAnswer:
+    """Return an answer of a system, in a conversation."""
+    changed = {"system": system}
+    if answer.conversation == _NO_CONVERSATION:
+        # A file that is a part of its system is a conversation of its own.
+        own = _ALL if system == answer.system else answer.system
+        changed["conversation"] = own
+        if answer.question:
+            changed["id"] = f"{own}{answer.id}"
+    return answer.model_copy(update=changed)
 
 
 def _with_authors_names(
@@ -177,47 +273,96 @@ def _plain(category: str) -> str:
     return "temporal" if words == "temporal-reasoning" else words
 
 
-def _found(path: Path, system: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the rows with the names of their conversations; a copy in another list is left out."""
-    kept, seen = [], dict[str, str]()
-    unclear = False
-    for where, conversation, node in _objects(read_tree(path), "", system, 0):
-        if not _is_row(node):
-            asks = any(isinstance(node.get(name), str) for name in _QUESTIONS)
-            unclear = unclear or (asks and _EITHER in node)
+def _found(path: Path) -> tuple[list[tuple[str, Mapping[str, Any]]], list[str]]:
+    """Return the rows with the names of their conversations, and what is left out, in words."""
+    kept: list[tuple[str, Mapping[str, Any]]] = []
+    seen, others, copies = dict[str, str](), list[_Entry](), list[_Entry]()
+    tree = read_tree(path)
+    for entry in _entries(tree, "", _NO_CONVERSATION, 0):
+        if entry.fields is None:
+            others.append(entry)
             continue
         # Files that list rows by type may list all of them once more.
-        written = json.dumps(node, sort_keys=True)
-        if seen.setdefault(written, where) == where:
-            kept.append((conversation, node))
+        written = json.dumps(entry.fields, sort_keys=True)
+        if seen.setdefault(written, entry.within) == entry.within:
+            kept.append((entry.conversation, entry.fields))
+        else:
+            copies.append(entry)
     if not kept:
         why = "the file has no rows with a question and an answer"
-        if unclear:
+        if _is_unclear(tree, 0):
             why = "`answer` is ambiguous (gold or system); rename it golden_answer or response"
         raise DataError(why, path=path)
-    return kept
+    return kept, [*_told(others, "without a question or id"), *_told(copies, "listed twice")]
 
 
-def _objects(
-    node: Any, where: str, name: str, deep: int
-) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield objects with their lists; several lists side by side are a conversation each."""
+def _told(entries: Sequence[_Entry], why: str) -> Iterator[str]:
+    if entries:
+        count = counted(len(entries), "entry", "entries")
+        yield f"left out {count} {why}, the first is {entries[0]}"
+
+
+def _is_unclear(node: Any, deep: int) -> bool:
+    """Return whether something asks a question and has an `answer` that may be anybody's."""
+    if not isinstance(node, dict | list) or deep > _DEEPEST:
+        return False
+    inner: Iterable[Any] = node
+    if isinstance(node, dict):
+        if _EITHER in node and any(isinstance(node.get(name), str) for name in _QUESTIONS):
+            return True
+        inner = node.values()
+    return any(_is_unclear(one, deep + 1) for one in inner)
+
+
+def _entries(node: Any, within: str, name: str, deep: int) -> Iterator[_Entry]:
+    """Yield the rows, and what stands among them and is none."""
     if deep > _DEEPEST:
         return
     if isinstance(node, list):
-        for one in node:
-            if isinstance(one, dict) and _is_row(one):
-                yield where, name, one
-            else:
-                yield from _objects(one, where, name, deep + 1)
+        yield from _in_list(node, within, name, deep)
     elif isinstance(node, dict):
-        yield where, name, node
         # What holds the rows of a conversation may name it.
         name = _first(node, _HISTORIES) or name
+        if _is_row(node):
+            yield _Entry(within, 1, name, node)
         lists = sum(isinstance(one, list) for one in node.values())
+        fields = {}
         for key, one in node.items():
             own = key if isinstance(one, list) and lists > 1 else name
-            yield from _objects(one, f"{where}.{key}", own, deep + 1)
+            fields[key] = one, own
+        yield from _in_object(node, fields, within, deep)
+
+
+def _in_object(
+    node: Mapping[str, Any], fields: Mapping[str, tuple[Any, str]], within: str, deep: int
+) -> Iterator[_Entry]:
+    objects = {key: one for key, (one, _) in fields.items() if isinstance(one, dict)}
+    holds = not _is_row(node) and any(map(_is_row, objects.values()))
+    asking = sum(_is_row(one) or _asks(one, _QUESTIONS) for one in objects.values())
+    # Rows may stand under the ids of their questions.
+    is_table = holds and asking >= MOST * len(objects)
+    for key, (one, own) in fields.items():
+        inner = list(_entries(one, f"{within}.{key}".strip("."), own, deep + 1))
+        yield from inner
+        if is_table and key in objects and not inner:
+            asks = _asks(one, (*_QUESTIONS, *_IDS))
+            yield _Entry(within, key, own, one if asks else None)
+
+
+def _in_list(node: Sequence[Any], within: str, name: str, deep: int) -> Iterator[_Entry]:
+    """Yield the entries of a list that has rows, or of the lists in it."""
+    holds = any(map(_is_row, node))
+    for place, one in enumerate(node, start=1):
+        is_row = _is_row(one) or (holds and _asks(one, _QUESTIONS))
+        # What has an id alone may hold the rows of a conversation.
+        inner = [] if is_row else list(_entries(one, within, name, deep + 1))
+        yield from inner
+        if holds and not inner:
+            yield _Entry(within, place, name, one if is_row or _asks(one, _IDS) else None)
+
+
+def _asks(node: Any, names: Sequence[str]) -> bool:
+    return isinstance(node, dict) and bool(_first(_in_words(node), names))
 
 
 def _snake(name: str) -> str:
@@ -228,21 +373,43 @@ def _in_words(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {_snake(name): value for name, value in fields.items()}
 
 
-def _is_row(fields: Mapping[str, Any]) -> bool:
+def _is_row(fields: Any) -> bool:
+    if not _asks(fields, (*_QUESTIONS, *_IDS)):
+        return False
     node = _in_words(fields)
-    asked = _first(node, (*_QUESTIONS, *_IDS)) is not None
     said = any(name in node for name in _SAID)
     said = said or any(isinstance(node.get(name), bool) for name in _BARE)
-    return asked and (said or (_EITHER in node and any(name in node for name in _GOLDS)))
+    return said or (_EITHER in node and any(name in node for name in _GOLDS))
 
 
-def _answer_and_gold(row: Mapping[str, Any], path: Path) -> tuple[str | None, str | None]:
+def _is_gold(rows: Sequence[Mapping[str, Any]], path: Path) -> bool:
+    """Return whether `answer` is the gold in rows with neither a response nor a gold beside it.
+
+    Where a system failed, a row may lack what tells in the others of the file.
+    """
+    roles, alone = set(), False
+    for row in rows:
+        said, gold = (any(name in row for name in names) for names in (_SAID, _GOLDS))
+        if _EITHER in row and said != gold:
+            roles.add("gold" if said else "said")
+        alone = alone or (_EITHER in row and not (said or gold))
+    if alone and len(roles) > 1:
+        raise DataError(
+            "`answer` is ambiguous (gold or system); rename it golden_answer or response", path=path
+        )
+    return "gold" in roles
+
+
+def _answer_and_gold(
+    row: Mapping[str, Any], path: Path, *, is_gold: bool
+) -> tuple[str | None, str | None]:
     said, gold = _one_of(row, _SAID, path), _one_of(row, _GOLDS, path)
     either = _text(row.get(_EITHER))
+    has_said, has_gold = (any(name in row for name in names) for names in (_SAID, _GOLDS))
     # The fields beside it decide what `answer` is: by its name alone it may be either.
-    if not any(name in row for name in _SAID):
+    if not has_said and (has_gold or not is_gold):
         return either, gold
-    return said, gold if any(name in row for name in _GOLDS) else either
+    return said, gold if has_gold else either
 
 
 def _one_of(row: Mapping[str, Any], names: Sequence[str], path: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shlex
 
 import pytest
 
@@ -225,9 +226,10 @@ def test_two_files_are_compared_on_the_questions_that_they_share(tmp_path):
 
 def test_imported_answers_are_judged_again_by_any_judge(tmp_path):
     write(tmp_path / "mem.json", by_conversation(mem0_row))
-    shown, _, _ = imported(tmp_path, "mem0", "mem.json")
+    # The line is one for a shell, whatever the folder is called.
+    shown, _, _ = imported(tmp_path, "mem0", "mem.json", out="Ida's $HOME out")
     again = next(line for line in shown.splitlines() if line.startswith("Judge again: alps run"))
-    words = again.removeprefix("Judge again: alps run").split()[:-1]
+    words = shlex.split(again.removeprefix("Judge again: alps run"))[:-1]
 
     def judge(body):
         payload = payload_of(body)

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from alps.errors import DataError
 from tests.ext.importers.foreign import LEAK, answers_of, import_here, v3, write
+from tests.tracks import alps_here
 
 ASKED = ("Who feeds the hens?", "When did Ida row?", "What may Bo like?", "Where is Ida?")
 
@@ -128,6 +130,143 @@ def test_files_of_one_conversation_each_are_one_system_whose_copies_count_once(t
     assert (shown["single-hop"][1], shown["multi-hop"][1], shown["open-domain"][1]) == (10, 2, 4)
     assert any("the file uses Mem0's category names" in flag for flag in found.flags)
     assert any("2 files share no question" in flag for flag in found.flags)
+
+
+RIGHT = {"golden_answer": "kayak", "response": "kayak", "grade": "correct"}
+FAILED = {"golden_answer": "kayak", "error": "timeout", "grade": "wrong"}
+GOLD_AS_ANSWER = {"answer": "kayak", "response": "kayak", "correct": True}
+BARE_FAILED = {"answer": "kayak", "error": "timeout", "correct": False}
+INCOMPLETE = {
+    "a system that failed is wrong where its judge says so": (
+        [row(0, **RIGHT), row(1, **FAILED)],
+        (0.5, 2, 0),
+        ("1 of 2 rows have no answer",),
+    ),
+    "what failed without a verdict is unscored": (
+        [row(0, **RIGHT), row(1, golden_answer="kayak", error="timeout")],
+        (1, 1, 1),
+        ("1 of 2 rows have no answer",),
+    ),
+    "an empty answer and an error": (
+        [row(0, **RIGHT), row(1, **FAILED, response="")],
+        (0.5, 2, 0),
+        (),
+    ),
+    "an error of the judge is no verdict": (
+        [row(0, **RIGHT), row(1, **{**FAILED, "error": None}, judge_error="timeout")],
+        (1, 1, 1),
+        ("because the judge failed",),
+    ),
+    "an id without a question": (
+        [{"id": "a", **RIGHT}, {"id": "b", **FAILED}],
+        (0.5, 2, 0),
+        (),
+    ),
+    "the gold has the name that it has in other rows": (
+        [row(0, **GOLD_AS_ANSWER), row(1, **BARE_FAILED)],
+        (0.5, 2, 0),
+        ("1 of 2 rows have no answer",),
+    ),
+    "what is no row is counted, and the first named": (
+        {"runs": [row(0, **RIGHT), RIGHT, ["a"], "note", 7, None, row(1, **FAILED)]},
+        (0.5, 2, 0),
+        ("part_1.json: left out 5 entries without a question or id", "is runs, entry 2"),
+    ),
+    "rows under ids": (
+        {"a": row(0, **RIGHT), "b": row(1, **FAILED), "c": {"model": "m"}, "n": 2},
+        (0.5, 2, 0),
+        ("left out 1 entry without a question or id, the first is entry c",),
+    ),
+    "a list of conversations among rows": (
+        [row(0, **RIGHT), {"id": 3, "conversation_id": "c", "rows": [row(1, **RIGHT)]}],
+        (1, 2, 0),
+        (),
+    ),
+    "copies in other lists": (
+        {"all": {"of": [row(0, **RIGHT), row(1, **FAILED)]}, "by": {"x": [row(0, **RIGHT)]}},
+        (0.5, 2, 0),
+        ("left out 1 entry listed twice, the first is by.x, entry 1",),
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "score", "told"), INCOMPLETE.values(), ids=INCOMPLETE)
+def test_no_row_of_a_list_is_dropped_in_silence(tmp_path, content, score, told):
+    found = imported(tmp_path, "rows", content)
+    assert scores(found)[""] == score
+    flags = "\n".join(found.flags)
+    assert [text for text in told if text not in flags] == []
+    assert "left out" in flags or not any("left out" in text for text in told)
+    missing = [one for one in answers_of(found) if one["answer"] is None]
+    assert {one["gold"] for one in missing} <= {"kayak"}
+
+
+def test_an_answer_that_is_the_gold_in_some_rows_and_not_in_others_is_refused(tmp_path):
+    zeps = row(2, answer="kayak", golden_answer="kayak", correct=True)
+    content = [row(0, **GOLD_AS_ANSWER), zeps, row(1, **BARE_FAILED)]
+    with pytest.raises(DataError, match="`answer` is ambiguous"):
+        imported(tmp_path, "rows", content)
+
+
+def of_talks(right, n=12, **named):
+    """Return rows on `n` talks, each with a field that names it where `named` has one."""
+    content = []
+    for talk in range(n):
+        for asked in ASKED:
+            own = dict.fromkeys(named, f"talk {talk}")
+            one = {"question": f"{asked} ({talk})", "gold": "a", "response": "a", **own}
+            content.append(one | {"correct": right and (talk % 4 > 0 or n < 4)})
+    return content
+
+
+COMPARED = {
+    "without a conversation": ({}, 12, "not tested: good and poor (all questions belong to one"),
+    "by session": ({"session_id": 1}, 12, "(Holm): good a, poor b"),
+    "by conversation": ({"conversation_id": 1}, 12, "(Holm): good a, poor b"),
+    "of few": ({"conversation_id": 1}, 3, "not tested: good and poor (3 conversations are too few"),
+    "of two": ({"conversation_id": 1}, 2, "not tested: good and poor (2 conversations are too few"),
+}
+
+
+@pytest.mark.parametrize(("named", "n", "told"), COMPARED.values(), ids=COMPARED)
+def test_the_same_questions_of_two_systems_are_compared_or_it_says_why_not(
+    tmp_path, named, n, told
+):
+    for name, right in (("good", True), ("poor", False)):
+        write(tmp_path / f"{name}.json", of_talks(right, n, **named))
+    files = (str(tmp_path / "good.json"), str(tmp_path / "poor.json"))
+    shown = " ".join(alps_here("import", "rows", *files, f"out={tmp_path / 'out'}").out.split())
+    assert told in shown
+    assert "missing questions" not in shown
+    tested = "not tested" not in told
+    assert ("do not differ" in shown) == tested
+    assert (" –: no interval, because" in shown) == (" – " in shown.partition("always")[0])
+    assert ("without a conversation" in shown) == (not named)
+
+
+def test_systems_without_a_question_in_common_are_not_called_alike(tmp_path):
+    found = imported(
+        tmp_path, "rows", of_talks(True), of_talks(True, conversation_id=1), name="{}x.json"
+    )
+    shown = " ".join(alps_here("import", "rows", *(str(tmp_path / f"{n}x.json") for n in (1, 2)),
+                               f"out={tmp_path / 'again'}").out.split())  # fmt: skip
+    assert "not tested: 1x and 2x (no question in common)" in shown
+    assert "do not differ" not in shown
+    assert "1x: 48 missing questions that other systems answered" in found.flags
+
+
+def test_numbered_files_without_conversations_are_one_system_unless_they_ask_the_same(tmp_path):
+    halves = of_talks(True)[:24], of_talks(True)[24:]
+    # Two conversations may have a question of the same words.
+    halves[1].append({**halves[0][0], "correct": True})
+    found = imported(tmp_path, "rows", *halves)
+    assert {one["conversation"] for one in answers_of(found)} == {"part_1", "part_2"}
+    assert {figure.system for figure in found.figures} == {"part"}
+    assert any("2 files share only 1 of 48 questions" in flag for flag in found.flags)
+    assert scores(found)[""][1] == 49
+    again = imported(tmp_path / "again", "rows", of_talks(True), of_talks(False))
+    assert {figure.system for figure in again.figures} == {"part_1", "part_2"}
+    assert again.ties[0].pairs[0].n == 48
 
 
 def test_a_failure_of_the_judge_is_where_one_of_two_agreeing_fields_is_empty(tmp_path):
