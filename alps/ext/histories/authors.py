@@ -114,6 +114,7 @@ LOCOMO = Authors(
     ),
     score=_locomo_score,
     judged="generous",
+    recorded="mem0",
 )
 
 
@@ -170,6 +171,7 @@ LONGMEMEVAL = Authors(
     rubrics=lambda question: ((rubric_of_type(question), question.answer),),
     score=_longmemeval_score,
     judged="by_type",
+    recorded="longmemeval",
 )
 
 
@@ -286,6 +288,7 @@ HALUMEM = Authors(
     rubrics=_halumem_rubrics,
     score=_halumem_score,
     judged="correct",
+    recorded="halumem",
 )
 
 

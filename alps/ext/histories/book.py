@@ -179,7 +179,8 @@ def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
         for question in story.questions:
             # Answers, verdicts and scores find their question by its id alone.
             if question.id in seen:
-                where = f"in {seen[question.id]} and in {story.id}"
+                other = seen[question.id]
+                where = f"in {story.id}" if other == story.id else f"in {other} and in {story.id}"
                 raise DataError(
                     f"the question {question.id} appears twice, {where}", path=place.path
                 )

@@ -131,8 +131,8 @@ class Together:
         return self.name, *(WholeFile(path).read() for path in self.paths)
 
 
-def refuse_head(path: Path) -> None:
-    """Refuse a file that no reader can read, by its first bytes.
+def refuse_head(path: Path, repair: str = "download it again") -> None:
+    """Refuse a file that no reader can read, by its first bytes; `repair` is that of an empty one.
 
     Raises:
         DataError: If it is empty, packed, a pointer to a file elsewhere, or not UTF-8.
@@ -140,7 +140,7 @@ def refuse_head(path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(HEAD)
     if not head.strip():
-        raise DataError("the file is empty; download it again", path=path)
+        raise DataError(f"the file is empty; {repair}", path=path)
     if head.startswith(_GZIP):
         raise DataError("compressed with gzip; unpack it first, for example with gunzip", path=path)
     if head.startswith(_POINTER):
@@ -150,9 +150,13 @@ def refuse_head(path: Path) -> None:
     refuse_encoding(head, path)
 
 
-def lines(path: Path) -> Iterator[JsonSlice]:
-    """Yield the place of each line that is not blank; lines count from 1."""
-    refuse_head(path)
+def lines(path: Path, repair: str = "download it again") -> Iterator[JsonSlice]:
+    """Yield the place of each line that is not blank; lines count from 1.
+
+    Raises:
+        DataError: As `refuse_head`.
+    """
+    refuse_head(path, repair)
     offset = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):

@@ -271,17 +271,23 @@ async def _related(sample: HistorySample, answer: str, judge: Judge) -> dict[str
         points = {f"{POINT} {place}": 2 * declined for place in range(len(question.points))}
         return {**verdict, "marks": points or {UNANSWERABLE: declined}}
     # A guide describes a good answer and need not share words with one.
-    if question.scoring == "guided" or not answer.strip():
+    if question.scoring == "guided":
         return verdict
-    marks: dict[str, int] = {}
-    for place, gold in enumerate(question.points or (question.answer,)):
+    return {**verdict, **await _agreed(question, answer, judge, sample.benchmark_id)}
+
+
+async def _agreed(question: SetQuestion, answer: str, judge: Judge, about: str) -> dict[str, Any]:
+    """Return the marks of an answer that is held against each gold; outcome and error if none."""
+    golds = {f"{POINT} {place}": gold for place, gold in enumerate(question.points)}
+    # Who says nothing agrees with nothing.
+    marks = dict.fromkeys(golds or (ANSWER,), 0)
+    for name, gold in (golds or {ANSWER: question.answer}).items() if answer.strip() else ():
         asked = OptionQuestion(question.text, answer, (gold, UNKNOWN))
-        found = await judge.answer(asked, about=sample.benchmark_id)
+        found = await judge.answer(asked, about=about)
         if found.outcome != "ok":
-            return {**verdict, "outcome": found.outcome, "error": found.error}
-        agrees = int(found.option == 0)
-        marks |= {f"{POINT} {place}": 2 * agrees} if question.points else {ANSWER: agrees}
-    return {**verdict, "marks": marks}
+            return {"outcome": found.outcome, "error": found.error}
+        marks[name] = int(found.option == 0) * (2 if golds else 1)
+    return {"marks": marks}
 
 
 def right_of(question: SetQuestion, answer: str | None, marks: Mapping[str, float]) -> float | None:

@@ -121,6 +121,7 @@ class Authors:
             questions, and on those whose gold is wrong; empty where there is none.
         paired: What lines of an answer are paired with, and the lines: each line, in its turn, with
             the first that it tells of those that no line before it did; None where nothing is.
+        recorded: The format of `alps import` whose verdicts are those of `judged`; empty for none.
     """
 
     metrics: tuple[Metric, ...]
@@ -128,6 +129,7 @@ class Authors:
     score: Callable[[SetQuestion, str | None, Marks], tuple[dict[str, float], dict[str, float]]]
     judged: str = ""
     paired: Callable[[SetQuestion, str], tuple[Sequence[str], Sequence[str]]] | None = None
+    recorded: str = ""
 
 
 # Its mappings have no hash, and `read_story` caches by the set.

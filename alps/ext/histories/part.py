@@ -42,6 +42,7 @@ from alps.tasks.base import keeps_memories
 from alps.tasks.by_memory import Context
 
 NAME, ECONOMY = "histories", "economy"
+UNRATED, NO_GOLD = "unrated", "without_gold"
 NEVER = 0
 """What stands for no turn."""
 TURNS = (1, 2, 4, 8, 16, 32, 64)
@@ -320,7 +321,7 @@ class HistoryRunPart(RunPart):
             # Levels have points of sessions, and neither kinds of questions nor right answers.
             if track.task.name in SETS:
                 samples = list(track.samples())
-                found[name] = _held(samples)
+                found[name] = _held(samples) | _without_score(folder, name, samples)
                 found[name] |= {
                     key: track.description[key]
                     for key in ("sha256", "not_official")
@@ -331,6 +332,23 @@ class HistoryRunPart(RunPart):
         if not found:
             return summary
         return summary.model_copy(update={"parts": {**summary.parts, NAME: found}})
+
+
+def _without_score(
+    folder: Path, track: str, samples: Sequence[HistorySample]
+) -> dict[str, dict[str, int] | int]:
+    """Return how many answers have no score: for want of a gold, or of a judge that can rate them.
+
+    The second are counted by how their questions are scored.
+    """
+    scoring = {one.benchmark_id: one.question.scoring for one in samples}
+    unrated: Counter[str] = Counter()
+    for row in rows_in(folder / "scores.jsonl"):
+        given = row.get("stage") == "score" and row.get("track", track) == track
+        if given and "right" not in (row.get("scores") or {}):
+            unrated[scoring.get(row["benchmark_id"], "judged")] += 1
+    lacking = sum(not one.has_gold for one in samples)
+    return ({UNRATED: dict(unrated)} if unrated else {}) | ({NO_GOLD: lacking} if lacking else {})
 
 
 def _held(samples: list[HistorySample]) -> dict[str, Any]:

@@ -49,6 +49,14 @@ class HistorySample:
         return self.question.answer
 
     @property
+    def has_gold(self) -> bool:
+        """Whether there is anything that an answer can be judged by."""
+        question = self.question
+        if question.scoring == "points":
+            return bool(question.points)
+        return question.abstains or bool(question.answer.strip())
+
+    @property
     def story(self) -> Story:
         """The history with its times."""
         return self.book.story(self.entry)

@@ -3,7 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from alps.ext.histories.part import ECONOMY, NAME, NEVER, TURNS, Economy, Even
+from alps.ext.histories.part import (
+    ECONOMY,
+    NAME,
+    NEVER,
+    NO_GOLD,
+    TURNS,
+    UNRATED,
+    Economy,
+    Even,
+)
 from alps.rows import Interval, Summary
 from alps.show.charts import (
     DASHES,
@@ -49,7 +58,8 @@ class HistoryShownPart(ShownPart):
     """Tables, charts and notes of runs on sets."""
 
     def facts(self, summary: Summary) -> Iterator[str]:
-        """Yield what a right answer took."""
+        """Yield what a right answer took, and how many answers have no score."""
+        yield from _without_score(summary)
         for track in summary.parts.get(NAME, {}):
             if (took := _economy_in(summary, track)) is not None:
                 spent = None if took.seconds.value is None else f"{seconds(took.seconds.value)} s"
@@ -83,6 +93,7 @@ class HistoryShownPart(ShownPart):
 
     def notes(self, summary: Summary) -> Iterable[str]:
         """Say what the files are, what is known to be wrong in them, and what intervals tell."""
+        yield from _without_score(summary)
         for track, held in summary.parts.get(NAME, {}).items():
             task = track_title(track)
             yield _files(task, held)
@@ -93,6 +104,25 @@ class HistoryShownPart(ShownPart):
                     f"{task}: the intervals are rough, because they come from only {number}; a "
                     "difference of a few points may be chance"
                 )
+
+
+def _without_score(summary: Summary) -> Iterator[str]:
+    """Say how many answers have no score for being right, and why."""
+    for track, held in summary.parts.get(NAME, {}).items():
+        task, n = track_title(track), held["questions"]
+        unrated: dict[str, int] = held.get(UNRATED, {})
+        if unrated:
+            count = f"{task}: {sum(unrated.values()):,} of {counted(n, 'answer')} not rated"
+            if summary.judge.startswith("recorded:"):
+                yield f"{count}, because recorded verdicts are not those of the rubrics of alps"
+            else:
+                kinds = ", ".join(f'"scoring": "{name}"' for name in unrated)
+                yield f"{count}: judge {summary.judge} cannot rate {kinds}; use an LLM judge"
+        if lacking := held.get(NO_GOLD, 0):
+            yield (
+                f"{task}: {lacking:,} of {counted(n, 'question')} without a gold answer, so "
+                "unscored; alps data audit lists them (no-answer)"
+            )
 
 
 def _files(task: str, held: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from alps.ext.adapters.recorded_verdicts import RecordedJudge
 from alps.ext.histories.book import audit_set, open_book
 from alps.ext.histories.files import SetChoice
 from alps.ext.histories.judging import is_mark, judge_prediction, right_of, rubrics_of
-from alps.ext.histories.model import Authors, CitedSet
+from alps.ext.histories.model import Authors, CitedSet, SetQuestion
 from alps.ext.histories.sample import (
     UNKNOWN,
     HistorySample,
@@ -100,6 +100,10 @@ THEIRS = (
 """The authors' judged figure on these questions."""
 
 
+def _told_by_oracle(question: SetQuestion) -> str:
+    return UNKNOWN if question.abstains else question.answer or "; ".join(question.points)
+
+
 def _commonest(sample: HistorySample) -> dict[str, Any]:
     """Answer with the commonest gold of the question's kind; decline where all golds do."""
     return {"answer": sample.book.commonest.get(sample.question.kind, UNKNOWN)}
@@ -107,7 +111,7 @@ def _commonest(sample: HistorySample) -> dict[str, Any]:
 
 SYSTEMS: Mapping[str, Answer | str] = {
     "rules": by_rules,
-    "oracle": lambda sample: {"answer": UNKNOWN if sample.question.abstains else sample.gold},
+    "oracle": lambda sample: {"answer": _told_by_oracle(sample.question)},
     # Refusing all has an authors' F1 of .228 on LoCoMo, and is right on .239 of HaluMem.
     "floor/refusal": lambda sample: {"answer": UNKNOWN},
     "floor/commonest": _commonest,
@@ -177,7 +181,7 @@ def _task(cited: CitedSet, options: TaskOptions) -> Task:
         messages=lambda sample: chat_messages(PROMPT.text, asked(sample)),
         input_row=partial(_input_row, cited),
         to_prediction=lambda text: {"answer": text},
-        has_gold=lambda sample: True,
+        has_gold=lambda sample: sample.has_gold,
         score=partial(_score, cited),
         metrics=_metrics_of(cited),
         judge=judge,

@@ -71,6 +71,7 @@ class Imported:
         flags: What is wrong, or in doubt, a line each.
         predictions: A file for each system that any judge can judge again; none where the files
             lack questions, gold or answers.
+        verdict: The field that the user named as the verdict.
     """
 
     folder: Path
@@ -80,6 +81,7 @@ class Imported:
     ties: Sequence[Ties]
     flags: Sequence[str]
     predictions: Sequence[Path]
+    verdict: str | None = None
 
 
 def import_files(form: str, paths: Sequence[Path], settings: ImportSettings) -> Imported:
@@ -110,7 +112,7 @@ def import_files(form: str, paths: Sequence[Path], settings: ImportSettings) -> 
     try:
         predictions = _write(out, answers)
         baselines, ties = baselines_of(answers), ties_of(answers)
-        found = Imported(out, form, figures, baselines, ties, flags, predictions)
+        found = Imported(out, form, figures, baselines, ties, flags, predictions, settings.verdict)
         content = json.dumps(as_json(found), ensure_ascii=False, indent=2)
         # Texts may hold halves of characters, as files cut by bytes do.
         (out / SUMMARY).write_text(content + "\n", encoding="utf-8", errors="replace")
@@ -123,6 +125,7 @@ def as_json(found: Imported) -> dict[str, Any]:
     """Return the results as in `summary.json`."""
     return {
         "format": found.form,
+        **({"verdict": found.verdict} if found.verdict else {}),
         "figures": [asdict(figure) for figure in found.figures],
         "baselines": [asdict(baseline) for baseline in found.baselines],
         "ties": [asdict(ties) for ties in found.ties],
@@ -314,6 +317,18 @@ def _in_conversations(reason: str) -> str:
     return reason.replace("session", "conversation").replace("record", "question")
 
 
+def _untested(ties: Ties) -> dict[str, list[str]]:
+    """Return the pairs of systems that were not tested, by why."""
+    pairs = {(one.first, one.second): one for one in ties.pairs}
+    reasons: dict[str, list[str]] = {}
+    for names in combinations(ties.letters, 2):
+        pair = pairs.get(names)
+        if pair is None or pair.p_holm is None:
+            why = "no question in common" if pair is None else pair.difference.estimate.reason
+            reasons.setdefault(_in_conversations(why or ""), []).append(" and ".join(names))
+    return reasons
+
+
 def _first_few(texts: Iterable[str]) -> list[str]:
     listed = list(texts)
     more = len(listed) - _NAMED
@@ -322,13 +337,7 @@ def _first_few(texts: Iterable[str]) -> list[str]:
 
 def _compared(ties: Ties) -> Iterator[str]:
     """Yield the letters of systems, and the pairs that no test compares."""
-    pairs = {(one.first, one.second): one for one in ties.pairs}
-    reasons: dict[str, list[str]] = {}
-    for names in combinations(ties.letters, 2):
-        pair = pairs.get(names)
-        if pair is None or pair.p_holm is None:
-            why = "no question in common" if pair is None else pair.difference.estimate.reason
-            reasons.setdefault(_in_conversations(why or ""), []).append(" and ".join(names))
+    reasons = _untested(ties)
     if any(pair.p_holm is not None for pair in ties.pairs):
         letters = ", ".join(f"{name} {own}" for name, own in ties.letters.items())
         but = ", unless they were not tested" if reasons else ""

@@ -31,6 +31,7 @@ _SAID = (
     *("llm_response", "llm_output", "model_output", "reply", "pred", "agent_answer"),
 )
 _EITHER = "answer"
+_AMBIGUOUS = "`answer` is ambiguous (gold or system); rename it golden_answer or response"
 _KINDS = ("category", "question_type", "type", "ability", "dim")
 _IDS = ("question_id", "query_id", "id", "question_index", "question_idx")
 # The last one may name a part of a conversation, and counts where no other is there.
@@ -199,12 +200,9 @@ def as_systems(answers: Sequence[ImportedAnswer]) -> tuple[list[ImportedAnswer],
         alike.setdefault(_NUMBER.sub("", name) or name, []).append(name)
     names, doubts = {name: name for name in files}, []
     for stem, own in alike.items():
-        held = Counter(one for name in own for one in files[name])
-        shared = [one for one, count in held.items() if count > 1]
-        if len(own) > 1 and _are_conversations(shared, len(held)):
+        if len(own) > 1 and (why := _one_system([files[name] for name in own])):
             names |= dict.fromkeys(own, stem)
-            no = f"only {len(shared):,} of {len(held):,} questions" if shared else "no question"
-            doubts.append(f"{stem}: {len(own)} files share {no}, so alps reads them as one system")
+            doubts.append(f"{stem}: {why}, so alps reads them as one system")
     kept = [_placed(one, names[one.system]) for one in answers]
     doubts += _without_conversation(answers, kept)
     return _with_authors_names(kept, doubts), doubts
@@ -227,13 +225,17 @@ def _without_conversation(
         )
 
 
-def _are_conversations(shared: Sequence[str], n: int) -> bool:
-    """Return whether files of `n` questions, of which several have some, are a conversation each.
-
-    Questions of conversations without a name are the same where their words are.
-    """
+def _one_system(files: Sequence[set[str]]) -> str | None:
+    """Say why files, of which the ids of questions are given, are a conversation each, if so."""
+    held = Counter(one for ids in files for one in ids)
+    shared = [one for one, count in held.items() if count > 1]
+    if not shared:
+        return f"{len(files)} files share no question"
+    # Questions of conversations without a name are the same where their words are.
     by_words = all(one.startswith(f"{_NO_CONVERSATION}/") for one in shared)
-    return by_words and len(shared) <= _FEW_SHARED * n
+    if not by_words or len(shared) > _FEW_SHARED * len(held):
+        return None
+    return f"{len(files)} files share only {len(shared):,} of {len(held):,} questions"
 
 
 def _placed(answer: ImportedAnswer, system: str) -> ImportedAnswer:
@@ -290,9 +292,7 @@ def _found(path: Path) -> tuple[list[tuple[str, Mapping[str, Any]]], list[str]]:
             copies.append(entry)
     if not kept:
         why = "the file has no rows with a question and an answer"
-        if _is_unclear(tree, 0):
-            why = "`answer` is ambiguous (gold or system); rename it golden_answer or response"
-        raise DataError(why, path=path)
+        raise DataError(_AMBIGUOUS if _is_unclear(tree, 0) else why, path=path)
     return kept, [*_told(others, "without a question or id"), *_told(copies, "listed twice")]
 
 
@@ -336,17 +336,20 @@ def _entries(node: Any, within: str, name: str, deep: int) -> Iterator[_Entry]:
 def _in_object(
     node: Mapping[str, Any], fields: Mapping[str, tuple[Any, str]], within: str, deep: int
 ) -> Iterator[_Entry]:
-    objects = {key: one for key, (one, _) in fields.items() if isinstance(one, dict)}
-    holds = not _is_row(node) and any(map(_is_row, objects.values()))
-    asking = sum(_is_row(one) or _asks(one, _QUESTIONS) for one in objects.values())
-    # Rows may stand under the ids of their questions.
-    is_table = holds and asking >= MOST * len(objects)
+    is_table = not _is_row(node) and _holds_rows(node)
     for key, (one, own) in fields.items():
         inner = list(_entries(one, f"{within}.{key}".strip("."), own, deep + 1))
         yield from inner
-        if is_table and key in objects and not inner:
+        if is_table and isinstance(one, dict) and not inner:
             asks = _asks(one, (*_QUESTIONS, *_IDS))
             yield _Entry(within, key, own, one if asks else None)
+
+
+def _holds_rows(node: Mapping[str, Any]) -> bool:
+    """Return whether most objects in an object are rows, which may stand under their ids."""
+    objects = [one for one in node.values() if isinstance(one, dict)]
+    asking = sum(_is_row(one) or _asks(one, _QUESTIONS) for one in objects)
+    return any(map(_is_row, objects)) and asking >= MOST * len(objects)
 
 
 def _in_list(node: Sequence[Any], within: str, name: str, deep: int) -> Iterator[_Entry]:
@@ -377,9 +380,8 @@ def _is_row(fields: Any) -> bool:
     if not _asks(fields, (*_QUESTIONS, *_IDS)):
         return False
     node = _in_words(fields)
-    said = any(name in node for name in _SAID)
-    said = said or any(isinstance(node.get(name), bool) for name in _BARE)
-    return said or (_EITHER in node and any(name in node for name in _GOLDS))
+    said = _has(node, _SAID) or any(isinstance(node.get(name), bool) for name in _BARE)
+    return said or (_EITHER in node and _has(node, _GOLDS))
 
 
 def _is_gold(rows: Sequence[Mapping[str, Any]], path: Path) -> bool:
@@ -387,17 +389,15 @@ def _is_gold(rows: Sequence[Mapping[str, Any]], path: Path) -> bool:
 
     Where a system failed, a row may lack what tells in the others of the file.
     """
-    roles, alone = set(), False
-    for row in rows:
-        said, gold = (any(name in row for name in names) for names in (_SAID, _GOLDS))
-        if _EITHER in row and said != gold:
-            roles.add("gold" if said else "said")
-        alone = alone or (_EITHER in row and not (said or gold))
-    if alone and len(roles) > 1:
-        raise DataError(
-            "`answer` is ambiguous (gold or system); rename it golden_answer or response", path=path
-        )
-    return "gold" in roles
+    # Whether a row has a response, and whether it has a gold, beside its `answer`.
+    beside = {(_has(row, _SAID), _has(row, _GOLDS)) for row in rows if _EITHER in row}
+    if {(False, False), (True, False), (False, True)} <= beside:
+        raise DataError(_AMBIGUOUS, path=path)
+    return (True, False) in beside
+
+
+def _has(row: Mapping[str, Any], names: Sequence[str]) -> bool:
+    return any(name in row for name in names)
 
 
 def _answer_and_gold(
@@ -405,7 +405,7 @@ def _answer_and_gold(
 ) -> tuple[str | None, str | None]:
     said, gold = _one_of(row, _SAID, path), _one_of(row, _GOLDS, path)
     either = _text(row.get(_EITHER))
-    has_said, has_gold = (any(name in row for name in names) for names in (_SAID, _GOLDS))
+    has_said, has_gold = _has(row, _SAID), _has(row, _GOLDS)
     # The fields beside it decide what `answer` is: by its name alone it may be either.
     if not has_said and (has_gold or not is_gold):
         return either, gold

@@ -5,6 +5,7 @@ An odd file is read right, or refused in one line that says where and what.
 
 import gzip
 import json
+import re
 import shutil
 
 import pytest
@@ -243,7 +244,16 @@ OWN = {
     "no such history": ({"history": "eve"}, "no history 'eve'"),
     "a wrong kind of scoring": ({"scoring": "guess"}, "scoring"),
     "no question": ({"question": ""}, "question"),
-}
+    "points that nothing is scored by": (
+        {"points": ["rows"]}, 'line 1, points: add "scoring": "points", or remove the points'
+    ),
+    "a scoring by points without any": (
+        {"scoring": "points"}, 'line 1, points: "scoring": "points" needs at least one point'
+    ),
+    "more sessions than the history has": (
+        {"sessions": 9}, r"questions.jsonl, line 1, sessions: the history ida has 1 session, so"
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "why"), OWN.values(), ids=OWN)
@@ -254,6 +264,61 @@ def test_a_row_of_ones_own_that_is_wrong_is_named(tmp_path, change, why):
     (tmp_path / "questions.jsonl").write_text(json.dumps(asked_for | change) + "\n")
     with pytest.raises(AlpsError, match=why):
         book("histories", tmp_path)
+    # The audit says the same, and not that nothing is serious.
+    done = alps_here("data", "audit", f"data={tmp_path}")
+    assert (done.code, bool(re.search(why, " ".join(done.err.split())))) == (2, True)
+
+
+def test_an_id_that_two_questions_have_is_named_with_both_lines(tmp_path):
+    def again(rows):
+        rows[0].append(rows[0][0])
+
+    folder = changed_sample(tmp_path, "histories", ["questions.jsonl"], again)
+    n = len((folder / "questions.jsonl").read_text(encoding="utf-8").splitlines())
+    with pytest.raises(DataError) as raised:
+        book("histories", folder)
+    assert f"questions.jsonl, line {n}, id: " in str(raised.value)
+    assert "is on line 1 already" in str(raised.value)
+
+
+def test_an_empty_file_of_ones_own_is_not_to_be_downloaded(tmp_path):
+    folder = changed_sample(
+        tmp_path, "histories", ["questions.jsonl"], lambda rows: rows[0].clear()
+    )
+    with pytest.raises(DataError, match=r"questions\.jsonl: the file is empty; write one JSON"):
+        book("histories", folder)
+
+
+NOT_CONVERTED = {
+    "of another form": ('{"history": "ida"}\n{}\n', "not JSON"),
+    "without a question": ("[]", "the data has no questions of LoCoMo"),
+}
+
+
+@pytest.mark.parametrize(("content", "why"), NOT_CONVERTED.values(), ids=NOT_CONVERTED)
+@pytest.mark.parametrize("out", ["new/folder", "there"])
+def test_a_conversion_that_fails_leaves_nothing_behind(tmp_path, content, why, out):
+    (tmp_path / "bad.json").write_text(content, encoding="utf-8")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "notes.txt").write_text("mine", encoding="utf-8")
+    words = ("data", "convert", "task=locomo", f"out={tmp_path / out}")
+    done = alps_here(*words, f"data={tmp_path / 'bad.json'}")
+    assert (done.code, why in done.err) == (2, True), done.err
+    left = sorted(path.name for path in tmp_path.rglob("*"))
+    assert left == ["bad.json", "notes.txt", "there"]
+    assert alps_here(*words).code == 0
+
+
+def test_a_question_of_a_set_without_points_has_no_gold_in_ones_own_form(tmp_path):
+    head = HEAD + "7:0:a,x,1893556000,Why?,read_only,text,,\n"
+    shutil.copytree(SAMPLES / "personamem_v3", tmp_path / "set")
+    shutil.rmtree(tmp_path / "set" / "benchmark" / "9")
+    path = tmp_path / "set" / "benchmark" / "7" / "queries.csv"
+    path.write_text(head, encoding="utf-8-sig")
+    own = {"task": "personamem_v3", "data": str(tmp_path / "set"), "out": str(tmp_path / "own")}
+    assert convert(ConvertSettings(**own)).startswith("wrote 1 history")
+    for name, data in (("personamem_v3", "set"), ("histories", "own")):
+        assert [one.has_gold for one in samples_of(name, tmp_path / data)] == [False]
 
 
 CHOICES = {

@@ -1,6 +1,7 @@
 """Runs on sets: offline, behind memories, by a judge that is scripted, and their audit."""
 
 import json
+import shlex
 
 import pytest
 
@@ -130,6 +131,37 @@ def test_unsound_questions_are_scored_and_left_out_of_the_sound_part(tmp_path):
     assert scores["right"]["n"] == scores["sound"]["n"] + 1
 
 
+def test_a_question_without_a_gold_is_unscored_and_counted(tmp_path):
+    lacking = changed("0", lambda rows: [*rows, {**rows[0], "id": "x", "answer": ""}])
+    data = changed_sample(tmp_path, "histories", ["questions.jsonl"], lacking)
+    words = (f"data={data}", "model=oracle", "memory=none")
+    done = run(tmp_path / "out", "histories", *words, "max_failures=1")
+    assert done.code == 0, done.err
+    track = track_of(tmp_path / "out", "histories")
+    assert (track["unscored"], track["failed_judgements"]) == (1, {"no_gold": 1})
+    told = f"histories: 1 of {track['n']} questions without a gold answer, so unscored"
+    shown = alps_here("show", str(tmp_path / "out")).out
+    assert all(told in " ".join(text.split()) for text in (done.out, shown))
+
+
+UNRATED = {
+    "a guide, by words": ("longmemeval", (), 'judge lexical cannot rate "scoring": "guided"'),
+    "in ones own form": ("histories", (), 'judge lexical cannot rate "scoring": "guided"'),
+}
+
+
+@pytest.mark.parametrize(("name", "words", "why"), UNRATED.values(), ids=UNRATED)
+def test_every_answer_that_the_headline_leaves_out_has_a_reason(tmp_path, name, words, why):
+    done = run(tmp_path / "out", name, "model=oracle", "memory=none", *words)
+    assert done.code == 0, done.err
+    track = track_of(tmp_path / "out", name)
+    left_out = track["scored"] - track["scores"]["right"]["n"]
+    assert left_out == 1
+    told = f"{name}: 1 of {track['n']} answers not rated: {why}; use an LLM judge"
+    shown = alps_here("show", str(tmp_path / "out")).out
+    assert all(told in " ".join(text.split()) for text in (done.out, shown))
+
+
 def test_keys_of_sets_are_refused_elsewhere_by_name(tmp_path):
     done = run(tmp_path / "out", "extraction", "set=s", "memory=full")
     assert done.code == 2
@@ -201,6 +233,8 @@ NOT_PUT = {
     "no such folder": ("nowhere", (), "no answers.jsonl; create it with alps import"),
     "of another set": ("other", (), "no answer matches a question of locomo"),
     "of two systems": ("two", (), "several systems (a, b); set system="),
+    "of no such system": ("two", ("system=zz",), "system=zz: no such system in"),
+    "and says which there are": ("two", ("system=zz",), "(known: a, b)"),
 }
 
 
@@ -214,3 +248,62 @@ def test_answers_that_can_not_be_put_to_questions_are_refused(tmp_path, folder, 
     made = (f"imported={tmp_path / folder}", f"out={tmp_path / 'theirs'}")
     done = alps_here("data", "answers", "task=locomo", *made, *words)
     assert (done.code, why in " ".join(done.err.split())) == (2, True), done.err
+
+
+def own_results(folder, **changed):
+    """Write answers to the questions of the LoCoMo samples as rows with verdicts of somebody."""
+    made = []
+    for place, entry in enumerate(book("locomo").entries):
+        question = entry.question
+        row = {"question": question.text, "golden_answer": question.answer, "category": "4"}
+        row |= {"conversation_id": question.history, "response": "Anything"}
+        made.append(row | {"correct": place % 2 == 0} | changed)
+    write_rows(folder / "theirs.jsonl", made)
+    return folder / "theirs.jsonl"
+
+
+WHOSE = {
+    "any project's": ("rows", {}, (), False),
+    "Mem0's": ("mem0", {}, (), True),
+    "a field beside Mem0's": ("mem0", {"mine": 1}, ("verdict=mine",), False),
+}
+
+
+@pytest.mark.parametrize(("form", "more", "words", "theirs"), WHOSE.values(), ids=WHOSE)
+def test_a_verdict_gets_no_name_of_a_judge_that_did_not_give_it(
+    tmp_path, form, more, words, theirs
+):
+    path = own_results(tmp_path, **more)
+    if form == "mem0":
+        by_history = {}
+        for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            own = {**row, "answer": row["golden_answer"], "llm_score": int(row["correct"])}
+            by_history.setdefault(row["conversation_id"], []).append(own)
+        path.write_text(json.dumps(by_history), encoding="utf-8")
+    done = alps_here("import", form, str(path), f"out={tmp_path / 'in'}", *words)
+    assert done.code == 0, done.err
+    out = tmp_path / "a b"
+    done = alps_here("data", "answers", "task=locomo", f"imported={tmp_path / 'in'}", f"out={out}")
+    assert done.code == 0, done.err
+    told = " ".join(done.out.split())
+    assert (out / "verdicts.jsonl").exists() == theirs
+    assert ("verdicts left out because they are not known to be those of 'Mem0's" in told) != theirs
+    settings = shlex.split(told.partition("To score: ")[2])
+    judge = f"judge=recorded:{out / 'verdicts.jsonl'}" if theirs else "judge=PROVIDER/MODEL"
+    assert settings == [f"model=predictions:{out / 'answers.jsonl'}", judge]
+    assert "whose gold is not that of the data" not in told
+
+
+def test_another_gold_is_told_and_nothing_is_overwritten(tmp_path):
+    path = own_results(tmp_path, golden_answer="zzz")
+    made = f"imported={tmp_path / 'in'}"
+    assert alps_here("import", "rows", str(path), f"out={tmp_path / 'in'}").code == 0
+    done = alps_here("data", "answers", "task=locomo", made, f"out={tmp_path / 'out'}")
+    answerable = sum(not one.question.abstains for one in book("locomo").entries)
+    told = f"answers whose gold is not that of the data: {answerable}"
+    assert told in " ".join(done.out.split())
+    before = (tmp_path / "out" / "answers.jsonl").read_bytes()
+    for out in ("out", "in"):
+        again = alps_here("data", "answers", "task=locomo", made, f"out={tmp_path / out}")
+        assert (again.code, "already exists" in again.err) == (2, True)
+    assert (tmp_path / "out" / "answers.jsonl").read_bytes() == before

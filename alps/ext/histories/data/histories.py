@@ -4,10 +4,11 @@
 what is in them.
 """
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from alps.errors import DataError, UsageError
-from alps.ext.histories.files import SetChoice, SetFiles
+from alps.ext.histories.files import JsonSlice, SetChoice, SetFiles
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.sets import (
     HISTORIES,
@@ -18,6 +19,7 @@ from alps.ext.histories.sets import (
     by_history,
 )
 from alps.ext.histories.task import tracks_of
+from alps.show.formatting import counted
 
 
 def _files(data: Path, choice: SetChoice) -> SetFiles:
@@ -26,15 +28,34 @@ def _files(data: Path, choice: SetChoice) -> SetFiles:
         if not path.is_file():
             raise UsageError(f"data={data}: no {path.name} in it")
     sessions = by_history(paths[0], SessionRow)
-    asked = by_history(paths[1], QuestionRow)
-    for name, places in asked.items():
-        if name not in sessions:
-            line = places[0].line
-            raise DataError(f"no history '{name}'", path=paths[1], line=line, field="history")
+    asked = by_history(paths[1], QuestionRow, _checked({k: len(v) for k, v in sessions.items()}))
     gathered = []
     for name, places in asked.items():
         gathered.append(HistoryLines(paths[0], tuple(sessions[name]), tuple(places)))
     return SetFiles(tuple(gathered), paths)
+
+
+def _checked(sessions: Mapping[str, int]) -> Callable[[QuestionRow, JsonSlice], None]:
+    """Return what refuses a question that does not fit its history, or has the id of another."""
+    seen: dict[str, int | None] = {}
+
+    def check(row: QuestionRow, place: JsonSlice) -> None:
+        number = sessions.get(row.history)
+        fault = None
+        if number is None:
+            fault = "history", f"no history '{row.history}'"
+        elif row.sessions is not None and row.sessions > number:
+            has = counted(number, "session")
+            fault = "sessions", f"the history {row.history} has {has}, so at most {number:,}"
+        elif row.id in seen:
+            # Answers, verdicts and scores find their question by its id alone.
+            what = f"the question {row.id} is on line {seen[row.id]} already"
+            fault = "id", f"{what}; give each question an id of its own"
+        if fault is not None:
+            raise DataError(fault[1], path=place.path, line=place.line, field=fault[0])
+        seen[row.id] = place.line
+
+    return check
 
 
 def _story(node: tuple[list[SessionRow], list[QuestionRow]]) -> Story:
