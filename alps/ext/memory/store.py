@@ -162,8 +162,7 @@ class Store:
             place = recall.place(sample)
             user = self._user(place.key)
             async with user.lock:
-                if self._diary.hits(key) is None:  # else another record's turn came by it
-                    await self._advance(user, place.turns)
+                await self._advance(user, place.turns, key)
                 hits = user.found(self._diary, key)
         # Admission asks for made-up users alone; for real ones more than k may come.
         return cut(hits[: self._k], max_tokens, dated=recall.dated)
@@ -215,7 +214,7 @@ class Store:
                 user = self._alone[key] = _User(self._diary.user(key))
                 user.add(asked)
             async with user.lock:
-                await self._advance(user, asked[-1][0])
+                await self._advance(user, asked[-1][0], *(one.key for _, one in asked))
             # Its history would be held until the run ends; nobody asks about this user again.
             self._alone.pop(key, None)
             return [user.found(self._diary, one.key) for _, one in asked]
@@ -267,11 +266,16 @@ class Store:
         user = self._users.setdefault(place.key, _User(self._diary.user(place.key)))
         user.ends[place.turns].append(asked)
 
-    async def _advance(self, user: _User, until: int) -> None:
-        """Take a user from end to end up to `until`, and ask at each what is asked there."""
+    async def _advance(self, user: _User, until: int, *keys: str) -> None:
+        """Take a user from end to end up to `until`, and ask at each what is asked there.
+
+        `keys` are of what is wanted, which another record may have come by already.
+        """
         # What it failed to take in is missing from its history, so nothing later is asked of it.
         if user.failed is not None:
-            raise user.failed
+            if any(self._diary.hits(key) is None for key in keys):
+                raise user.failed
+            return
         try:
             async with self._at_once, self._scripts.gate.beside():
                 # A program that was started again may have lost the user, who is then fed again.
