@@ -34,17 +34,18 @@ from alps.leaderboard.submission import (
     PublishedTrack,
     Submission,
     checksum_of,
+    different,
     kinds_of,
     memory_of_run,
+    system_settings,
     without,
     write_card,
 )
 from alps.leaderboard.untrusted import faults_of, read_model, shown
 from alps.leaderboard.verify import Options, verify
-from alps.llm.options import SAMPLING
+from alps.llm.secrets import redact
 from alps.run.opened import RunFolder, open_run
 from alps.show.formatting import interval, number
-from alps.systems.resolve import RECORDED
 from alps.tasks import board_tracks
 from alps.tasks.registry import board_tasks, track_title
 
@@ -258,12 +259,11 @@ def _check_together(runs: Sequence[RunFolder]) -> None:
         raise UsageError("name at least one run")
     first, seen = system_of(runs[0]), dict[str, RunFolder]()
     for run in runs:
-        for part, value in system_of(run).items():
-            # Tasks from different systems would be the best of each under one name.
-            if value != first[part]:
-                fault = f"different systems, because the runs differ in {part}"
-                both = f"{runs[0].folder} and {run.folder}"
-                raise UsageError(f"{both}: {fault}; submit them separately")
+        # Tasks from different systems would be the best of each under one name.
+        if part := different(first, system_of(run)):
+            fault = f"different systems, because the runs differ in {redact(part)}"
+            both = f"{runs[0].folder} and {run.folder}"
+            raise UsageError(f"{both}: {fault}; submit them separately")
         for name in run.tracks:
             if name in seen:
                 both = f"{seen[name].folder} and {run.folder}"
@@ -273,16 +273,16 @@ def _check_together(runs: Sequence[RunFolder]) -> None:
 
 def system_of(run: RunFolder) -> dict[str, Any]:
     """Return what two runs must share to be of one system."""
-    settings, kind = run.manifest.settings, kinds_of(run.model)[0]
-    # An embedded system is another function in each task, and recorded predictions lie in a file a
-    # task: there the name says enough.
-    model = RECORDED if kind == "recorded" else run.model
-    shared: dict[str, Any] = {"model": model, "alps": run.manifest.alps}
-    if (memory := memory_of_run(settings)) is not None:
-        shared["memory"] = memory
-    if kind in ("llm", "program", "python"):
-        sampling = {name: settings.get(name) for name in SAMPLING}
-        shared |= {"settings": run.manifest.system, "sampling": sampling}
+    settings, own = run.manifest.settings, run.manifest.system
+    shared = system_settings(settings) | {"alps": run.manifest.alps}
+    if memory_of_run(settings) is not None:
+        # Where the answer is the memory itself, the rest is not of the reader.
+        shared |= {
+            "settings of the memory": own.get("memory"),
+            "api_base": settings.get("api_base"),
+        }
+    elif kinds_of(run.model)[0] in ("llm", "program", "python"):
+        shared["settings"] = without(own, "memory")
     return shared
 
 

@@ -105,6 +105,7 @@ def verify(folder: Path, options: Options = DEFAULTS) -> Verification:
         cards.check_claims(card, findings)
         cards.check_reference_names(card, findings)
         cards.check_tasks(card, findings)
+        cards.check_systems(card, findings)
         # A review that comes with the change could join its submission to another's history.
         own_review = options.reviewed or not touched
         continues = options.continues

@@ -28,8 +28,11 @@ from alps.leaderboard.submission import (
     RunCard,
     Submission,
     checksum_of,
+    different,
     histories,
     kinds_of,
+    system_settings,
+    without,
 )
 from alps.leaderboard.untrusted import (
     faults_of,
@@ -144,6 +147,23 @@ def _check_runs(card: Submission, findings: Findings) -> None:
         if run.data.name == SAMPLES and not run.data.public:
             where, what = f"runs.{n}.data.public", "false, but the samples are public"
             findings.serious("public", where, what, "pack again")
+
+
+def check_systems(card: Submission, findings: Findings) -> None:
+    """Refuse runs of different systems: their tasks would be the best of each under one name."""
+    first = _system_of(card, 0)
+    for n in range(1, len(card.runs)):
+        if part := different(first, _system_of(card, n)):
+            what = f"of another system than runs.0, because the runs differ in {shown(part)}"
+            findings.serious("system", f"runs.{n}", what, "submit the runs separately")
+
+
+def _system_of(card: Submission, n: int) -> dict[str, Any]:
+    shared = system_settings(card.runs[n].settings)
+    if (memory := card.memory_of(n)) is not None:
+        # What a program declares is told by checks of admission, which depend on the task.
+        shared["settings of the memory"] = without(memory.settings, "declares")
+    return shared
 
 
 def check_tasks(card: Submission, findings: Findings) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from alps.errors import UsageError
 from alps.ext.memory.board_setup import band_of
+from alps.leaderboard.cards import SubmitterDetails
+from alps.leaderboard.packing import pack
 from alps.leaderboard.ranking import build_boards
 from alps.leaderboard.references import read_references
 from alps.leaderboard.site import build
@@ -19,6 +21,7 @@ from alps.leaderboard.submission import REVIEW
 from alps.leaderboard.verify import Options, verify
 from tests.endtoend import edit_json, rows
 from tests.packed_memories import (
+    DAY,
     RUNS,
     TRACK,
     pack_memory,
@@ -278,6 +281,58 @@ def test_a_system_of_a_host_is_published_without_its_address(made, tmp_path):
     folder = pack_memory(run, tmp_path, "hosted")
     assert "memory.internal" not in (folder / "submission.json").read_text()
     assert card_of(folder)["system"]["model"] == "memory:http"
+
+
+OTHERS = {
+    "memory (bm25 and full)": {},
+    "memory (bm25 and tfidf)": {"memory": "tfidf"},
+    "k (5 and 2)": {"memory": "bm25", "k": 2},
+    "memory_llm": {"memory": "bm25", "memory_llm": "openai/gpt-4o-mini"},
+    "memory_options": {"memory": "bm25", "memory_options": {"size": "7"}},
+    "model (rules and oracle)": {"memory": "bm25", "model": "oracle"},
+}
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """Return a run of another task, without a memory system."""
+    return make_run(tmp_path_factory.mktemp("other") / "run", "task=extraction", "model=rules")
+
+
+@pytest.mark.parametrize("differs", OTHERS)
+def test_runs_of_different_systems_are_packed_in_no_order(differs, made, other, tmp_path):
+    run = Path(shutil.copytree(other, tmp_path / "run"))
+    edit_json(run / "manifest.json", lambda found: found["settings"].update(OTHERS[differs]))
+    back = re.sub(r"(\w+) and (\w+)", r"\2 and \1", differs)
+    for runs, named in (([made / "bm25", run], differs), ([run, made / "bm25"], back)):
+        with pytest.raises(UsageError, match=f"the runs differ in {re.escape(named)}; submit"):
+            pack(runs, SubmitterDetails(name="Mix", submitted=DAY), out=tmp_path / "mix")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "differs"),
+    [
+        ("runs.1.settings.memory", DROPPED, "memory (bm25 and full)"),
+        ("runs.1.settings.k", 10, "k (5 and 10)"),
+        ("runs.0.settings.memory_embedder", "hash", "memory_embedder"),
+        ("runs.1.settings.model", "oracle", "model (rules and oracle)"),
+        ("memory.1.settings.k1", 2.0, "settings of the memory"),
+    ],
+)
+def test_a_card_of_runs_of_different_systems_is_refused(field, value, differs, mixed, tmp_path):
+    folder = Path(shutil.copytree(mixed, tmp_path / mixed.name))
+    assert "system" not in {finding.code for finding in verify(folder).findings}
+    forge(folder, changed(field, value))
+    refused(verify(folder), "system", differs)
+
+
+@pytest.fixture(scope="module")
+def mixed(made, tmp_path_factory):
+    """Return one system in two tasks, packed."""
+    folder = tmp_path_factory.mktemp("mixed")
+    second = make_run(folder / "run", "task=extraction", "model=rules", "memory=bm25")
+    runs = [made / "bm25", second]
+    return pack(runs, SubmitterDetails(name="Mix", submitted=DAY), out=folder / "mix").folder
 
 
 def test_systems_that_were_run_otherwise_are_never_ranked_together(boards):
