@@ -259,6 +259,8 @@ def _ended_alike(received: list[int]) -> Iterator[None]:
 
 
 def _complain(message: str, code: int) -> int:
+    from alps.llm.secrets import redact  # only where there is something to say
+
     with suppress(OSError):  # the terminal may be gone
-        click.echo(f"alps: {one_line(message)}", err=True)
+        click.echo(f"alps: {redact(one_line(message))}", err=True)
     return code

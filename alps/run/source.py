@@ -17,10 +17,11 @@ from alps.errors import RunFolderError, UsageError
 from alps.extension import brought_tasks
 from alps.jsonl import Row, dump
 from alps.keys import largest_context
+from alps.llm.secrets import redact
 from alps.rows import Manifest
 from alps.settings import RunSettings, in_current_words, parse_settings
 from alps.tasks import Task, load_tracks
-from alps.tasks.base import Records, TaskOptions, keeps_memories
+from alps.tasks.base import DEFAULTS, Records, TaskOptions, keeps_memories
 from alps.tasks.registry import ALL, PYTHON, board_tasks
 
 if TYPE_CHECKING:
@@ -229,6 +230,8 @@ def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
     """
     values = in_current_words(settings) if isinstance(settings, Mapping) else vars(settings)
     chosen = {field.name: values.get(field.name) for field in fields(TaskOptions)}
+    # It stands in the conditions of a track; a command may hold a secret.
+    chosen["memory"] = redact(str(chosen["memory"] or DEFAULTS.memory))
     chosen["max_context_tokens"] = largest_context(chosen["max_context_tokens"])
     added = {key for one in brought_tasks().values() for key in one.task_keys} - chosen.keys()
     chosen["added"] = tuple((key, values[key]) for key in sorted(added & values.keys()))

@@ -58,6 +58,25 @@ SHAPES = (
 PLACES = ("the key {} was refused", "key={}&x=1", '{{"key": "{}"}}', "{}", "({}).", "key:{}\n")
 
 
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("http://anna:hunter22@host:81/x", "http://[secret]@host:81/x"),
+        ("https://hunter22@host", "https://[secret]@host"),
+        ("postgres://anna:hunt@er22@host/db", "postgres://anna:[secret]@host/db"),
+        ("redis://:hunter22@host", "redis://:[secret]@host"),
+        ("https://example.org/@anna", "https://example.org/@anna"),
+        ("ssh://git@example.org/x", "ssh://git@example.org/x"),
+        (
+            "http://127.0.0.1:8000 and anna@example.org",
+            "http://127.0.0.1:8000 and anna@example.org",
+        ),
+    ],
+)
+def test_a_password_in_an_address_is_masked(address, shown):
+    assert redact(f"could not reach {address}, gave up") == f"could not reach {shown}, gave up"
+
+
 def test_what_is_shaped_like_a_key_or_follows_bearer_is_masked_and_ordinary_text_left():
     for secret in SHAPES:
         for place in PLACES:

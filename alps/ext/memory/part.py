@@ -408,10 +408,9 @@ def examine_memory(settings: BaseModel, console: "Console") -> int | None:
         if others := sorted(keys.model_fields_set & set(DoctorKeys.model_fields)):
             raise UsageError(f"{others[0]}= needs memory=NAME")
         return None
-    name = keys.memory
     checks = checks_of(keys)
     failed = sum(not check.passed for check in checks)
-    console.print(*printed([_table(name, checks)]))
+    console.print(*printed([_table(redact(keys.memory), checks)]))
     passed = f"{counted(len(checks) - failed, 'check')} passed"
     console.print(f"{passed}, {failed} failed: not admitted." if failed else f"{passed}: admitted.")
     return 1 if failed else 0
