@@ -51,10 +51,12 @@ def memory_compare(run: Path, settings: "BesideSettings") -> None:
       alps memory compare runs/personamem-rules-samples
     """
     from alps.ext.memory.comparison import beside as compare_memories
-    from alps.ext.memory.comparison import print_beside, run_beside
+    from alps.ext.memory.comparison import check_baseline, print_beside, run_beside
 
+    rows = list(map(str.strip, settings.rows.split(",")))
+    check_baseline(run, rows)
     given = {} if settings.max_cost is None else {"max_cost": settings.max_cost}
-    ran = run_beside(run, settings.rows.split(","), given, typed={"model": settings.model})
+    ran = run_beside(run, rows, given, typed={"model": settings.model})
     print_as(compare_memories(ran.folders, ran.left_out), settings.format, print_beside)
 
 

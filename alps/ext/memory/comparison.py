@@ -49,6 +49,7 @@ from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric
 from alps.tasks.by_memory import FULL, NOTHING, ORACLE, PLACEBO
 from alps.tasks.registry import track_title
+from alps.waiting import tell
 
 REFUSAL = "refusal"
 """A reader that declines whatever it is asked: the worst mark on each record, without a run."""
@@ -238,6 +239,19 @@ def _table(track: ComparedTrack) -> Table:
     return Table(title, [named("memory"), *figures(*columns)], rows)
 
 
+def check_baseline(folder: Path, rows: Sequence[str]) -> None:
+    """Refuse rows without the one that all others are compared with, before any is paid for.
+
+    Raises:
+        UsageError: If neither they nor the run itself are without memory.
+    """
+    own = read_manifest(folder).settings.get("memory", FULL)
+    if NOTHING not in (own, *rows):
+        typed = ",".join(rows)
+        why = f"rows are compared with the row {NOTHING}; write rows={NOTHING},{typed}"
+        raise UsageError(f"rows={typed}: {why}")
+
+
 def run_beside(
     folder: Path, rows: Sequence[str], given: dict[str, Any], *, typed: Mapping[str, str | None]
 ) -> ComparedFolders:
@@ -261,15 +275,17 @@ def run_beside(
     refuse_other_code(folder, dict(again), "task", "model")
     planned: dict[str, tuple[Path, RunSettings]] = {}
     for memory in rows:
-        if memory == known.manifest.settings.get("memory", FULL):
+        shown = redact(memory)
+        if shown == known.manifest.settings.get("memory", FULL):
             continue
-        out = own_folder(folder / FOLDER, redact(memory), slug(memory), _memory_of)
+        out = own_folder(folder / FOLDER, shown, slug(shown), _memory_of)
         row = parse_settings({**settings, **given, "memory": memory, "out": str(out)}, RunSettings)
         # A memory that nothing is called by is refused before other rows are paid for.
         check_memory(memory, memory_options(MemoryKeys.of(row), None))
         planned[memory] = out, row
     folders, left_out = [folder], []
     for memory, (out, row) in planned.items():
+        tell(f"row {redact(memory)}, loading", announced=True)
         try:
             done = carry_out(row)
         except UsageError as error:

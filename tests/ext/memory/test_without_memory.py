@@ -3,6 +3,7 @@ make a memory look better.
 """
 
 import asyncio
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -371,6 +372,22 @@ def test_a_row_of_no_memory_is_refused_before_any_row_is_run(tmp_path):
     with pytest.raises(UsageError, match="memory=bm52: unknown"):
         run_beside(tmp_path / "run", ["none", "bm52"], {}, typed={})
     assert not (tmp_path / "run" / "beside").exists()
+
+
+def test_rows_without_the_one_of_no_memory_are_refused_before_any_is_run(tmp_path):
+    evaluate(**MADE_UP, model="rules", memory="bm25", limit=4, out=str(tmp_path / "run"))
+    done = run(tmp_path, "memory", "compare", "run", "rows=tfidf, last:2")
+    assert done.returncode == 2
+    fault = "rows=tfidf,last:2: rows are compared with the row none; write rows=none,tfidf,last:2"
+    assert done.stderr.splitlines()[-1] == f"alps: {fault}"
+    assert not (tmp_path / "run" / "beside").exists()
+
+
+@pytest.mark.release
+def test_progress_names_the_row_that_is_run(tmp_path):
+    evaluate(**MADE_UP, model="rules", memory="bm25", limit=4, out=str(tmp_path / "run"))
+    done = run(tmp_path, "memory", "compare", "run", "rows=none,last:2", ALPS_PROGRESS="30")
+    assert re.findall(r"row (\S+), loading", done.stderr) == ["none", "last:2"]
 
 
 def test_a_row_that_the_data_do_not_allow_is_left_out_with_its_reason(tmp_path):
