@@ -371,10 +371,11 @@ async def admit(
     desk = _Desk(connection, replace(opening, folder=scratch / "first"), timeout, Random())
     for folder in (scratch / "first", scratch / "second"):
         folder.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
     try:
         await desk.call("open", desk.opening)
     except MemoryFailed as failed:
-        return [Check(name=OPENS, fault=_fault_of(failed))]
+        return [Check(name=OPENS, fault=_fault_of(failed), seconds=_since(started))]
     # Programs and servers say it when they are opened, so it is not read before.
     declared = connection.settings.get("declares", ())
     if fault := _wrongly_declared(declared):
@@ -393,12 +394,15 @@ async def admit(
             fault = f"{failed}{_way_out(check, connection)}"
         except MemoryFailed as failed:
             fault = _fault_of(failed)
-        seconds = round(time.perf_counter() - started, 3)
-        checks.append(Check(name=check.name, fault=fault, seconds=seconds))
+        checks.append(Check(name=check.name, fault=fault, seconds=_since(started)))
         # A call that hung would hang in every other check, too.
         if TIMED_OUT in fault:
             break
     return checks
+
+
+def _since(started: float) -> float:
+    return round(time.perf_counter() - started, 3)
 
 
 def _wrongly_declared(declared: Any) -> str:

@@ -60,7 +60,7 @@ class HttpConnection:
         try:
             check_address(address)
         except ValueError as error:
-            raise UsageError(f"memory={address.partition('?')[0]}: {error}") from error
+            raise UsageError(f"memory=…: {error}") from error
         self._address = address.rstrip("/")
         headers = _headers(options)
         self.can = frozenset(METHODS)
@@ -140,7 +140,8 @@ class HttpConnection:
         # A redirect is not followed: it could take a user's turns, and the headers, elsewhere.
         if not 200 <= status < 300:
             text = one_line(content[:_SHOWN].decode(errors="replace"))[:200]
-            raise MemoryFailed(method, f"/{path} answered HTTP {status}: {text}")
+            said = f": {text}" if text else ""
+            raise MemoryFailed(method, f"/{path} answered HTTP {status}{said}")
         try:
             return parse_json(content) if content.strip() else None
         except ValueError as error:

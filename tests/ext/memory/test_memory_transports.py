@@ -208,6 +208,58 @@ def test_the_doctor_passes_what_env_names(tmp_path, monkeypatch):
         checks_of(parse_words(["memory=bm25", "env=WANTED"], DoctorSettings))
 
 
+def test_no_file_and_no_output_has_the_password_of_an_address_in_a_command(data, tmp_path):
+    with served("program", tmp_path) as (named,):
+        words = named.replace("program:", "program:env STORE=http://anna:hunter22@127.0.0.1:9 ")
+        said = []
+        for command in (
+            ("run", "task=personamem", "model=rules", "limit=2", data, words, "out=run"),
+            ("run", "task=personamem", "model=rules", "limit=1", data, words, "out=run"),
+            ("doctor", words),
+            ("memory", "compare", "run", f"rows=none,{words.partition('=')[2].upper()}"),
+            ("memory", "diagnose", "run"),
+            ("show", "run", "--full"),
+            ("report", "run", "out=report.html"),
+            ("ls", "."),
+        ):
+            done = run(tmp_path, *command)
+            said.append(done.stdout + done.stderr)
+    (tmp_path / "log").unlink()
+    written = [path.read_text() for path in tmp_path.rglob("*") if path.suffix.startswith(".j")]
+    written += [(tmp_path / "report.html").read_text(), *map(str, tmp_path.rglob("*"))]
+    assert any("http://[secret]@127.0.0.1:9" in text for text in written)
+    assert "http://[secret]@127.0.0.1:9" in said[0]
+    assert all("hunter22" not in text.casefold() for text in [*said, *written])
+
+
+@pytest.mark.parametrize(
+    "address", ["http://anna:hunter22@c/", "http://hunter22@c:81", "ftp://anna:hunter22@c"]
+)
+@pytest.mark.parametrize("command", [("doctor",), ("run", "task=personamem", "model=rules")])
+def test_a_password_in_the_address_of_a_server_is_not_repeated(command, address, tmp_path):
+    done = run(tmp_path, *command, f"memory={address}")
+    assert done.returncode == 2
+    assert "hunter22" not in done.stdout + done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def checks_over_http(answer, seconds):
+    with serve(lambda body: answer) as server:
+        words = [f"memory={server.url.removesuffix('/v1')}", f"timeout={seconds}"]
+        return checks_of(parse_words(words, DoctorSettings))
+
+
+def test_a_server_that_answers_with_an_error_and_no_text_is_told_by_its_status():
+    faults = [check.fault for check in checks_over_http(Answer(status=503, body=""), 30)]
+    assert "memory, ingest: /add answered HTTP 503" in faults
+
+
+def test_a_check_that_ran_out_of_time_says_how_long_it_took():
+    (check,) = checks_over_http(Answer(delay=3), 1)
+    assert check.fault == "memory, open: no answer within 1 s"
+    assert 1 <= check.seconds < 3
+
+
 HANGS = """
 import json, sys, time
 print("starts", file=sys.stderr, flush=True)
