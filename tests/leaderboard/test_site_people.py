@@ -49,6 +49,15 @@ def site(submissions):
     return build(submissions, submissions.parent / "site", people=people).out
 
 
+def test_a_file_of_labels_that_are_not_of_gold_says_which_file_to_name(submissions, tmp_path):
+    labels = {"kind": "labels", "people": ["anna", "ben"], "rubrics": {}}
+    people = written(tmp_path / "agreement.json", labels)
+    words = (f"submissions={submissions}", f"out={tmp_path / 'site'}", f"people={people}")
+    told = alps_here("leaderboard", "build", *words).one_line
+    assert "name the file of alps annotate agreement on an export of job=gold" in told
+    assert "and 9 more" not in told
+
+
 def people_on(site: Path, page: str) -> str:
     """Return the row of people on a page; nothing where there is none."""
     text = (site / f"{page}.html").read_text(encoding="utf-8")

@@ -1,20 +1,22 @@
 """The row of people on boards: how far two annotators agree, as an agreement file has it.
 
 It says what one annotator would score against the other's gold. The file is what
-`alps annotate agreement out=` writes; figures are never ranked.
+`alps annotate agreement out=` writes of gold; figures are never ranked.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic_core import from_json
 
+from alps.errors import DataError
 from alps.ext.people.agreement_rows import AGREED, GoldAgreement
 from alps.leaderboard.pages import FilePlace
 from alps.leaderboard.parts import BoardPart
 from alps.leaderboard.ranking import PeopleRow
-from alps.leaderboard.untrusted import read_model
+from alps.leaderboard.untrusted import read_json, read_model
 from alps.tasks import Metric
 
 _KINDS = {figure: kind for kind, figure in AGREED.items()}
@@ -61,8 +63,25 @@ class PeopleBoardPart(BoardPart):
         Raises:
             DataError: If it can't be read, or is none of two people on gold; names file and field.
         """
-        agreement = read_model(path, GoldAgreement)
+        try:
+            agreement = read_model(path, GoldAgreement)
+        except DataError as error:
+            if _kind_of(path) != "labels":
+                raise
+            why = (
+                "boards show how two people agree on gold, and these are labels of a judge's items"
+            )
+            fix = "name the file of alps annotate agreement on an export of job=gold"
+            raise DataError(f"{why}; {fix}", path=path) from error
         return AgreementFile(agreement, FilePlace(path.name, "", from_json(path.read_bytes())))
+
+
+def _kind_of(path: Path) -> Any:
+    try:
+        row = read_json(path)
+    except ValueError:
+        return None
+    return row.get("kind") if isinstance(row, dict) else None
 
 
 BOARD = PeopleBoardPart()
