@@ -127,7 +127,9 @@ class RunSettings(_RunKeys):
 
 
 def as_typed(value: object) -> str:
-    """Return a setting as it is typed: several sizes with commas."""
+    """Return a setting as it is typed: several values with commas, a switch as yes or no."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 

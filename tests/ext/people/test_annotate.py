@@ -321,11 +321,32 @@ def test_the_folder_of_a_job_tells_of_that_job_alone(tmp_path):
         ("n=7", "the folder was created with n=4; leave n= out"),
         ("target=.05", "the folder was created without target=; leave target= out"),
         ("people=anna,ben", "the folder was created without people=; leave people= out"),
-        ("blind=no", "the folder was created with blind=True; leave blind= out"),
+        ("blind=no", "the folder was created with blind=yes; leave blind= out"),
     ],
 )
 def test_a_folder_is_not_gone_on_with_under_other_settings(work, word, told):
     assert told in alps_here("annotate", work, word).one_line
+
+
+def test_a_person_who_is_not_named_leaves_no_folder(runs, tmp_path):
+    folder = tmp_path / "work"
+    words = ("annotate", folder, "job=match", f"from={runs['match']}", "people=anna,ben", "n=2")
+    assert "as=cleo: not one of the annotators (anna, ben)" in alps_here(*words, "as=cleo").one_line
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("people=anna,cleo", "created with people=anna,ben; leave people= out"),
+        ("blind=yes", "created with blind=no; leave blind= out"),
+        ("audit=.25", "created without audit=; leave audit= out"),
+    ],
+)
+def test_settings_of_a_folder_are_told_as_they_are_typed(runs, tmp_path, word, told):
+    source, given = str(runs["match"]), {"n": 2, "blind": False, "people": "anna,ben", "as": "anna"}
+    folder = made(tmp_path / "work", "match", source, **given)
+    assert told in alps_here("annotate", folder, word, "as=anna").one_line
 
 
 def test_where_nothing_is_hidden_the_labels_say_so(runs, tmp_path):

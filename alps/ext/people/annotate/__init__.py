@@ -90,6 +90,15 @@ class LabelPlan(FrozenRow):
     audit: float | None = None
     audit_seed: int | None = None
 
+    def check_person(self, person: str) -> None:
+        """Refuse a person who is not among the named ones who label.
+
+        Raises:
+            UsageError: If it is such a person.
+        """
+        if self.people and person not in self.people:
+            raise UsageError(f"as={person}: not one of the annotators ({', '.join(self.people)})")
+
 
 @dataclass(frozen=True)
 class LabelItem:

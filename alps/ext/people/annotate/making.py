@@ -25,6 +25,7 @@ from alps.judges.base import UNRELATED, MatchQuestion
 from alps.run.folder import write_json
 from alps.run.opened import MANIFEST, RUNS, AnswerKey, find_run, open_run, read_rows
 from alps.run.source import open_again
+from alps.settings import as_typed
 
 _DRAFT = "draft"
 
@@ -166,6 +167,8 @@ def begin(folder: Path, settings: Settings) -> None:
             fix = f"create it with job= ({', '.join(JOBS)}) and from="
             raise UsageError(f"{folder}: nothing to annotate; {fix}")
         plan = _plan(settings, settings.source, settings.job)
+        if not settings.adjudicate:
+            plan.check_person(settings.person)
         _MAKERS[plan.job](folder, plan)
         # Last: a folder without a plan is not begun.
         write_json(folder / PLAN, plan.model_dump())
@@ -175,7 +178,8 @@ def begin(folder: Path, settings: Settings) -> None:
     for name in sorted(settings.model_fields_set - _OF_A_PERSON):
         there = getattr(plan, "source" if name == "from" else name)
         if asked.get(name, getattr(settings, name)) not in (None, there):
-            made = f"without {name}=" if there in (None, ()) else f"with {name}={there}"
+            made = "without" if there in (None, ()) else "with"
+            made += f" {name}={'' if made == 'without' else as_typed(there)}"
             raise UsageError(f"{folder}: the folder was created {made}; leave {name}= out")
 
 

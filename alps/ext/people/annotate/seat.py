@@ -81,8 +81,8 @@ class Seat:
         if (folder / SCALE).is_file():
             self.scales, self.positive = read_scales(folder / SCALE)
         plan = self.work.plan
-        if plan.people and person not in plan.people and not adjudicate:
-            raise UsageError(f"as={person}: not one of the annotators ({', '.join(plan.people)})")
+        if not adjudicate:
+            plan.check_person(person)
         # Who labelled would vote a second time on their own label.
         if adjudicate and person in people_in(folder) and by_item(people_in(folder)[person]):
             fault = f"{person} has labelled items here; another person must adjudicate"
