@@ -68,11 +68,9 @@ class PeopleBoardPart(BoardPart):
         except DataError as error:
             if _kind_of(path) != "labels":
                 raise
-            why = (
-                "boards show how two people agree on gold, and these are labels of a judge's items"
-            )
+            why = "input should be 'gold', because boards show only how two people agree on gold"
             fix = "name the file of alps annotate agreement on an export of job=gold"
-            raise DataError(f"{why}; {fix}", path=path) from error
+            raise DataError(f"{why}; {fix}", path=path, field="kind") from error
         return AgreementFile(agreement, FilePlace(path.name, "", from_json(path.read_bytes())))
 
 
