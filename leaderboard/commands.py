@@ -46,7 +46,8 @@ from alps.run.opened import MANIFEST, find_run, open_run
 from alps.settings import parse_words, part_words
 from alps.show.estimate import show_estimate
 from alps.show.formatting import counted, visible
-from alps.show.table import terminal
+from alps.show.table import Cell, figures, named, printed, row_of, terminal
+from alps.show.table import Table as ScoreTable
 from alps.tasks import board_tracks
 from alps.tasks.registry import track_title
 from alps.waiting import end, tell
@@ -56,6 +57,7 @@ _WIDTH = 80
 _STYLES = {"serious": "bold red", "warning": "yellow", "note": "dim"}
 _NOTHING = "–"
 _MOST_SCORES = 4
+_ROOM_FOR_INTERVALS = 60
 
 
 def submit_command(words: Sequence[str]) -> int:
@@ -322,13 +324,13 @@ def print_packed(packed: Packed, console: Console) -> None:
     """Print what will be published: the files, the card, the scores, and the findings."""
     files = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     files.add_column("file", overflow="fold")
-    files.add_column("bytes", justify="right")
+    files.add_column("bytes", justify="right", no_wrap=True)
     for name, size in packed.files:
         files.add_row(visible(name), f"{size:,}")
     total = sum(size for _, size in packed.files)
     heading = f"The submission publishes {total:,} bytes in {visible(str(packed.folder))}:"
     parts: list[RenderableType] = [Text(heading, "bold"), files]
-    parts += [_card(packed.card), _scores(packed.card)]
+    parts += [_card(packed.card), *printed([_scores(packed.card)], console.width)]
     for finding in packed.verification.findings:
         parts += _finding(finding)
     parts += _unchecked(packed.verification.unchecked[:-1])
@@ -407,23 +409,23 @@ def _calls(run: RunCard) -> str:
     return ", ".join(parts)
 
 
-def _scores(card: Submission) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("task", "score"):
-        table.add_column(name, no_wrap=True)
-    for name in ("value", "95 % interval", "n"):
-        table.add_column(name, justify="right", no_wrap=True)
+def _scores(card: Submission) -> ScoreTable:
+    rows = []
     for name, track in card.tracks.items():
         titles = {metric.name: metric.title.strip() for metric in board_tracks()[name].metrics}
         known = {metric: score for metric, score in track.scores.items() if score.value is not None}
         for n, (metric, score) in enumerate(list(known.items())[:_MOST_SCORES]):
             cells = f"{score.value:.4f}", _interval(score), f"{score.n:,}"
-            table.add_row("" if n else track_title(name), titles.get(metric, metric), *cells)
+            rows.append(row_of("" if n else track_title(name), titles.get(metric, metric), *cells))
         more, without = max(0, len(known) - _MOST_SCORES), len(track.scores) - len(known)
         rest = [f"{more} more"] * bool(more) + [f"{without} without a score"] * bool(without)
         if rest:
-            table.add_row("", Text(", ".join(rest), style="dim"), "", "", "")
-    return table
+            rows.append(row_of("", Cell(", ".join(rest), style="dim")))
+    # Where there is no room for all figures, one is left out: a cut one could not be read.
+    between = figures("95 % interval", from_width=_ROOM_FOR_INTERVALS)
+    columns = [named("task", "fold"), named("score", "fold"), *figures("value"), *between]
+    columns += figures("n")
+    return ScoreTable("", columns, rows, layout="roomy")
 
 
 def _interval(score: PublishedScore) -> str:

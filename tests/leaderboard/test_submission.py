@@ -2,6 +2,7 @@
 written.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from alps.leaderboard.commands import submit_command
 from alps.leaderboard.packing import pack, slug_of
 from alps.leaderboard.submission import CARD, kinds_of, public_name, read_entry
 from tests.endtoend import edit_json, files_of, rows, summary, write_rows
+from tests.endtoend import run as run_here
 from tests.submissions import DAY, DROPPED, HOME, SLUG, TRACKS, WHO, card_of, changed, make_run
 from tests.tracks import Ran, alps_here
 
@@ -113,6 +115,19 @@ def test_runs_of_one_system_make_one_submission(shelf, tmp_path):
     other = make_run(tmp_path / "floor", *words)
     with pytest.raises(UsageError, match="different systems"):
         pack([runs[1], other], WHO, out=tmp_path / "other" / SLUG)
+
+
+@pytest.mark.parametrize("columns", ["80", "60", "40"])
+def test_no_score_that_will_be_published_is_cut(shelf, columns, tmp_path):
+    done = run_here(
+        tmp_path, "leaderboard", "submit", str(shelf.run), "dry_run=yes", COLUMNS=columns
+    )
+    table = done.stdout.partition(" task ")[2].partition("warning:")[0]
+    assert "…" not in table
+    for track in summary(shelf.run)["tracks"].values():
+        scored = [score for score in track["scores"].values() if score["value"] is not None]
+        for score in scored[:1]:
+            assert re.search(rf" {score['value']:.4f} .* {score['n']}$", table, re.MULTILINE)
 
 
 @pytest.mark.parametrize("part", ["limit=3", "shard=1/2"])

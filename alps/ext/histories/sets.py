@@ -29,7 +29,7 @@ from alps.folders import refuse_full
 from alps.jsonl import Row, dump, scan
 from alps.schema import FrozenRow
 from alps.show.formatting import counted
-from alps.show.table import Table, named, print_parts, row_of, thousands
+from alps.show.table import Column, Table, named, print_parts, row_of, thousands
 from alps.text import fold
 
 HISTORIES, QUESTIONS = "histories.jsonl", "questions.jsonl"
@@ -114,6 +114,10 @@ class Sets:
         return rows
 
 
+# Columns of a terminal from which all that is known of a set has room.
+_ROOMY = 64
+
+
 def list_sets() -> Sets:
     """Return the sets by the names of their tasks."""
     return Sets(tuple(load(f"{READERS}.{name}:SET") for name in SETS))
@@ -126,8 +130,15 @@ def print_sets(found: Sets, console: Console) -> None:
         asked = sum(one.expected(SetChoice()).values())
         questions = thousands(asked) if asked else "–"
         rows.append(row_of(one.name, one.licence, one.language, questions, one.source))
-    columns = ("licence", "language", "questions", "source")
-    table = Table("Sets of histories and questions", [named("task"), *map(named, columns)], rows)
+    # What is typed or looked up is never cut, nor is a number.
+    columns = [
+        named("task", "fold"),
+        Column("licence", from_width=_ROOMY),
+        Column("language", from_width=_ROOMY),
+        named("questions", "no"),
+        named("source", "fold"),
+    ]
+    table = Table("Sets of histories and questions", columns, rows)
     print_parts(console, [table], ())
 
 

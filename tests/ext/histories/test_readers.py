@@ -20,6 +20,7 @@ from alps.ext.memory.store import sessions_after
 from alps.tasks import load_task
 from alps.tasks.base import TaskOptions
 from tests.conftest import ROOT
+from tests.endtoend import run
 from tests.ext.histories.sets import SAMPLES, SETS, book, changed_sample, cited
 from tests.submissions import changed
 from tests.tracks import alps_here
@@ -332,6 +333,17 @@ CHOICES = {
 def test_a_choice_that_a_set_has_not_is_refused(name, choice, why):
     with pytest.raises(AlpsError, match=why):
         cited(name).choose(SetChoice(**choice))
+
+
+@pytest.mark.parametrize("columns", ["80", "40"])
+def test_the_list_of_sets_cuts_no_name_and_no_number(columns, tmp_path):
+    listed = run(tmp_path, "data", "list", COLUMNS=columns).stdout
+    whole = "".join(listed.split())
+    assert "…" not in whole
+    assert "3,467" in listed
+    if columns == "80":
+        assert "hub:IAAR-Shanghai/HaluMem" in whole
+        assert "locomo10.json" in whole
 
 
 def test_listed_defects_are_ids_and_facts_alone():
