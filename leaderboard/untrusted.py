@@ -195,10 +195,16 @@ def fault_of(text: str, *, lines: bool = False) -> str | None:
 def shown(text: str, most: int = 60) -> str:
     """Return untrusted text for a message: one line, short, every odd character escaped."""
     # Escapes, where a terminal would be steered or letters would look like others.
-    flat = "".join(
-        c if c.isprintable() and ord(c) < 0x2000 else f"\\u{ord(c):04x}" for c in text[: most + 1]
-    )
+    flat = "".join(map(_escaped, text[: most + 1]))
     return flat if len(text) <= most else flat[: most - 1] + "…"
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character.isprintable() and code < 0x2000:
+        return character
+    # `\u` takes four digits: of more, as an emoji has, it would name another character.
+    return f"\\u{code:04x}" if code < 0x10000 else f"U+{code:04X}"
 
 
 def mixed_scripts(text: str) -> str | None:

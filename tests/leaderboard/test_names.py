@@ -4,6 +4,7 @@ joined by hand.
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 from alps.errors import UsageError
 from alps.leaderboard.commands import verify_command
 from alps.leaderboard.names import fault_of_name
+from alps.leaderboard.packing import pack
 from alps.leaderboard.untrusted import fault_of, read_alike, skeleton
 from alps.leaderboard.verify import Options, verify
-from tests.submissions import SLUG, card_of, changed, forge, page_in, write_review
+from tests.submissions import SLUG, WHO, card_of, changed, forge, page_in, write_review
 
 LATER, DAY = "thumb-rules-2", "2026-02-28"
 
@@ -85,6 +87,20 @@ def joined(both: Path, site: Path) -> list[bool]:
     """Build the site; tell of each of the two whether its page leads to the other."""
     pages = [page_in(both, site, f"systems/{slug}") for slug in (SLUG, LATER)]
     return [f"{other}.html" in page for other, page in zip((LATER, SLUG), pages, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("\U0001f525 best", "name: U+1F525 best contains the character U+1F525"),
+        ("\u2705 best", "name: \\u2705 best contains the character U+2705"),
+    ],
+)
+def test_a_sign_in_a_name_is_told_by_its_number(shelf, tmp_path, name, told):
+    details = replace(WHO, name=name)
+    with pytest.raises(UsageError) as refused:
+        pack([shelf.run], details, out=tmp_path / "best")
+    assert str(refused.value).startswith(told)
 
 
 @pytest.mark.release

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from alps.errors import UsageError
+from alps.errors import UsageError, closest
 from alps.ext.audits import SAMPLE
 from alps.ext.audits.settings import AuditKeys
 from alps.jsonl import parse_json
@@ -201,6 +201,9 @@ def _labelled(judged: Sequence[TrackData], folder: Path) -> Draws:
 
 def _read_sample(folder: Path) -> Labelled:
     path = folder / SAMPLE
+    if not folder.is_dir():
+        beside = [one.name for one in folder.parent.glob("*/")]
+        raise UsageError(f"audit_labels={folder}: no such folder{closest(folder.name, beside)}")
     try:
         row = parse_json(path.read_bytes())
         return Labelled.model_validate(row["audit"] if isinstance(row, dict) else row)

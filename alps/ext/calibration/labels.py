@@ -193,7 +193,8 @@ def read_labels(folder: Path, key: str = "labels") -> LabelSet:
             names file, line, field and a repair.
     """
     if not folder.is_dir():
-        raise UsageError(f"{key}={folder}: no such folder")
+        beside = [one.name for one in folder.parent.glob("*/")]
+        raise UsageError(f"{key}={folder}: no such folder{closest(folder.name, beside)}")
     if not any((folder / name).exists() for name in (ITEMS, LABELS, SCALE)):
         raise UsageError(
             f"{key}={folder}: not a label folder ({ITEMS}, {LABELS} and {SCALE} are missing)"

@@ -193,7 +193,8 @@ def test_who_stops_early_leaves_a_smaller_draw_and_too_small_a_one_is_refused(he
             ("audit_labels=labels", "audit_judge=openai/a"),
             "audit_labels= already gives human audits; remove one",
         ),
-        (("audit_labels=nowhere",), "has no labels of whole sessions"),
+        (("audit_labels=nowhere",), "audit_labels=nowhere: no such folder"),
+        (("audit_labels=label",), "no such folder — did you mean 'labels'?"),
         (("audit_labels=drawn",), "alps annotate FOLDER job=… from=RUN audit=20%"),
     ],
 )
