@@ -432,6 +432,7 @@ class AuditSummary(Fields):
         share: Of the sessions.
         calls: What the audit alone took: that of the run stands in its own `calls`.
         judge_check: Known items that the judge got right, by rubric; empty or None if not checked.
+        judge_check_before: The same of a check that `judge_check=no` sets aside.
     """
 
     judge: str
@@ -440,6 +441,7 @@ class AuditSummary(Fields):
     calls: Calls
     tracks: dict[str, AuditedTrack]
     judge_check: dict[str, RubricCheck] | None = None
+    judge_check_before: dict[str, RubricCheck] | None = None
 
     @property
     def by_people(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from alps.judges.admission import DRAWN, is_admitted
 from alps.judges.embedded import is_embedded_judge
-from alps.rows import Calls, Figure, RubricCheck, ServedBy, Summary, TrackSummary
+from alps.rows import AuditSummary, Calls, Figure, RubricCheck, ServedBy, Summary, TrackSummary
 from alps.tasks import Metric
 from alps.tasks.registry import track_title
 
@@ -256,8 +256,8 @@ def share_of_known(judge: str, checks: Mapping[str, RubricCheck] | None) -> str:
     return f"known items {right}/{DRAWN * len(checks)}"
 
 
-def judge_mark(summary: Summary) -> str:
-    """Return the same in brackets, to follow the name of a run's judge in a title."""
+def judge_mark(summary: Summary | AuditSummary) -> str:
+    """Return the same in brackets, to follow the name of a judge in a title."""
     share = share_of_known(summary.judge, summary.judge_check)
     if summary.judge_check_before:
         known = share_of_known(summary.judge, summary.judge_check_before)

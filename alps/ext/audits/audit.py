@@ -19,7 +19,7 @@ from alps.ext.audits import FOLDER, LABELLED
 from alps.ext.audits.draws import Draws, draw_tracks
 from alps.ext.audits.settings import AuditKeys
 from alps.jsonl import Journal, parse_json
-from alps.judges.admission import Checks, admit_judge, refusal_of
+from alps.judges.admission import CheckedJudge, admit_judge, refusal_of
 from alps.judges.base import Judge, fingerprint_id
 from alps.llm.ledger import Ledger
 from alps.rows import PEOPLE, Fields, Json, RubricCheck
@@ -64,7 +64,8 @@ class DrawnSessions(Fields):
 class AuditManifest(Fields):
     """What an audit is: who judges, which known items it got right, and the drawn sessions.
 
-    `calls` counts what the ledger has no row of: replies from the cache.
+    `judge_check_before` is of a check that `judge_check=no` sets aside. `calls` counts what the
+    ledger has no row of: replies from the cache.
     """
 
     judge: str
@@ -73,6 +74,7 @@ class AuditManifest(Fields):
     seed: int = 0
     tracks: dict[str, DrawnSessions]
     judge_check: dict[str, RubricCheck] | None = None
+    judge_check_before: dict[str, RubricCheck] | None = None
     calls: dict[str, int] | None = None
 
     def seed_of(self, track: str) -> int:
@@ -245,7 +247,7 @@ async def _audit(
         # A judge that gets known items wrong would put other errors in the place of errors.
         if (why := refusal_of(checked.judge, [one.name for one in rubrics])) is not None:
             raise UsageError(f"audit_judge={judge.name} can't audit this run: {why}")
-        _claim(folder, data, draws, judge, checked.checks)
+        _claim(folder, data, draws, checked)
         journals = [Journal(path) for path in (folder / VERDICTS, folder / SCORES)]
         predictions = Journal(run / "predictions.jsonl")
         audit = OpenAudit(folder, data, draws, judge, predictions, *journals)
@@ -298,12 +300,13 @@ async def _ask(audit: OpenAudit, asking: RunSettings, ledger: Ledger) -> bool:
     return "budget" in outcomes
 
 
-def _claim(folder: Path, data: RunData, draws: Draws, judge: Judge, checks: Checks | None) -> None:
+def _claim(folder: Path, data: RunData, draws: Draws, checked: CheckedJudge) -> None:
     """Write what the audit is, or check it against the one that is there.
 
     Raises:
         RunFolderError: If another judge audited before.
     """
+    judge = checked.judge
     fingerprint = judge.fingerprint_for(rubrics_of(data.tasks))
     tracks = {}
     for name, draw in draws.tracks.items():
@@ -317,8 +320,8 @@ def _claim(folder: Path, data: RunData, draws: Draws, judge: Judge, checks: Chec
         share=draws.share,
         tracks=tracks,
     )
-    if checks is not None:
-        about = about.model_copy(update={"judge_check": checks})
+    told = {"judge_check": checked.checks, "judge_check_before": checked.before}
+    about = about.model_copy(update={name: one for name, one in told.items() if one is not None})
     there = read_audit(folder)
     # Of another draw the verdicts are kept, as those of a larger share are: each is of an answer.
     if there is not None and there.fingerprint != json.loads(json.dumps(about.fingerprint)):

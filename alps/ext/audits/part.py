@@ -135,7 +135,8 @@ def _audit_summary(run: Path, data: RunData) -> AuditSummary | None:
         tracks[track.task.track] = AuditedTrack(scores=scores, **_looked_into(run, track, records))
     ledger = Ledger(folder / "calls.jsonl")
     ledger.close()
-    own = {} if about.judge_check is None else {"judge_check": about.judge_check}
+    told = ("judge_check", "judge_check_before")
+    own = {name: getattr(about, name) for name in told if getattr(about, name) is not None}
     return AuditSummary(
         judge=about.judge,
         fingerprint=str(about.fingerprint["id"]),

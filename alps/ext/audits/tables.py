@@ -7,7 +7,7 @@ from typing import Any
 from alps.ext.audits.records import HALF
 from alps.rows import AuditedScore, AuditedTrack, AuditSummary, BentRow, Summary
 from alps.run.opened import RunFolder
-from alps.show.formatting import counted, known_item_lines, number, p_value
+from alps.show.formatting import counted, judge_mark, known_item_lines, number, p_value
 from alps.show.parts import CorrectedComparison, Pair, ShownPart
 from alps.show.table import (
     Cell,
@@ -41,6 +41,8 @@ class AuditShownPart(ShownPart):
         if summary.audit is None or score is None:
             return
         by = f"with {counted(score.audited, 'audit')} by {summary.audit.judge}"
+        if not summary.audit.by_people and not summary.audit.judge_check:
+            by += judge_mark(summary.audit)
         yield row_of(
             "corrected", *with_interval(score), by if score.reason is None else "not corrected"
         )
@@ -185,16 +187,27 @@ def audit_lines(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> l
     lead = headline_of(metrics)
     lines = [_coverage(audit, scores)]
     if not audit.by_people:
-        lines += known_item_lines(audit.judge, audit.judge_check)
-    for reason in dict.fromkeys(score.reason for score in scores.values()):
-        if reason:
-            lines.append(f"No corrected score: {reason}.")
+        lines += known_item_lines(audit.judge, audit.judge_check or audit.judge_check_before)
+    lines += _why_not(scores, metrics)
     score = scores.get(lead.name)
     if score is not None and score.low is not None:
         lines.append(f"{lead.title.strip()}: {_needed(score)}.")
     if any(score.outside for score in scores.values()):
         lines.append("! The interval of a corrected score extends beyond the scale.")
     return lines
+
+
+def _why_not(scores: Mapping[str, AuditedScore], metrics: Sequence[Metric]) -> Iterator[str]:
+    """Say which scores audits don't correct, or give no interval, and why."""
+    lacking: dict[str, list[str]] = {}
+    for metric in metrics:
+        score = scores.get(metric.name)
+        if score is not None and score.reason:
+            what = "corrected score" if score.value is None else "interval"
+            lacking.setdefault(f"{what}{{}}: {score.reason}", []).append(metric.title.strip())
+    for why, titles in lacking.items():
+        of = "" if len(titles) == len(scores) else f" for {', '.join(titles)}"
+        yield f"No {why.format(of)}."
 
 
 def _coverage(audit: AuditSummary, scores: Mapping[str, AuditedScore]) -> str:

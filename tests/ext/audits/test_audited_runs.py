@@ -12,7 +12,7 @@ from alps.ext.audits.draws import answer_seed
 from alps.ext.audits.intervals import clopper_pearson
 from alps.ext.audits.records import Pairs, corrected_score
 from alps.tasks import all_tracks
-from tests.endtoend import files_of, rows, summary, write_rows
+from tests.endtoend import edit_json, files_of, rows, summary, write_rows
 from tests.few import few
 from tests.loopback import Answer, serve
 from tests.stories import generous
@@ -204,6 +204,41 @@ def test_an_audit_that_a_budget_stops_corrects_nothing_until_it_goes_on(here, se
     assert "No corrected score" in alps_here("show", "audited").out
     assert alps_here(*words).code == 0
     assert audited_scores(here / "audited")["f1"]["value"] is not None
+
+
+def test_an_audit_judge_that_failed_its_check_is_marked_where_the_check_is_set_aside(here, server):
+    assert alps_here(*RUN).code == 0
+    score = ("score", "audited", "audit=80%", f"audit_judge={AUDITOR}")
+    with serve(generous, admitted=False) as unable:
+        words = (*score, f"audit_judge_api_base={unable.url}")
+        assert "can't audit this run" in alps_here(*words).one_line
+        done = alps_here(*words, "judge_check=no")
+    known = summary(here / "audited")["audit"]["judge_check_before"]
+    right = sum(share["right"] for share in known.values())
+    mark = f"(known items {right}/{12 * len(known)}, not admitted)"
+    told = " ".join(alps_here("show", "audited").out.split())
+    assert mark in " ".join(done.out.split())
+    assert mark in told
+    assert f"Items with known answers that judge {AUDITOR} got right: " in told
+    assert "was not checked" not in told
+
+
+def test_an_audit_judge_that_nobody_checked_is_marked(here, server):
+    done = alps_here(*RUN, *audit(server, "80%"), "judge_check=no")
+    assert f"by {AUDITOR} (not checked)" in " ".join(done.out.split())
+
+
+def test_a_missing_correction_names_its_metrics(audited):
+    def spoil(found):
+        found["audit"]["tracks"]["task1"]["scores"]["recall"] |= {
+            "value": None,
+            "low": None,
+            "high": None,
+            "reason": "too few",
+        }
+
+    edit_json(audited / "summary.json", spoil)
+    assert "No corrected score for recall: too few." in alps_here("show", "audited").out
 
 
 def difference_by_audits(here, kept=None):
