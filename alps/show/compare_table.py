@@ -44,7 +44,7 @@ _NARROW = 76
 _LOWER = " ↓"
 _DIAGNOSTICS = "diagnostics"
 _ALL_SHARED = "All records are shared."
-_NOT_CALIBRATED = ", but the judge is not calibrated"
+_NOT_CALIBRATED = ", but the judge is not validated"
 
 
 def print_comparison(comparison: Comparison, console: Console, *, whole: bool = False) -> None:

@@ -220,11 +220,13 @@ class CellPlan:
     @property
     def announcement(self) -> str:
         """What will be done, in one line."""
-        names = ", ".join(wording.name for wording in self.wordings)
+        others = ", ".join(one.name for one in self.wordings if one.name != OURS)
+        # Tables call the built-in ones by their name, which is said where there are others.
+        prompts = f" ({OURS}) and those of {others}" if others else ""
         runs = str(self.sources[0]) if len(self.sources) == 1 else f"{len(self.sources)} runs"
         return (
             f"alps generates no answers: {', '.join(self.judges)} will judge the answers of "
-            f"{runs} with the prompts {names}."
+            f"{runs} with the built-in prompts{prompts}."
         )
 
 

@@ -41,7 +41,7 @@ def test_a_p_is_bold_only_under_a_judge_that_passed_its_calibration(
     (row,) = [line for line in lines if re.match(r"(\x1b\[1m|\s)*F1 ", line)][:1]
     assert ("\x1b[1m" in row) is bold
     text = folded(out.getvalue())
-    assert ("p <.001, but the judge is not calibrated" in text) is not bold
+    assert ("p <.001, but the judge is not validated" in text) is not bold
     assert ("significant (p <.001)" in text) is bold
     assert "Judge lexical: for debugging; style alone can change its scores" in text
 
@@ -58,7 +58,7 @@ def test_a_p_is_trusted_under_the_very_llm_judge_that_was_calibrated(
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.setenv("ALPS_CALIBRATIONS", str(tmp_path / "known"))
     write_ability(Path("asked"), 1, *(target_row(f"r{n:02}") for n in range(24)))
-    doubt = "but the judge is not calibrated"
+    doubt = "but the judge is not validated"
     with serve(
         lambda body: met("met" if "Soup" in payload_of(body)["response"] else "not_met")
     ) as llm:
