@@ -38,7 +38,7 @@ _TELLING = 2_000
 _CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")
 
 
-class _Kept(dict[int, str | None]):
+class _LooseFolding(dict[int, str | None]):
     """What becomes of each character in loose folding, looked up once: nothing, a digit, itself."""
 
     def __missing__(self, code: int) -> str | None:
@@ -49,7 +49,7 @@ class _Kept(dict[int, str | None]):
         return self[code]
 
 
-_KEPT = _Kept()
+_KEPT = _LooseFolding()
 
 
 def invisible(character: str) -> bool:

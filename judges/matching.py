@@ -268,7 +268,7 @@ def in_other_words(memory: Memory) -> Memory:
     return memory.model_copy(update={"value": shown_value(memory.value)[::-1]})
 
 
-class _Said:
+class _KnownText:
     """What is known, of which the numbers and the words are looked up: folded when first needed."""
 
     def __init__(self, text: str) -> None:
@@ -291,18 +291,18 @@ def _with_detail_named(
     """Return `pairs` with `narrower` for `same` where a prediction adds a name or a number."""
     # A judge easily takes one word more for the same; a name or number that neither the gold memory
     # nor the user has said is detail, and is checked as such.
-    said = _Said(" ".join(turn.text for turn in dialogue if turn.role == "user"))
+    said = _KnownText(" ".join(turn.text for turn in dialogue if turn.role == "user"))
     named = []
     for pair in pairs:
         memory, answer = gold[pair.gold], predicted[pair.predicted]
         quote = memory.evidence.text if memory.evidence else ""
-        known = (_Said(f"{memory.value} {quote}"), said)
+        known = (_KnownText(f"{memory.value} {quote}"), said)
         is_detail = pair.relation == "same" and _adds_name_or_number(answer.value, known)
         named.append(replace(pair, relation="narrower") if is_detail else pair)
     return tuple(named)
 
 
-def _adds_name_or_number(value: str, known: Sequence[_Said]) -> bool:
+def _adds_name_or_number(value: str, known: Sequence[_KnownText]) -> bool:
     """Tell whether `value` has a number, or a capitalised later word, that nothing known has."""
     for number in features(value).numbers:
         if not any(number in said.numbers for said in known):

@@ -148,7 +148,7 @@ def recompute(
     """
     judge = judge_of(track, run)
     broken: list[tuple[str, str]] = []
-    clock = _Clock(time.monotonic() + seconds)
+    clock = _TimeLimit(time.monotonic() + seconds)
     task = _guarded(_replaying(gold.task, judge, verdicts), broken, clock)
     repeats = run.settings.get("repeats") or 1
     systems = tuple(_Recorded(predictions, repeat) for repeat in range(repeats))
@@ -255,7 +255,7 @@ def _replaying(task: Task, judge: Judge, verdicts: Rows | None) -> Task:
 
 
 @dataclass
-class _Clock:
+class _TimeLimit:
     """When the time of a track is up; `struck` says whether anything was left undone for it."""
 
     end: float
@@ -266,7 +266,7 @@ class _Clock:
         return self.struck
 
 
-def _guarded(task: Task, broken: list[tuple[str, str]], clock: _Clock) -> Task:
+def _guarded(task: Task, broken: list[tuple[str, str]], clock: _TimeLimit) -> Task:
     """Note records that can't be scored, and pass over what is left once the time is up."""
 
     async def judge(

@@ -20,11 +20,11 @@ from alps.leaderboard.untrusted import read_model
 REFERENCES = Path(__file__).with_name("references.json")
 
 
-class _Part(BaseModel):
+class _ReferenceRow(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Source(_Part):
+class Source(_ReferenceRow):
     """Where figures, or the answers that they were computed from, were published."""
 
     title: str
@@ -32,14 +32,14 @@ class Source(_Part):
     place: str
 
 
-class ReferenceColumn(_Part):
+class ReferenceColumn(_ReferenceRow):
     """The metric of a column, in our names."""
 
     track: str
     metric: str
 
 
-class ReferenceFigure(_Part):
+class ReferenceFigure(_ReferenceRow):
     """A figure; what is reported without an interval, or without n, has none."""
 
     value: float
@@ -54,7 +54,7 @@ class ReferenceLead(ReferenceFigure):
     baseline: str
 
 
-class Anchored(_Part):
+class Anchored(_ReferenceRow):
     """What two people share with the draft that both started from.
 
     Attributes:
@@ -66,7 +66,7 @@ class Anchored(_Part):
     without: float | None = None
 
 
-class ReferenceRow(_Part):
+class ReferenceRow(_ReferenceRow):
     """One row.
 
     Attributes:
@@ -87,7 +87,7 @@ class ReferenceRow(_Part):
     anchored: Anchored | None = None
 
 
-class ReferenceData(_Part):
+class ReferenceData(_ReferenceRow):
     """What systems were run on; a hash and n where we have seen it."""
 
     name: str
@@ -95,14 +95,14 @@ class ReferenceData(_Part):
     n: int | None = Field(None, ge=0)
 
 
-class JudgeNamed(_Part):
+class JudgeNamed(_ReferenceRow):
     """Who judged, and how far that agrees with others; both in words."""
 
     name: str
     agreement: str
 
 
-class Recipe(_Part):
+class Recipe(_ReferenceRow):
     """How the rows of a table are computed from a public folder.
 
     Attributes:
@@ -125,7 +125,7 @@ class Recipe(_Part):
     names: dict[str, str] = {}
 
 
-class ReferenceTable(_Part):
+class ReferenceTable(_ReferenceRow):
     """One table.
 
     Attributes:
@@ -174,7 +174,7 @@ class ReferenceTable(_Part):
         return self
 
 
-class References(_Part):
+class References(_ReferenceRow):
     """All reference tables."""
 
     format: Literal[1] = 1

@@ -115,7 +115,7 @@ def rescore(
 
 
 def _judge_all(
-    entry: SubmissionEntry, settings: RescoreSettings, runs: Sequence["_Run"]
+    entry: SubmissionEntry, settings: RescoreSettings, runs: Sequence["_RunToJudge"]
 ) -> Rescored:
     finished: list[Finished] = []
     for run in runs:
@@ -137,7 +137,7 @@ def _judge_all(
 
 
 def _judge_samples(
-    entry: SubmissionEntry, settings: RescoreSettings, runs: Sequence["_Run"]
+    entry: SubmissionEntry, settings: RescoreSettings, runs: Sequence["_RunToJudge"]
 ) -> Rescored:
     tracks: dict[str, Any] = {}
     judged: list[Path] = []
@@ -205,7 +205,7 @@ def _sampled_stages(stages: Sequence[Stage], share: float) -> list[Stage]:
     return parts
 
 
-class _Run(NamedTuple):
+class _RunToJudge(NamedTuple):
     """A run to judge again: its folder, the settings of its judge, and where it is judged."""
 
     source: Path
@@ -215,7 +215,7 @@ class _Run(NamedTuple):
 
 def _runs(
     entry: SubmissionEntry, settings: RescoreSettings, typed: Sequence[str], work: Path
-) -> list[_Run]:
+) -> list[_RunToJudge]:
     """Write the runs of a submission below `work`, all before the first of them is judged."""
     # What is judged again are a stranger's answers; of baselines the boards have figures of their
     # own.
@@ -234,7 +234,7 @@ def _runs(
         source = _as_run(entry, index, settings, work / f"{index}-{digest}-predictions")
         plain = f"{index}-{digest}-{_word(settings.judge)}"
         judged = own_folder(work, settings.judge, plain, _judge_of)
-        runs.append(_Run(source, judging, judged))
+        runs.append(_RunToJudge(source, judging, judged))
     return runs
 
 

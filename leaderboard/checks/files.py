@@ -247,7 +247,7 @@ def _short(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{str(value)[:12]}…"
 
 
-class _Change(NamedTuple):
+class _ChangedFiles(NamedTuple):
     """A change: the submission's own folder and all changed files, as paths; is it in the base."""
 
     own: str
@@ -299,7 +299,7 @@ def _check_taken_away(folder: Path, changed: bool, findings: Findings) -> None:
         findings.serious("changes", REVIEW, "only maintainers may remove a review", "restore it")
 
 
-def _check_outside(change: _Change, findings: Findings) -> None:
+def _check_outside(change: _ChangedFiles, findings: Findings) -> None:
     own = set(change.inside())
     if outside := [path for path in change.paths if path not in own]:
         names = some_of(map(shown, outside))
@@ -321,16 +321,16 @@ def _check_modified(slug: str, paths: Sequence[str], allowed: str, findings: Fin
 
 def _change(
     folder: Path, base: str | None, changed: Iterable[str] | None, findings: Findings
-) -> _Change | None:
+) -> _ChangedFiles | None:
     """Return what changed; None, with the reason among the findings, where it can't be seen."""
     slug = folder.name
     if changed is not None or base is None:
         what = "whether the submission is new; to check this, set base=REF or base=DIR"
         findings.unchecked.append(what)
-        return _Change((SUBMISSIONS / slug).as_posix(), list(changed or ()), False)
+        return _ChangedFiles((SUBMISSIONS / slug).as_posix(), list(changed or ()), False)
     if Path(base).is_dir():
         paths = _between(Path(base), folder.parent)
-        return _Change(slug, paths, os.path.lexists(Path(base) / slug))
+        return _ChangedFiles(slug, paths, os.path.lexists(Path(base) / slug))
     try:
         root = Path(_git(folder.parent, "rev-parse", "--show-toplevel").rstrip("\n")).resolve()
     except (OSError, ValueError, subprocess.SubprocessError):
@@ -345,7 +345,7 @@ def _change(
         what = f"alps cannot list the changes: {shown(str(error), 160)}"
         findings.serious("changes", "the change", what, "fetch the base, with its history")
         return None
-    return _Change(own, paths, in_base)
+    return _ChangedFiles(own, paths, in_base)
 
 
 def _changed_since(root: Path, base: str) -> list[str]:

@@ -94,7 +94,7 @@ class NamedLine:
 
 
 @dataclass(frozen=True)
-class _Form:
+class _Drawing:
     """One of the drawings: its class, the ground, its width, and whether names are written out."""
 
     style: str
@@ -104,8 +104,8 @@ class _Form:
 
 
 _FORMS = (
-    _Form("lines wide", Area(40.0, 30.0, 560.0, 320.0), 880.0, True),
-    _Form("lines narrow", Area(32.0, 30.0, 276.0, 320.0), 352.0, False),
+    _Drawing("lines wide", Area(40.0, 30.0, 560.0, 320.0), 880.0, True),
+    _Drawing("lines narrow", Area(32.0, 30.0, 276.0, 320.0), 352.0, False),
 )
 
 
@@ -121,7 +121,7 @@ def named_lines(lines: Sequence[NamedLine], *, name: str) -> Markup:
     return Markup("").join(drawn)
 
 
-def _in_form(form: _Form, lines: Sequence[NamedLine], sizes: Sequence[int], name: str) -> Markup:
+def _in_form(form: _Drawing, lines: Sequence[NamedLine], sizes: Sequence[int], name: str) -> Markup:
     largest, area = sizes[-1], form.area
     # On a narrow page the numbers of neighbouring sizes would touch.
     shown = (0, *sizes) if form.named else (0, sizes[len(sizes) // 2], largest)
@@ -139,7 +139,7 @@ def _in_form(form: _Form, lines: Sequence[NamedLine], sizes: Sequence[int], name
     return drawing(parts, style=form.style, label=label, width=form.width, height=398)
 
 
-def _curve(form: _Form, line: NamedLine, largest: int) -> Iterator[Markup]:
+def _curve(form: _Drawing, line: NamedLine, largest: int) -> Iterator[Markup]:
     points = [(size / largest, score.value or 0.0) for size, score in line.points]
     style = f"drawn {line.style}"
     yield element("path", style, title(line.name), d=form.area.path(points))
@@ -153,7 +153,7 @@ def _curve(form: _Form, line: NamedLine, largest: int) -> Iterator[Markup]:
         yield element("circle", f"spot {line.style}", told, cx=x, cy=y, r=4)
 
 
-def _end(form: _Form, line: NamedLine, mark: str, end: float, height: float) -> Iterator[Markup]:
+def _end(form: _Drawing, line: NamedLine, mark: str, end: float, height: float) -> Iterator[Markup]:
     """Yield the mark of a line next to its last point, joined to it where it was moved away."""
     right = form.area.left + form.area.width
     path = f"M{short(right + 2)} {short(end)}L{short(right + _AWAY - 3)} {short(height)}"

@@ -46,7 +46,7 @@ class PageRecord:
     values: Mapping[str, str]
 
 
-class _Answer(NamedTuple):
+class _SystemAnswer(NamedTuple):
     system: SiteSystem
     task: Task
     record: PageRecord
@@ -194,7 +194,7 @@ def _answers_of(
         repeat = key[1]
         head = _head_of(name_of, repeat, str((score or prediction).row.get("outcome")))
         summary = f"<summary>{head}{_figures(where, shown, score)}</summary>"
-        inside = body(_Answer(system, task, record, prediction.row, verdicts.get(key)))
+        inside = body(_SystemAnswer(system, task, record, prediction.row, verdicts.get(key)))
         found = "".join(under(key[0]) for under in below)
         # A link to what is inside unfolds it; of answers that were asked for again, to the first.
         mark = "" if repeat else f' id="{answer_id(task.track, system.slug)}"'
@@ -227,7 +227,7 @@ def _figures(file: str, shown: Sequence[tuple[str, str]], score: FileRow | None)
     return "".join(marks)
 
 
-def _memories(answer: _Answer) -> str:
+def _memories(answer: _SystemAnswer) -> str:
     """List predicted memories, each with the gold related to it, and the gold nothing matches."""
     related_to: dict[str, list[str]] = {}
     pairs = _pairs(answer.verdict)
@@ -273,7 +273,7 @@ def _pairs(verdict: FileRow | None) -> list[Mapping[str, str]]:
     return valid
 
 
-def _choice(answer: _Answer) -> str:
+def _choice(answer: _SystemAnswer) -> str:
     """Show the memory that was chosen, and the answer where there is one."""
     prediction, record = answer.row.get("prediction"), answer.record
     if not isinstance(prediction, dict):
@@ -292,7 +292,7 @@ def _choice(answer: _Answer) -> str:
     return body
 
 
-def _response(answer: _Answer) -> str:
+def _response(answer: _SystemAnswer) -> str:
     """Show the response, and the marks that the judge gave it."""
     prediction, verdict = answer.row.get("prediction"), answer.verdict
     said = ""
@@ -333,7 +333,7 @@ def _cut(value: object) -> str:
     return words if len(words) <= LONGEST else f"{words[:LONGEST]} …"
 
 
-def _body_of(task: Task) -> Callable[[_Answer], str]:
+def _body_of(task: Task) -> Callable[[_SystemAnswer], str]:
     """Return how an answer is written: as memories next to gold, as a choice, or as a text."""
     if task.public.paired is not None:
         return _memories

@@ -374,7 +374,7 @@ class Fact:
         return f"What is the name of my {self.role}?"
 
 
-class _Draw:
+class _SampleFacts:
     """The facts of one sample: no role, first name or surname is drawn twice."""
 
     def __init__(self, name: str, dialogue: Sequence[Turn], forms: Forms) -> None:
@@ -422,7 +422,7 @@ def parted(dialogue: Sequence[Turn]) -> list[tuple[Turn, ...]]:
 Made = tuple[list[Step], tuple[Expected, ...]]
 
 
-def _deleted(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
+def _deleted(parts: Sequence[tuple[Turn, ...]], draw: _SampleFacts) -> Made:
     """One of two facts is deleted; sessions that come later or again don't bring it back.
 
     The session that it was told in is not sent again: who sends it tells it anew.
@@ -441,7 +441,7 @@ def _deleted(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
     return steps, (Expected((), (gone.surname,)), Expected((kept.surname,)))
 
 
-def _superseded(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
+def _superseded(parts: Sequence[tuple[Turn, ...]], draw: _SampleFacts) -> Made:
     """One of two facts is replaced by another, and the other one still holds.
 
     Later a name is said of both roles, in two sentences that differ in a cue alone: what takes the
@@ -464,7 +464,7 @@ def _superseded(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
     return steps, (changed, Expected((kept.surname,), others=(other.surname,)))
 
 
-def _context(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
+def _context(parts: Sequence[tuple[Turn, ...]], draw: _SampleFacts) -> Made:
     """Each of two facts is told for one context and not for another; one context is asked in.
 
     Both are told in one frame, and name the contexts in one order: only its cues tell them apart.
@@ -488,7 +488,7 @@ def _context(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
     return steps, (Expected((kept.surname,), (gone.surname,)),)
 
 
-def _other_user(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
+def _other_user(parts: Sequence[tuple[Turn, ...]], draw: _SampleFacts) -> Made:
     """Two users have the same sessions, but for the name that each tells."""
     own = draw.fact()
     foreign = draw.fact(own.role)
@@ -503,7 +503,7 @@ def _other_user(parts: Sequence[tuple[Turn, ...]], draw: _Draw) -> Made:
     return steps, (Expected((own.surname,), (foreign.surname,)),)
 
 
-KINDS: dict[str, Callable[[Sequence[tuple[Turn, ...]], _Draw], Made]] = {
+KINDS: dict[str, Callable[[Sequence[tuple[Turn, ...]], _SampleFacts], Made]] = {
     DELETED: _deleted,
     SUPERSEDED: _superseded,
     CONTEXT: _context,
@@ -518,7 +518,7 @@ def samples_of(
     parts, forms = parted(dialogue), forms_of(seed)
     for kind, make in KINDS.items():
         name = f"{benchmark_id}:{kind}"
-        steps, gold = make(parts, _Draw(f"{seed} {name}", dialogue, forms))
+        steps, gold = make(parts, _SampleFacts(f"{seed} {name}", dialogue, forms))
         # A part of a short dialogue may be empty: no session has no turns.
         done = tuple(step for step in steps if not isinstance(step, Ingest) or step.turns)
         yield ForgettingSample(name, session_id, kind, done, gold)

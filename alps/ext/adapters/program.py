@@ -32,7 +32,7 @@ _IGNORED_LINES, _IGNORED_LENGTH = 20, 20_000
 
 
 @dataclass(eq=False)
-class _Row:
+class _WaitingRow:
     """A row that waits for its answer.
 
     Attributes:
@@ -87,9 +87,9 @@ class ProgramSystem:
         keep_secret(env)
         self._timeout, self._in_flight = timeout, in_flight
         self._stderr_path, self._stderr = stderr_path, b""
-        self._waiting: list[_Row] = []
-        self._asked: dict[str, _Row] = {}
-        self._withheld: list[tuple[_Row, Prediction]] = []
+        self._waiting: list[_WaitingRow] = []
+        self._asked: dict[str, _WaitingRow] = {}
+        self._withheld: list[tuple[_WaitingRow, Prediction]] = []
         self._ignored: list[str] = []
         self._fruitless = 0
         self._ever_answered = self._answered = self._closing = False
@@ -105,7 +105,9 @@ class ProgramSystem:
         if self._failure is not None:
             raise self._failure
         line = json.dumps(task.input_row(sample)).encode() + b"\n"
-        row = _Row(task, sample.benchmark_id, line, asyncio.get_running_loop().create_future())
+        row = _WaitingRow(
+            task, sample.benchmark_id, line, asyncio.get_running_loop().create_future()
+        )
         self._waiting.append(row)
         if self._supervisor is None:
             self._wake = asyncio.Event()
@@ -198,7 +200,7 @@ class ProgramSystem:
             process.write(row.line)
             self._asked[row.name] = row
 
-    def _on_clock(self) -> list[tuple[_Row, float]]:
+    def _on_clock(self) -> list[tuple[_WaitingRow, float]]:
         """Return the rows whose time counts, and from when.
 
         A program may work off its rows in order, so a row's time begins when all before it have
@@ -235,7 +237,7 @@ class ProgramSystem:
             self._ignored.append(shown[:_IGNORED_LENGTH])
         self._wake.set()
 
-    def _take(self, row: _Row, node: dict[str, Any], text: str) -> None:
+    def _take(self, row: _WaitingRow, node: dict[str, Any], text: str) -> None:
         """Take a JSON object as the answer to a row."""
         for earlier in self._asked.values():
             if earlier is row:
@@ -254,7 +256,7 @@ class ProgramSystem:
             self._ignored = []
         self._settle(row, prediction)
 
-    def _give_up(self, row: _Row, error: str, outcome: Outcome | None = None) -> None:
+    def _give_up(self, row: _WaitingRow, error: str, outcome: Outcome | None = None) -> None:
         """End a row without an answer: unparsable where the program wrote something else."""
         self._asked.pop(row.name, None)
         ignored, self._ignored = self._ignored, []
@@ -265,7 +267,7 @@ class ProgramSystem:
         raw = "\n".join(ignored) or None
         self._settle(row, Prediction(**names, outcome=outcome, raw=raw, error=error))
 
-    def _settle(self, row: _Row, prediction: Prediction) -> None:
+    def _settle(self, row: _WaitingRow, prediction: Prediction) -> None:
         self._withheld.append((row, prediction))
         # Failures of a program that does not answer may be its own: they are withheld, lest they
         # are written as scores of 0 before the run is stopped.

@@ -389,7 +389,7 @@ def _folder(settings: CalibrateSettings, labels: LabelSet, of_run: str = "") -> 
 
 
 @dataclass(frozen=True)
-class _Answers:
+class _JudgedItems:
     """Verdicts of a judge on labelled items.
 
     Attributes:
@@ -407,7 +407,7 @@ class _Answers:
 
 async def _ask_all(
     settings: CalibrateSettings, labels: LabelSet, services: Services, folder: Path, totals: Totals
-) -> _Answers:
+) -> _JudgedItems:
     """Ask the judge about every item that the journal has no verdict on.
 
     An item that could not be asked about is not written down.
@@ -443,7 +443,7 @@ async def _ask_all(
             oldest = min(filter(None, days), default=date.today())
         finally:
             journal.close()
-    return _Answers(labels, verdicts, asker.left_out, oldest)
+    return _JudgedItems(labels, verdicts, asker.left_out, oldest)
 
 
 def _item_judged(row: Row, labels: LabelSet, judge: str) -> str | None:

@@ -64,7 +64,7 @@ class DrawnLabels:
 
 
 @dataclass(frozen=True)
-class _Draw:
+class _RubricDraw:
     """All questions under one rubric of the judge, and the items of those that were drawn."""
 
     rubric: Rubric
@@ -108,14 +108,14 @@ def draw_labels(
         raise UsageError(f"n={n}: draw at least 1 item per rubric")
     refuse_full(out)
     settings, data = _open(run)
-    draws: list[_Draw] = []
+    draws: list[_RubricDraw] = []
     for rubric, asked in _by_rubric(_asked_of(run, data, pairs), run).items():
         if rubric == MATCHING:
             chosen = _pairs(asked, _related(run), n, seed)
         else:
             ranked = sorted(asked, key=lambda one: rank(seed, one.rubric, one.name))
             chosen = [(one, _rating_items(one)) for one in ranked[:n]]
-        draws.append(_Draw(asked[0].by, asked, chosen, random=rubric != MATCHING))
+        draws.append(_RubricDraw(asked[0].by, asked, chosen, random=rubric != MATCHING))
 
     def order(items: Sequence[Row]) -> str:
         return rank(seed, "order", items[0]["item_id"])
@@ -159,7 +159,7 @@ def draw_audit(
     for of_rubric in _by_rubric(asked, run).values():
         taken = [one for one in of_rubric if one.cluster in tracks[one.track]]
         chosen = [(one, _pair_items(one) if pairs else _rating_items(one)) for one in taken]
-        draws.append(_Draw(of_rubric[0].by, of_rubric, _without_copies(chosen), random=True))
+        draws.append(_RubricDraw(of_rubric[0].by, of_rubric, _without_copies(chosen), random=True))
 
     # In the order of the draw: people who stop early have labelled a random sample all the same.
     def order(items: Sequence[Row]) -> bytes:
@@ -292,7 +292,7 @@ def _item(asked: JudgeCall, part: str, rubric: str, payload: Row) -> Row:
 
 def _write(
     out: Path,
-    draws: Sequence[_Draw],
+    draws: Sequence[_RubricDraw],
     order: Callable[[Sequence[Row]], str | bytes],
     *,
     run: Path,
@@ -334,7 +334,7 @@ def _scale(rubric: Rubric) -> dict[str, Any]:
     return {"kind": rubric.kind, "values": list(rubric.scale), "positive": positive}
 
 
-def _sample_row(draw: _Draw) -> dict[str, Any]:
+def _sample_row(draw: _RubricDraw) -> dict[str, Any]:
     """Describe what was drawn; if several tracks ask for the rubric, each of them apart, too."""
     by_track: dict[str, list[JudgeCall]] = {}
     for one in draw.asked:
@@ -361,7 +361,7 @@ def _sample_row(draw: _Draw) -> dict[str, Any]:
 
 
 def _readme(
-    draws: Sequence[_Draw], scales: Mapping[str, Any], *, example: Row, folder: Path
+    draws: Sequence[_RubricDraw], scales: Mapping[str, Any], *, example: Row, folder: Path
 ) -> str:
     rows, sections = [], []
     for draw in draws:

@@ -47,7 +47,7 @@ def _as_mark(value: object) -> object:
 _MARK = Annotated[Annotated[int, Field(ge=0, le=_WHOLE)] | None, BeforeValidator(_as_mark)]
 
 
-class _Answer(Foreign):
+class _AnsweredQuestion(Foreign):
     uuid: Text
     question: Text
     answer: Text
@@ -72,7 +72,7 @@ class _Update(_Memory):
     memory_update_type: str | None = None
 
 
-class _Kept(_Memory):
+class _IntegrityMark(_Memory):
     """Integrity: 2 where the memory was extracted whole, 1 in part, 0 not; None without verdict."""
 
     memory_source: str | None = None
@@ -96,9 +96,9 @@ class _Extracted(_Memory):
 
 class _Results(Foreign):
     overall_score: dict[str, Any] = Field(default_factory=dict)
-    question_answering_records: Listed[_Answer]
+    question_answering_records: Listed[_AnsweredQuestion]
     memory_update_records: Listed[_Update] = Field(default_factory=list)
-    memory_integrity_records: Listed[_Kept] = Field(default_factory=list)
+    memory_integrity_records: Listed[_IntegrityMark] = Field(default_factory=list)
     memory_accuracy_records: Listed[_Extracted] = Field(default_factory=list)
 
 
@@ -223,7 +223,7 @@ def _extraction_f1(recall: float, precision: float) -> dict[str, float]:
     return {"memory_extraction_f1": 2 * precision * recall / (precision + recall)}
 
 
-def _left(records: Sequence[_Kept]) -> list[int]:
+def _left(records: Sequence[_IntegrityMark]) -> list[int]:
     """Return the marks of the memories that were only to distract."""
     return _known(one.memory_integrity_score for one in records if one.distracts)
 
@@ -232,7 +232,7 @@ def _known(marks: Iterable[int | None]) -> list[int]:
     return [mark for mark in marks if mark is not None]
 
 
-def _recall(real: Sequence[_Kept]) -> dict[str, _Part]:
+def _recall(real: Sequence[_IntegrityMark]) -> dict[str, _Part]:
     marks = [(one.memory_integrity_score, one.weight) for one in real]
     known = [(mark, weight) for mark, weight in marks if mark is not None]
     whole = sum(mark == _WHOLE for mark, _ in known)

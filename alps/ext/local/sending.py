@@ -83,7 +83,7 @@ def speed(rate: float) -> str:
 
 
 @dataclass(eq=False)
-class _Clock:
+class _RequestClock:
     """When a request was sent, and when anything of its answer last came."""
 
     sent: float
@@ -114,22 +114,22 @@ class _Silence:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._clocks: list[_Clock] = []
+        self._clocks: list[_RequestClock] = []
 
-    def starts(self) -> _Clock:
-        clock = _Clock(_now(), _now())
+    def starts(self) -> _RequestClock:
+        clock = _RequestClock(_now(), _now())
         self._clocks.append(clock)
         self._look(clock)
         return clock
 
-    def ended(self, clock: _Clock) -> None:
+    def ended(self, clock: _RequestClock) -> None:
         self._clocks.remove(clock)
         for other in self._clocks:
             # One before it is out of its way.
             if not other.came and clock.sent <= other.sent + _TOGETHER:
                 other.last = _now()
 
-    def _look(self, clock: _Clock) -> None:
+    def _look(self, clock: _RequestClock) -> None:
         """End a request that is late, else look again when it may be."""
         if clock not in self._clocks:
             return
@@ -217,7 +217,7 @@ class OwnServer:
             self._progress = True
         self._context = context if isinstance(context, int) and context > 0 else None
 
-    def _prepare(self, clock: _Clock, exchange: "Exchange") -> None:
+    def _prepare(self, clock: _RequestClock, exchange: "Exchange") -> None:
         def hear(data: bytes) -> None:
             clock.hear(data)
             if self._asking.totals is not None and clock.tokens > 1:
@@ -249,7 +249,7 @@ class OwnServer:
             "POST", request.url, headers=headers, content=content, extensions=extensions
         )
 
-    def _measure(self, reply: Reply, clock: _Clock, size: int) -> None:
+    def _measure(self, reply: Reply, clock: _RequestClock, size: int) -> None:
         """Learn tokens a second, and how many tokens a text of so many bytes has at least."""
         if reply.completion_tokens:
             self._written += reply.completion_tokens
@@ -261,7 +261,7 @@ class OwnServer:
     def _rate(self) -> float | None:
         return self._written / self._writing if self._writing > 0 else None
 
-    def _late(self, clock: _Clock) -> TransportError:
+    def _late(self, clock: _RequestClock) -> TransportError:
         """Return the error of a request of which nothing came for too long."""
         seconds, rate = self._asking.timeout, self._rate
         late = f"no answer within {seconds:g} s"

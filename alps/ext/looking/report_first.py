@@ -210,14 +210,14 @@ def _notable(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Extreme:
     kind: str
     why: str
     section: TrackSection
     key: AnswerKey
 
 
-def _extremes(rows: Sequence[TaskRow]) -> Iterator[_Found]:
+def _extremes(rows: Sequence[TaskRow]) -> Iterator[_Extreme]:
     """Yield the worst record of the weakest task and the best of the strongest."""
     scored = sorted((row for row in rows if row.section.worst), key=_strength)
     if not scored:
@@ -225,9 +225,9 @@ def _extremes(rows: Sequence[TaskRow]) -> Iterator[_Found]:
     worst, best = scored[0].section, scored[-1].section
     # Where every record has the same score, none of them is the worst.
     if worst.worst is not None and worst.best is not None and worst.worst[1] != worst.best[1]:
-        yield _Found("worst", "worst", worst, worst.worst[0])
+        yield _Extreme("worst", "worst", worst, worst.worst[0])
     if best.best is not None:
-        yield _Found("best", "best", best, best.best[0])
+        yield _Extreme("best", "best", best, best.best[0])
 
 
 def _strength(row: TaskRow) -> float:
@@ -238,7 +238,7 @@ def _strength(row: TaskRow) -> float:
     return (-value if metric.lower_is_better else value) / (metric.highest - metric.lowest)
 
 
-def _most_costly(head: Head) -> Iterator[_Found]:
+def _most_costly(head: Head) -> Iterator[_Extreme]:
     spent = spent_on(head.run.folder)
     if len(spent) < 2:
         return
@@ -255,7 +255,7 @@ def _most_costly(head: Head) -> Iterator[_Found]:
         if len(keys := tracks.get(name, [])) == 1:
             said = dollars(spent[name].cost) if priced else counted(spent[name].tokens, "token")
             section = next(one for one in head.sections if one.track == keys[0].track)
-            yield _Found("costly", f"most costly, {said}", section, keys[0])
+            yield _Extreme("costly", f"most costly, {said}", section, keys[0])
             return
 
 

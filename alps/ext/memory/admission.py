@@ -41,7 +41,7 @@ class _Failed(Exception):
 
 
 @dataclass
-class _Desk:
+class _CheckedSystem:
     """What checks share: the system, how it is opened, and a source of codes and users."""
 
     connection: MemoryConnection
@@ -103,14 +103,14 @@ def _holds(hits: Sequence[Hit], code: str) -> bool:
     return any(code.casefold() in hit.text.casefold() for hit in hits)
 
 
-async def _nothing_before(desk: _Desk) -> None:
+async def _nothing_before(desk: _CheckedSystem) -> None:
     # A system that ignores user ids finds another user's turns here, or those of an earlier run.
     hits = await desk.search(desk.user(), _asked("locker"))
     if hits:
         raise _Failed(f"an unknown user has {counted(len(hits), 'hit')}")
 
 
-async def _found_once_settled(desk: _Desk) -> None:
+async def _found_once_settled(desk: _CheckedSystem) -> None:
     user = desk.user()
     # Each session is looked for at once: a later call may finish an index that is not ready.
     for topic in _TOPICS[:3]:
@@ -124,7 +124,7 @@ async def _found_once_settled(desk: _Desk) -> None:
         raise _Failed("the user's turn is not found")
 
 
-async def _both_roles(desk: _Desk) -> None:
+async def _both_roles(desk: _CheckedSystem) -> None:
     user, code = desk.user(), desk.code()
     answer = f"I have booked it. Your reservation of the kayak has the code {code}."
     turns = (("user", "Can you book the kayak for Sunday?"), ("assistant", answer))
@@ -134,7 +134,7 @@ async def _both_roles(desk: _Desk) -> None:
         raise _Failed("the assistant's turn is not found")
 
 
-async def _whole_turns(desk: _Desk) -> None:
+async def _whole_turns(desk: _CheckedSystem) -> None:
     user = desk.user()
     early, middle, end = desk.code(), desk.code(), desk.code()
     half = " ".join(f"Step {n} went well and took a while." for n in range(LONG_TURN // 16))
@@ -152,7 +152,7 @@ async def _whole_turns(desk: _Desk) -> None:
             raise _Failed(f"{what} is not found")
 
 
-async def _users_apart(desk: _Desk) -> None:
+async def _users_apart(desk: _CheckedSystem) -> None:
     first = desk.user()
     # Ids that are cut short are one id; and a cache of full answers is not asked anew.
     second = desk.user_like(first)
@@ -166,7 +166,7 @@ async def _users_apart(desk: _Desk) -> None:
             raise _Failed("a search finds another user's turns")
 
 
-async def _k_is_kept(desk: _Desk) -> None:
+async def _k_is_kept(desk: _CheckedSystem) -> None:
     user = desk.user()
     for topic in _TOPICS:
         await desk.tell(user, desk.session(("user", _told(topic, desk.code()))))
@@ -192,7 +192,7 @@ async def _k_is_kept(desk: _Desk) -> None:
         raise _Failed(f"{stored}, k=1 and k=6 both return {counted(found[2], 'hit')}")
 
 
-async def _told_twice(desk: _Desk) -> None:
+async def _told_twice(desk: _CheckedSystem) -> None:
     user, code = desk.user(), desk.code()
     session = desk.session(("user", _told("tent", code)))
     await desk.tell(user, session)
@@ -204,7 +204,7 @@ async def _told_twice(desk: _Desk) -> None:
         raise _Failed("a session that is ingested twice is found twice")
 
 
-async def _questions_leave_no_trace(desk: _Desk) -> None:
+async def _questions_leave_no_trace(desk: _CheckedSystem) -> None:
     user, code = desk.user(), desk.code()
     await desk.tell(user, desk.session(("user", _told("piano", code))))
     before = await desk.search(user, _asked("piano"))
@@ -223,7 +223,7 @@ async def _questions_leave_no_trace(desk: _Desk) -> None:
         raise _Failed("a search changes the hits of a later search")
 
 
-async def _only_what_was_told(desk: _Desk) -> None:
+async def _only_what_was_told(desk: _CheckedSystem) -> None:
     user = desk.user()
     told = "The orchard behind our cottage has eleven plum trees."
     session = desk.session(("user", told))
@@ -250,7 +250,7 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"[^\W\d_]+|\d+", text.casefold()))
 
 
-async def _times(desk: _Desk) -> None:
+async def _times(desk: _CheckedSystem) -> None:
     user, code = desk.user(), desk.code()
     session = desk.session(("user", _told("bicycle", code)))
     await desk.tell(user, session)
@@ -261,7 +261,7 @@ async def _times(desk: _Desk) -> None:
             raise _Failed(f"{dated}, but its session took place on {session.started_at[:10]}")
 
 
-async def _reset(desk: _Desk) -> None:
+async def _reset(desk: _CheckedSystem) -> None:
     user, other = desk.user(), desk.user()
     code, kept = desk.code(), desk.code()
     await desk.tell(user, desk.session(("user", _told("kayak", code))))
@@ -278,7 +278,7 @@ async def _reset(desk: _Desk) -> None:
         raise _Failed("memories from before a reset come back with the next session")
 
 
-async def _fresh_folder(desk: _Desk) -> None:
+async def _fresh_folder(desk: _CheckedSystem) -> None:
     user, code = desk.user(), desk.code()
     await desk.tell(user, desk.session(("user", _told("library card", code))))
     await desk.call("open", replace(desk.opening, folder=desk.opening.folder.with_name("second")))
@@ -294,7 +294,7 @@ class _Check:
     """
 
     name: str
-    make: Callable[[_Desk], Awaitable[None]]
+    make: Callable[[_CheckedSystem], Awaitable[None]]
     meant: str = ""
 
 
@@ -368,7 +368,7 @@ async def admit(
         MemoryFailed: If a model that the system asks was not heard: that is no fault of it.
     """
     # `Random` has no seed: a server outlives a run, and has to meet users that no check used.
-    desk = _Desk(connection, replace(opening, folder=scratch / "first"), timeout, Random())
+    desk = _CheckedSystem(connection, replace(opening, folder=scratch / "first"), timeout, Random())
     for folder in (scratch / "first", scratch / "second"):
         folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()

@@ -115,7 +115,7 @@ def _names(value: object) -> tuple[str, ...]:
 _Name = Annotated[str, BeforeValidator(_name)]
 
 
-class _Found(BaseModel):
+class _HitRow(BaseModel):
     """One hit as a system gives it; what else it says of it is not read."""
 
     model_config = ConfigDict(extra="ignore")
@@ -145,13 +145,13 @@ def _read_hit(row: Any, where: str) -> Hit:
         row = vars(row)
     if not isinstance(row, Mapping):
         raise ValueError(f"{where}: expected an object, got {beginning(row)}")
-    fields = {name: row[name] for name in _Found.model_fields if name in row}
+    fields = {name: row[name] for name in _HitRow.model_fields if name in row}
     # Servers of `POST /search` call it `content`; a class may return their rows unchanged.
     fields.setdefault("text", row.get("content"))
     # Without ids nobody can tell a repeated hit, or which memory an update rewrote.
     if fields.get("id") is None:
         raise ValueError(f"{where}.id: missing")
-    return Hit(**vars(shaped(_Found, fields, where)))
+    return Hit(**vars(shaped(_HitRow, fields, where)))
 
 
 def _read_settled(value: Any) -> Settled:

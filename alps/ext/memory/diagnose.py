@@ -164,7 +164,7 @@ def diagnose(folder: Path, *, typed: Mapping[str, str | None]) -> Diagnosis:
             settings, data.tasks, ledger, place, id_key=data.id_key, parts=(part,)
         )
         services = wrapped(services, data, place / FOLDER)
-        desk = _Desk(run, place, settings, data, services, part.memory)
+        desk = _Diagnosis(run, place, settings, data, services, part.memory)
         try:
             return run_loop(_diagnosed(desk))
         finally:
@@ -172,7 +172,7 @@ def diagnose(folder: Path, *, typed: Mapping[str, str | None]) -> Diagnosis:
 
 
 @dataclass
-class _Desk:
+class _Diagnosis:
     """What a diagnosis works with, and what it has kept.
 
     Attributes:
@@ -251,7 +251,7 @@ class _Missed:
         return sample_key(self.task, self.sample)
 
 
-async def _diagnosed(desk: _Desk) -> Diagnosis:
+async def _diagnosed(desk: _Diagnosis) -> Diagnosis:
     async with aclosing(desk.services):
         memory = desk.memory
         if not isinstance(memory, Store):
@@ -274,7 +274,7 @@ async def _diagnosed(desk: _Desk) -> Diagnosis:
     return Diagnosis(desk.run.folder, memory.name, answers, tuple(done))
 
 
-def _scored(desk: _Desk) -> Iterator[tuple[AnswerKey, float]]:
+def _scored(desk: _Diagnosis) -> Iterator[tuple[AnswerKey, float]]:
     """Yield the headline of every answer on tracks that ask through the memory, in [0, 1]."""
     tasks = {task.track: task for task in desk.data.tasks if task.by_memory.recall is not None}
     for key, row in desk.run.rows("scores").items():
@@ -285,7 +285,7 @@ def _scored(desk: _Desk) -> Iterator[tuple[AnswerKey, float]]:
                 yield key, (value - metric.lowest) / (metric.highest - metric.lowest)
 
 
-def _missed(desk: _Desk) -> Iterator[_Missed]:
+def _missed(desk: _Diagnosis) -> Iterator[_Missed]:
     """Yield the answers in the lower half of their scale."""
     wrong = {key for key, value in _scored(desk) if value < 0.5}
     predictions = desk.run.rows("predictions")
@@ -300,7 +300,7 @@ def _missed(desk: _Desk) -> Iterator[_Missed]:
                     yield _Missed(key, track.task, sample, failed)
 
 
-def _lives(desk: _Desk, missed: list[_Missed]) -> dict[str, Life]:
+def _lives(desk: _Diagnosis, missed: list[_Missed]) -> dict[str, Life]:
     """Return the users of samples that were not looked for yet, with all ends of theirs."""
     lives: dict[str, Life] = {}
     for track in desk.data.tracks:
@@ -322,7 +322,7 @@ def _lives(desk: _Desk, missed: list[_Missed]) -> dict[str, Life]:
     return {name: life for name, life in lives.items() if life.wanted}
 
 
-def _wanted(desk: _Desk, one: _Missed, life: Life) -> SoughtSample:
+def _wanted(desk: _Diagnosis, one: _Missed, life: Life) -> SoughtSample:
     recall, told = one.recall, None
     evidence = recall.evidence(one.sample)
     if evidence is not None and evidence.positions:
@@ -339,7 +339,7 @@ def _wanted(desk: _Desk, one: _Missed, life: Life) -> SoughtSample:
     return SoughtSample(one.sample_key, recall.place(one.sample).query, one.needed, told, hits)
 
 
-async def _locate_all(desk: _Desk, memory: Store, lives: Mapping[str, Life]) -> None:
+async def _locate_all(desk: _Diagnosis, memory: Store, lives: Mapping[str, Life]) -> None:
     judge, timeout = desk.services.judge, desk.settings.timeout
     replay = Replay(memory, judge, k=desk.keys.k, timeout=timeout)
     await replay.open(desk.place / FOLDER / "memory")
@@ -359,7 +359,7 @@ async def _locate_all(desk: _Desk, memory: Store, lives: Mapping[str, Life]) -> 
     await asyncio.gather(*(locate(name, life) for name, life in lives.items()))
 
 
-def _found(desk: _Desk, one: _Missed) -> tuple[Found | None, Found | None]:
+def _found(desk: _Diagnosis, one: _Missed) -> tuple[Found | None, Found | None]:
     """Return what of the memories shown says what is needed, and what of all hits."""
     hits = desk.hits.get(one.sample_key, [])[: desk.keys.k]
     located = desk.located.get(one.sample_key)
@@ -369,11 +369,11 @@ def _found(desk: _Desk, one: _Missed) -> tuple[Found | None, Found | None]:
     return (hit if hit is not None and hit.place <= whole else None), hit
 
 
-def _held(desk: _Desk, one: _Missed) -> Found | None:
+def _held(desk: _Diagnosis, one: _Missed) -> Found | None:
     return held(*_found(desk, one), desk.located.get(one.sample_key))
 
 
-def _facts(desk: _Desk, one: _Missed) -> AnswerFacts:
+def _facts(desk: _Diagnosis, one: _Missed) -> AnswerFacts:
     shown, hit = _found(desk, one)
     memory = _held(desk, one)
     return AnswerFacts(
@@ -388,7 +388,7 @@ def _facts(desk: _Desk, one: _Missed) -> AnswerFacts:
     )
 
 
-async def _ask_all(desk: _Desk, missed: list[_Missed]) -> None:
+async def _ask_all(desk: _Diagnosis, missed: list[_Missed]) -> None:
     """Ask the reader of each miss with the evidence alone, and with the memory of it alone."""
     gate = asyncio.Semaphore(desk.settings.records_at_once)
 
@@ -406,7 +406,7 @@ async def _ask_all(desk: _Desk, missed: list[_Missed]) -> None:
     await asyncio.gather(*asked)
 
 
-def _alone(desk: _Desk, one: _Missed) -> Iterator[tuple[str, Context]]:
+def _alone(desk: _Diagnosis, one: _Missed) -> Iterator[tuple[str, Context]]:
     """Yield what the reader of a miss is shown alone, by name."""
     if one.failed or not one.needed:
         return
@@ -418,7 +418,7 @@ def _alone(desk: _Desk, one: _Missed) -> Iterator[tuple[str, Context]]:
         yield "memory", Context(memories=(memory.text,))
 
 
-async def _is_right(desk: _Desk, one: _Missed, shown: Context) -> bool | None:
+async def _is_right(desk: _Diagnosis, one: _Missed, shown: Context) -> bool | None:
     """Ask a reader about a sample with `shown` alone; None where it is not scored."""
     row = [track.task.track for track in desk.data.tracks].index(one.key.track)
     asked = desk.services.systems[row][one.key.repeat]

@@ -333,23 +333,23 @@ def declared(said: Any, has: frozenset[str]) -> Declared:
 
 
 # Else millions of wrong elements would be millions of faults, each with its words.
-class _Part(BaseModel):
+class _TextPart(BaseModel):
     text: str = ""
 
 
 class _Called(BaseModel):
     """What a tool returned."""
 
-    content: Annotated[list[_Part], FailFast()] = []
+    content: Annotated[list[_TextPart], FailFast()] = []
     isError: bool = False
 
 
-class _Tool(BaseModel):
+class _ListedTool(BaseModel):
     name: str
 
 
 class _Page(BaseModel):
-    tools: Annotated[list[_Tool], FailFast()] = []
+    tools: Annotated[list[_ListedTool], FailFast()] = []
     nextCursor: str | None = None
 
 

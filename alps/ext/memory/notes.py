@@ -91,7 +91,7 @@ class Files:
         It edits a copy, which takes the place of the notes when all is written: a call that fails
         or is killed leaves nothing half done.
         """
-        kept = _Kept(self._folder / user)
+        kept = _KeptNotes(self._folder / user)
         if session.id in kept.sessions:
             return
         folder = kept.copy()
@@ -107,7 +107,7 @@ class Files:
 
     async def search(self, user: str, query: str, k: int, at: str) -> Sequence[Hit]:
         """Return the lines that the model names; the same search of the same notes asks once."""
-        folder = _Kept(self._folder / user).folder()
+        folder = _KeptNotes(self._folder / user).folder()
         if not folder.files():
             return []
         # Without k: asked once more for a larger k, a model may name other lines first.
@@ -120,7 +120,7 @@ class Files:
 
     def memories(self, user: str) -> Sequence[Hit]:
         """Return every line of the notes."""
-        folder = _Kept(self._folder / user).folder()
+        folder = _KeptNotes(self._folder / user).folder()
         files = (lines_of(folder.read(parts)) for parts in folder.files())
         return list(_distinct(line for lines in files for line in lines))
 
@@ -168,7 +168,7 @@ class Files:
         return message
 
 
-class _Kept:
+class _KeptNotes:
     """The notes of a user on disk: a folder called after how many sessions are in it.
 
     `state.json` names the sessions, and so the folder that holds.

@@ -200,14 +200,14 @@ class Folder:
             os.close(here)
 
 
-class _Asked(BaseModel):
+class _NotesCall(BaseModel):
     """A command with its arguments; `carry_out` returns its answer."""
 
     # One tool has the arguments of all commands, and models fill in those of others, too.
     model_config = ConfigDict(extra="ignore")
 
 
-class _View(_Asked):
+class _View(_NotesCall):
     command: Literal["view"]
     path: str
     view_range: Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
@@ -236,7 +236,7 @@ class _View(_Asked):
         return "\n".join(shown)
 
 
-class _Create(_Asked):
+class _Create(_NotesCall):
     command: Literal["create"]
     path: str
     file_text: str
@@ -246,7 +246,7 @@ class _Create(_Asked):
         return f"Created {self.path}."
 
 
-class _Replace(_Asked):
+class _Replace(_NotesCall):
     command: Literal["str_replace"]
     path: str
     old_str: Annotated[str, Field(min_length=1)]
@@ -264,7 +264,7 @@ class _Replace(_Asked):
         return f"Edited {self.path}."
 
 
-class _Insert(_Asked):
+class _Insert(_NotesCall):
     command: Literal["insert"]
     path: str
     insert_line: Annotated[int, Field(ge=0)]
@@ -280,7 +280,7 @@ class _Insert(_Asked):
         return f"Edited {self.path}."
 
 
-class _Delete(_Asked):
+class _Delete(_NotesCall):
     command: Literal["delete"]
     path: str
 
@@ -289,7 +289,7 @@ class _Delete(_Asked):
         return f"Deleted {self.path}."
 
 
-class _Rename(_Asked):
+class _Rename(_NotesCall):
     command: Literal["rename"]
     old_path: str
     new_path: str

@@ -339,7 +339,7 @@ class _Fields(BaseModel):
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
 
-class _Said(_Fields):
+class _FunctionCall(_Fields):
     """A call of a function, as a model once answered it."""
 
     name: str
@@ -349,10 +349,10 @@ class _Said(_Fields):
 class _Call(_Fields):
     id: str | None = None
     type: Literal["function"] = "function"
-    function: _Said
+    function: _FunctionCall
 
 
-class _Part(_Fields):
+class _ContentPart(_Fields):
     type: str
     text: str | None = None
     refusal: str | None = None
@@ -360,12 +360,12 @@ class _Part(_Fields):
 
 class _Message(_Fields):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[_Part] | None = None
+    content: str | list[_ContentPart] | None = None
     name: str | None = None
     refusal: str | None = None
     tool_calls: list[_Call] | None = None
     tool_call_id: str | None = None
-    function_call: _Said | None = None
+    function_call: _FunctionCall | None = None
 
 
 class _Function(_Fields):
@@ -374,7 +374,7 @@ class _Function(_Fields):
     parameters: dict[str, Any] | None = None
 
 
-class _Tool(_Fields):
+class _FunctionTool(_Fields):
     type: Literal["function"]
     function: _Function
 
@@ -383,22 +383,22 @@ class _Named(_Fields):
     name: str
 
 
-class _Choice(_Fields):
+class _FunctionChoice(_Fields):
     type: Literal["function"]
     function: _Named
 
 
-class _Form(_Fields):
+class _ReplyForm(_Fields):
     type: Literal["text", "json_object", "json_schema"]
     json_schema: dict[str, Any] | None = None
 
 
 class _Chat(_Fields):
     messages: Annotated[list[_Message], Field(min_length=1)]
-    tools: list[_Tool] | None = None
-    tool_choice: Literal["none", "auto", "required"] | _Choice | None = None
+    tools: list[_FunctionTool] | None = None
+    tool_choice: Literal["none", "auto", "required"] | _FunctionChoice | None = None
     parallel_tool_calls: bool | None = None
-    response_format: _Form | None = None
+    response_format: _ReplyForm | None = None
     temperature: _Number | None = None
     top_p: _Number | None = None
     stop: str | list[str] | None = None

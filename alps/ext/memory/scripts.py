@@ -53,7 +53,7 @@ class Gate:
 
 
 @dataclass
-class _Run:
+class _ScriptRun:
     """How far a script has come.
 
     Attributes:
@@ -128,7 +128,7 @@ class Scripts:
     async def _play(self, key: str, steps: Sequence[Step]) -> None:
         for attempt in range(_ATTEMPTS):
             with suppress(BegunAnewError):
-                run = _Run(key, self._connection.begun)
+                run = _ScriptRun(key, self._connection.begun)
                 await self._begin(run, steps, again=attempt > 0)
                 await self._carry_out(run, steps)
                 return
@@ -136,7 +136,7 @@ class Scripts:
             "open", f"the program ended {_ATTEMPTS} times during ingest and search of one user"
         )
 
-    async def _begin(self, run: _Run, steps: Sequence[Step], *, again: bool) -> None:
+    async def _begin(self, run: _ScriptRun, steps: Sequence[Step], *, again: bool) -> None:
         """Have users forgotten of whom the system may know a part, which would be told twice."""
         if not (again or self._diary.goes_on):
             return
@@ -146,7 +146,7 @@ class Scripts:
                 async with self._beside(run):
                     await self._call("reset", user)
 
-    async def _carry_out(self, run: _Run, steps: Sequence[Step]) -> None:
+    async def _carry_out(self, run: _ScriptRun, steps: Sequence[Step]) -> None:
         names = _names(run.key, steps)
         for step in steps:
             if isinstance(step, Search):
@@ -160,7 +160,7 @@ class Scripts:
                 self._diary.note("open", "", answered.seconds)
 
     @asynccontextmanager
-    async def _beside(self, run: _Run) -> AsyncIterator[None]:
+    async def _beside(self, run: _ScriptRun) -> AsyncIterator[None]:
         """Let users be told and asked beside each other, and notice where the system ended."""
         async with self.gate.beside():
             if self._connection.persistent:
@@ -175,14 +175,14 @@ class Scripts:
             if run.begun != self._connection.begun:
                 raise BegunAnewError
 
-    def _user(self, run: _Run, number: int = 0) -> str:
+    def _user(self, run: _ScriptRun, number: int = 0) -> str:
         return self._diary.user(f"{run.key} {number}")
 
     def _kept(self, user: str) -> int:
         """Return how many changes of a user the system has kept from before it was begun."""
         return self._diary.settlings(user) if self._connection.persistent else 0
 
-    async def _change(self, run: _Run, step: Ingest | Forget) -> None:
+    async def _change(self, run: _ScriptRun, step: Ingest | Forget) -> None:
         """Have a user tell or delete something, and wait until it has come into effect."""
         user = self._user(run, step.user if isinstance(step, Ingest) else 0)
         # Without the method a user can only say it, as a user of the product would.
@@ -209,7 +209,7 @@ class Scripts:
         told = len(run.told[user])
         self._diary.note_settled(user, settled.seconds, told, len(run.sessions[user]))
 
-    async def _search(self, run: _Run, name: str, step: Search) -> None:
+    async def _search(self, run: _ScriptRun, name: str, step: Search) -> None:
         if self._diary.hits(name) is not None:
             return
         user = self._user(run)

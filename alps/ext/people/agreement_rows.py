@@ -10,7 +10,7 @@ AGREED = {"memories": "set_f1", "memory": "same_memory", "queries": "query_f1"}
 """What says how far two people agree on items of a kind."""
 
 
-class _Part(BaseModel):
+class _AgreementRow(BaseModel):
     # Boards read such files from others: an unknown field or a NaN is refused, and not shown.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -19,7 +19,7 @@ class _Part(BaseModel):
         return self.model_dump(mode="json")
 
 
-class AgreementFigure(_Part):
+class AgreementFigure(_AgreementRow):
     """A figure with its 95 % interval; `n` counts what `unit` names."""
 
     value: float | None
@@ -37,7 +37,7 @@ class AgreementFigure(_Part):
         return cls(**{name: getattr(estimate, name) for name in names}, unit=unit)
 
 
-class PairCounts(_Part):
+class PairCounts(_AgreementRow):
     """On how many sessions two people left items, how many each, and how many pairs match."""
 
     sessions: int
@@ -45,7 +45,7 @@ class PairCounts(_Part):
     pairs: int
 
 
-class DraftRow(_Part):
+class DraftRow(_AgreementRow):
     """What two people share with the draft that both started from.
 
     Attributes:
@@ -57,7 +57,7 @@ class DraftRow(_Part):
     without: dict[str, AgreementFigure]
 
 
-class PartRow(_Part):
+class PartRow(_AgreementRow):
     """What two people agree on in one part of a session.
 
     Counts are by kind of items, and so are drafts, where one is known; figures by their names.
@@ -69,7 +69,7 @@ class PartRow(_Part):
     drafts: dict[str, DraftRow] = Field(default_factory=dict)
 
 
-class GoldAgreement(_Part):
+class GoldAgreement(_AgreementRow):
     """How far two people agree on gold.
 
     Attributes:
@@ -100,14 +100,14 @@ class GoldAgreement(_Part):
         return sum(counts)
 
 
-class PairOfPeople(_Part):
+class PairOfPeople(_AgreementRow):
     """How far two people agree under one rubric."""
 
     people: tuple[str, str]
     figures: dict[str, AgreementFigure]
 
 
-class LabelledRow(_Part):
+class LabelledRow(_AgreementRow):
     """How far people agree under one rubric.
 
     Attributes:
@@ -127,7 +127,7 @@ class LabelledRow(_Part):
     pairs: list[PairOfPeople]
 
 
-class LabelAgreement(_Part):
+class LabelAgreement(_AgreementRow):
     """How far people agree on the items of a label folder; `labels` is the hash of the folder."""
 
     format: Literal[1] = 1

@@ -71,11 +71,11 @@ Text = Annotated[str, BeforeValidator(_no_empty_text)]
 Confidence = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_no_truth)]
 
 
-class _Row(BaseModel):
+class _AnnotationRow(BaseModel):
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
 
-class AnnotatedMemory(_Row):
+class AnnotatedMemory(_AnnotationRow):
     """A memory as a person left it; type, label and time scope are of any vocabulary."""
 
     value: Text
@@ -92,7 +92,7 @@ class AnnotatedMemory(_Row):
         return read_gold([self.model_dump(exclude={"confidence"})])[0]
 
 
-class AnnotatedQuery(_Row):
+class AnnotatedQuery(_AnnotationRow):
     """A query with a person's edits and labels."""
 
     queryText: Text
@@ -103,25 +103,25 @@ class AnnotatedQuery(_Row):
     abilityPurity: str | None = None
 
 
-class _Memories(_Row):
+class _Memories(_AnnotationRow):
     memories: tuple[AnnotatedMemory, ...]
 
 
-class _Choice(_Row):
+class _ChosenMemory(_AnnotationRow):
     memory: AnnotatedMemory | None = None
     query: Text | None = None
 
 
-class _Queries(_Row):
+class _Queries(_AnnotationRow):
     memory: AnnotatedMemory | None = None
     queries: Annotated[tuple[AnnotatedQuery, ...], BeforeValidator(_none_as_empty)] = ()
 
 
-class _SessionRow(_Row):
+class _SessionRow(_AnnotationRow):
     session_id: Text
     task1: _Memories | None = None
     task2: _Memories | None = None
-    task3: _Choice | None = None
+    task3: _ChosenMemory | None = None
     task4: _Queries | None = None
 
 
@@ -215,7 +215,7 @@ def _session(row: _SessionRow) -> AnnotatedSession:
         said = getattr(row, part)
         if isinstance(said, _Memories):
             session.memories[part] = said.memories
-        elif isinstance(said, _Choice | _Queries):
+        elif isinstance(said, _ChosenMemory | _Queries):
             if said.memory is not None:
                 session.chosen[part] = (said.memory,)
             if isinstance(said, _Queries):

@@ -263,7 +263,7 @@ def _completeness(report: SweepReport) -> str:
 
 
 @dataclass(frozen=True)
-class _Column:
+class _TrackColumn:
     """A track under one judge: its heading, a cell a system, and the best trivial baseline."""
 
     heading: tuple[str, ...]
@@ -275,10 +275,10 @@ class _Column:
         return max(map(len, (*self.heading, "1.000*"))) + 2
 
 
-def _columns(tracks: Sequence[TrackStandings]) -> list[_Column]:
+def _columns(tracks: Sequence[TrackStandings]) -> list[_TrackColumn]:
     # Only where judges differ does a heading need to name one.
     judges = {track.judge for track in tracks if track.metric.judged}
-    columns: dict[tuple[str, str], _Column] = {}
+    columns: dict[tuple[str, str], _TrackColumn] = {}
     for track in tracks:
         best, cells, baseline = set(track.standings[0].letters), {}, "–"
         for one in track.standings:
@@ -293,13 +293,13 @@ def _columns(tracks: Sequence[TrackStandings]) -> list[_Column]:
                 baseline = number(lead.baseline[1].scores[track.metric.name].value)
         by = (track.judge,) if len(judges) > 1 and track.metric.judged else ()
         heading = track.title, metric_title(track.metric), *by
-        column = _Column(heading, cells, baseline)
+        column = _TrackColumn(heading, cells, baseline)
         # Runs that could not be compared stand in one column all the same.
         columns.setdefault((track.track, track.judge), column).cells.update(cells)
     return list(columns.values())
 
 
-def _remarks(report: SweepReport, columns: Sequence[_Column]) -> Iterator[Line]:
+def _remarks(report: SweepReport, columns: Sequence[_TrackColumn]) -> Iterator[Line]:
     """Yield the meaning of each mark in the matrix, then what failed."""
     marks = {cell.text[-1] for column in columns for cell in column.cells.values()}
     if _TIED in marks:
@@ -310,9 +310,9 @@ def _remarks(report: SweepReport, columns: Sequence[_Column]) -> Iterator[Line]:
         yield dim(f"{note}.")
 
 
-def _fitting(columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
+def _fitting(columns: Sequence[_TrackColumn], width: int) -> Iterator[list[_TrackColumn]]:
     """Yield the columns of each table, as many as fit."""
-    chosen: list[_Column] = []
+    chosen: list[_TrackColumn] = []
     for column in columns:
         if chosen and _NAMES + sum(one.width for one in (*chosen, column)) > width:
             yield chosen
@@ -322,7 +322,7 @@ def _fitting(columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
         yield chosen
 
 
-def _matrix(report: SweepReport, columns: Sequence[_Column], title: str = "") -> Table:
+def _matrix(report: SweepReport, columns: Sequence[_TrackColumn], title: str = "") -> Table:
     """Return the table of systems and tasks, with the cost of each system on all tasks."""
     costs = _costs(report)
     rows = []

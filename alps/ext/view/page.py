@@ -273,7 +273,7 @@ def _refuse_others(out: Path) -> None:
         raise UsageError(f"out={out}: this is a file; name a folder")
 
 
-class _Desk:
+class _RecordIndex:
     """The records as they were when a page last asked for its index."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
@@ -322,7 +322,7 @@ def application(folders: Sequence[Path], token: str) -> "Starlette":
     from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse
     from starlette.routing import Route
 
-    desk = _Desk(folders)
+    desk = _RecordIndex(folders)
     known = assets()
 
     def show(request: "Request") -> "Response":

@@ -83,7 +83,7 @@ class Anchoring:
 
 
 @dataclass(frozen=True)
-class _Change:
+class _LabelChange:
     """One label: how far from what was shown it was before and after, in any unit."""
 
     group: str
@@ -322,7 +322,7 @@ def _anchoring(
     Numbers are nearer by their distance, on a scale with an order by that of their places, and
     other labels where they are the same.
     """
-    changes: dict[str, list[_Change]] = {ALL: []}
+    changes: dict[str, list[_LabelChange]] = {ALL: []}
     for said in people.values():
         for item_id, of_item in by_item(said).items():
             for name, change in _changes(items[item_id], of_item, scales):
@@ -336,7 +336,7 @@ def _anchoring(
 
 def _changes(
     item: LabelItem, said: Sequence[GivenLabel], scales: Mapping[str, LabelScale]
-) -> Iterator[tuple[str, _Change]]:
+) -> Iterator[tuple[str, _LabelChange]]:
     first, last = before_shown(said), said[-1]
     # Only who saw it after a label of their own can be said to have moved.
     if first is None or first.shown or not last.shown or item.shown is None:
@@ -349,7 +349,7 @@ def _changes(
         after = last.answer.get(name)
         scale = scales.get(item.rubric) if name == "label" else None
         apart = [_apart(value, shown, scale) for value in (first.answer[name], after)]
-        yield f"{item.rubric}: {name}", _Change(item.group, *apart)
+        yield f"{item.rubric}: {name}", _LabelChange(item.group, *apart)
 
 
 def _apart(value: object, shown: object, scale: LabelScale | None) -> float:
@@ -363,7 +363,7 @@ def _apart(value: object, shown: object, scale: LabelScale | None) -> float:
     return 1.0
 
 
-def _estimate(changes: Sequence[_Change]) -> Anchoring:
+def _estimate(changes: Sequence[_LabelChange]) -> Anchoring:
     # Who already agrees can't move nearer, and who differs can't leave: each share has its own
     # base.
     apart = [change for change in changes if change.before]
@@ -375,7 +375,7 @@ def _estimate(changes: Sequence[_Change]) -> Anchoring:
     )
 
 
-def _share(moved: Sequence[bool], changes: Sequence[_Change]) -> Estimate:
+def _share(moved: Sequence[bool], changes: Sequence[_LabelChange]) -> Estimate:
     if not moved:
         return Estimate(None, None, None, 0)
     return clustered_mean(np.array(moved, dtype=np.float64), [one.group for one in changes])

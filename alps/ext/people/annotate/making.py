@@ -35,7 +35,7 @@ _TAKEN = ("split", "n", "seed", "annotators", "blind", "target", "audit", "audit
 
 
 @dataclass(frozen=True)
-class _Memories:
+class _RecordMemories:
     """The memories of one record, and its dialogue.
 
     Attributes:
@@ -131,7 +131,7 @@ def _of_memories(folder: Path, plan: LabelPlan) -> None:
     write_lines(folder / RECORDS, records)
 
 
-def _rows_of(session: _Memories, job: Job) -> Iterator[tuple[Row, Row | None]]:
+def _rows_of(session: _RecordMemories, job: Job) -> Iterator[tuple[Row, Row | None]]:
     """Yield the items of a session, and what is shown after each is labelled."""
     about = {"system": session.system, "cluster": session.session_id, "language": None}
     for memory in session.items:
@@ -211,7 +211,7 @@ def _plan(settings: Settings, source: str, job: Job) -> LabelPlan:
     return LabelPlan(job=job, source=source, people=people, **of_plan)
 
 
-def _memories_of(source: str, split: str | None, *, n: int, seed: int) -> list[_Memories]:
+def _memories_of(source: str, split: str | None, *, n: int, seed: int) -> list[_RecordMemories]:
     """Return memories of whole records, drawn at random by `seed` until there are `n` of them.
 
     Raises:
@@ -223,7 +223,7 @@ def _memories_of(source: str, split: str | None, *, n: int, seed: int) -> list[_
     names_run = ((here if here.exists() else RUNS / source) / MANIFEST).is_file()
     found = [*(_of_run(source, split) if names_run else _of_data(source, split))]
     found.sort(key=lambda one: rank(seed, one.name))
-    drawn: list[_Memories] = []
+    drawn: list[_RecordMemories] = []
     count = 0
     for one in found:
         if count >= n:
@@ -234,7 +234,7 @@ def _memories_of(source: str, split: str | None, *, n: int, seed: int) -> list[_
     return drawn
 
 
-def _of_data(source: str, split: str | None) -> Iterator[_Memories]:
+def _of_data(source: str, split: str | None) -> Iterator[_RecordMemories]:
     for track, folder in track_folders(open_split(source, split)):
         for pair in read_track(folder):
             # A record without memories may lack some; one of another task has no such list.
@@ -243,7 +243,7 @@ def _of_data(source: str, split: str | None) -> Iterator[_Memories]:
                 yield _memories(track, pair.input, items)
 
 
-def _of_run(source: str, split: str | None) -> Iterator[_Memories]:
+def _of_run(source: str, split: str | None) -> Iterator[_RecordMemories]:
     if split is not None:
         raise UsageError(f"split={split}: the run sets the split; leave it out")
     run = open_run(find_run(source))
@@ -270,11 +270,13 @@ def _readable(items: Sequence[Row]) -> list[Row]:
     return list(named.values())
 
 
-def _memories(track: str, row: Row, items: Sequence[Row], system: str | None = None) -> _Memories:
+def _memories(
+    track: str, row: Row, items: Sequence[Row], system: str | None = None
+) -> _RecordMemories:
     name = f"{track}/{row['benchmark_id']}"
     session = text_at(row, "session_id") or row["benchmark_id"]
     dialogue = [{"role": role, "text": text} for role, text in conversation(row)]
     about = {name: value for name, value in row.items() if name != "input"}
     gold = {**about, "gold": {"memory_items": [*items]}}
     record = {"record": name, "track": track, "input": row, "gold": gold}
-    return _Memories(name, session, dialogue, items, record, system)
+    return _RecordMemories(name, session, dialogue, items, record, system)
