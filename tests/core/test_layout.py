@@ -225,11 +225,11 @@ def test_no_module_is_longer_than_600_lines():
     assert names(long) == []
 
 
-def test_a_class_that_modules_share_has_a_name_of_its_own():
+def test_no_class_name_has_two_meanings():
     places: dict[str, set[str]] = {}
     for path in packages():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, set()).add(str(path.relative_to(ROOT)))
     assert {name: sorted(paths) for name, paths in places.items() if len(paths) > 1} == {}
 
