@@ -29,8 +29,10 @@ from alps.leaderboard.submission import (
     without,
 )
 from alps.leaderboard.untrusted import all_text, leak_in, leak_in_answer, shown
+from alps.llm.options import SAMPLING
 from alps.run.opened import RunFolder
-from alps.tasks.base import keeps_memories
+from alps.tasks.base import DEFAULTS, keeps_memories
+from alps.tasks.by_memory import FULL
 
 # What a card calls the split of data that have none, as a task's files of its own.
 WHOLE = "whole"
@@ -298,3 +300,31 @@ def check_publishable(rows: Sequence[Mapping[str, Any]], where: str, run: RunFol
             other = ", or unset the variable if it holds no key" if ": the value of" in leak else ""
             mend = f"remove it from the file before you publish the run{other}"
             raise UsageError(f"{where}, {record}: contains {leak}; {mend}")
+
+
+def system_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the settings of a run, as asked or as published, say of its system."""
+    from alps.systems.resolve import RECORDED
+
+    model = str(settings.get("model"))
+    kind, memory = kinds_of(model)[0], memory_of_run(settings)
+    # An embedded system is another function in each task, and recorded predictions lie in a file a
+    # task: there the name says enough.
+    found = {"model": RECORDED if kind == "recorded" else model, "memory": memory or FULL}
+    names: tuple[str, ...] = ()
+    if memory is not None:
+        found["k"] = settings.get("k", DEFAULTS.k)
+        names = ("memory_options", "memory_llm", "memory_embedder")
+    if kind in ("llm", "program", "python"):
+        names += (*SAMPLING, "request")
+    return found | {name: settings.get(name) for name in names}
+
+
+def different(first: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Describe the first setting in which two systems differ; empty where they are the same."""
+    for name in (*first, *other):
+        pair = first.get(name), other.get(name)
+        if pair[0] != pair[1]:
+            plain = all(isinstance(value, str | int | float) for value in pair)
+            return f"{name} ({pair[0]} and {pair[1]})" if plain else name
+    return ""

@@ -20,7 +20,15 @@ from pydantic import ValidationError
 from alps.data.hub import is_hub
 from alps.errors import DataError, RunFolderError, UsageError
 from alps.extension import brought
-from alps.leaderboard.cards import SubmitterDetails, run_card, system_card, track_card, write_track
+from alps.leaderboard.cards import (
+    SubmitterDetails,
+    different,
+    run_card,
+    system_card,
+    system_settings,
+    track_card,
+    write_track,
+)
 from alps.leaderboard.checks import Findings, Verification
 from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
 from alps.leaderboard.checks.files import SUBMISSIONS, check_folder
@@ -34,10 +42,8 @@ from alps.leaderboard.submission import (
     PublishedTrack,
     Submission,
     checksum_of,
-    different,
     kinds_of,
     memory_of_run,
-    system_settings,
     without,
     write_card,
 )

@@ -12,6 +12,7 @@ from alps import __version__
 from alps.judges.admission import DRAWN
 from alps.judges.base import fingerprint_id
 from alps.judges.embedded import LexicalJudge, is_embedded_judge
+from alps.leaderboard.cards import different, system_settings
 from alps.leaderboard.checks import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.names import fault_of_name
 from alps.leaderboard.recompute import judge_of
@@ -28,10 +29,8 @@ from alps.leaderboard.submission import (
     RunCard,
     Submission,
     checksum_of,
-    different,
     histories,
     kinds_of,
-    system_settings,
     without,
 )
 from alps.leaderboard.untrusted import (
