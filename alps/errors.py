@@ -130,6 +130,15 @@ def first_fault(error: Any) -> tuple[str, str]:
     return in_words(first), ".".join(map(str, first["loc"]))
 
 
+def text_of(error: BaseException) -> str:
+    """Return an exception as `ValueError: its message`."""
+    try:
+        message = str(error)
+    except BaseException:  # an exception may raise when it is asked for its message
+        message = ""
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
 def one_line(message: str) -> str:
     """Return a message on one line that steers no terminal; a very long one is cut."""
     line = _CONTROLS.sub("?", " ".join(message.split()))

@@ -4,19 +4,19 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from traceback import extract_tb
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, one_line
+from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest, one_line, text_of
 from alps.extension import brought, brought_tasks, load
 from alps.llm.types import AnswerType
 from alps.prompts import Prompt
@@ -291,14 +291,11 @@ def _fault_of_score(task: Task, scored: object) -> str | None:
 
 def _described(error: BaseException) -> str:
     """Return an exception on one line, with how a keyword of before is written now."""
-    try:
-        message = str(error)
-    except BaseException:  # an exception may raise when it is asked for its message
-        message = ""
-    called = _UNKNOWN_KEYWORD.match(message)
+    message = text_of(error)
+    called = _UNKNOWN_KEYWORD.search(message)
     if called is not None and called[2] in _PARTS[called[1]]:
         message += f"; write {_PARTS[called[1]][called[2]]}"
-    return one_line(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+    return one_line(message)
 
 
 def _own_module(name: str) -> ModuleType:
@@ -372,21 +369,13 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     )
 
 
-@dataclass(frozen=True)
-class RowIds:
-    """What every row of a data set says of itself, whatever its task is."""
-
-    benchmark_id: str
-    session_id: str
-
-
 def reading_ids(task: Task) -> Task:
     """Return a task that reads the ids of a row, where `task` is a stand-in; else `task`."""
     if task.prompt is not _NO_PROMPT:
         return task
 
-    def read(row: Mapping[str, Any], _: object) -> RowIds:
-        return RowIds(str(row["benchmark_id"]), str(row["session_id"]))
+    def read(row: Mapping[str, Any], _: object) -> SimpleNamespace:
+        return SimpleNamespace(benchmark_id=row["benchmark_id"], session_id=row["session_id"])
 
     return replace(task, read_sample=read)
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from alps.errors import text_of
 from alps.llm.secrets import masked, redact
 from alps.llm.types import Completes, Completion, OutputBudget, Request, Structured
 from alps.schema import Prediction, UsedToAnswer
@@ -179,11 +180,7 @@ class Tracebacks:
 
 def described(error: BaseException) -> str:
     """Return an exception on one line, with secrets masked: `ValueError: its message`."""
-    try:
-        message = str(error)
-    except BaseException:  # an exception may raise when it is asked for its message
-        message = ""
-    return one_line(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+    return one_line(text_of(error))
 
 
 def one_line(text: str) -> str:
@@ -194,5 +191,5 @@ def one_line(text: str) -> str:
 def _formatted(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error))
-    except BaseException:  # as above, or a chain of causes that is too deep
+    except BaseException:  # it raises when it is asked for its message, or its causes go too deep
         return "".join(traceback.format_tb(error.__traceback__))
