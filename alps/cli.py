@@ -216,9 +216,7 @@ def guarded(command: Callable[[], object]) -> int:
         code = _complain(f"{where}: {error.strerror or error}{hint}", 2)
     except Exception as error:
         if isinstance(error, RuntimeError) and "home directory" in str(error):
-            told = (
-                "your home folder is unknown; set HOME, or ALPS_CACHE to a folder for the replies"
-            )
+            told = "your home folder is unknown; set HOME, or ALPS_CACHE to a folder for replies"
         elif not (told := blamed(error)):
             # What a method of theirs returned may raise much later, in a line of ours.
             if others := ", ".join(names_of_others()):

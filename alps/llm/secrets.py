@@ -67,10 +67,7 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def redact(text: str) -> str:
-    """Mask long values of secret variables, key-shaped words and passwords in addresses.
-
-    For what we write ourselves.
-    """
+    """Mask long secret values, key-shaped words and passwords in addresses in what we write."""
     long = {value for value in _secrets().values() if len(value) >= _LONG}
     for secret in sorted(long, key=len, reverse=True):  # a secret may begin like a shorter one
         text = text.replace(secret, _MASK)

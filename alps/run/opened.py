@@ -20,7 +20,7 @@ from alps.extension import has_command
 from alps.folders import same_file
 from alps.jsonl import Row, parse_json, scan
 from alps.rows import Manifest, Summary, TrackRow, TrackSummary
-from alps.run.source import TrackData, itself, options_of, refuse_lacking
+from alps.run.source import TrackData, options_of, refuse_lacking
 from alps.tasks import Metric, Task, load_tracks
 from alps.tasks.registry import not_importable, stand_in
 
@@ -394,7 +394,7 @@ def read_wanted(
     track: str,
     wanted: Collection[str],
     *,
-    of: Callable[[Any], Any] = itself,
+    of: Callable[[Any], Any] = lambda x: x,
     task: Task | None = None,
 ) -> Samples:
     """Read samples of `track` in `wanted`, or what `of` makes of each; none if the data changed.

@@ -31,11 +31,6 @@ Pools = dict[tuple[Split, int], "PoolSource"]
 """What builds the pools of data, by the split and the seed."""
 
 
-def itself(sample: Any) -> Any:
-    """Return a sample as it is."""
-    return sample
-
-
 @dataclass(frozen=True)
 class TrackData:
     """The records of one track.
@@ -94,9 +89,8 @@ class TrackData:
             return {"n": n, "sha256": track_hash(self.place), **self.task.data.described}
         if isinstance(self.place, Records):
             n = sum(1 for _ in self.samples())
-            about = {"n": n, "sha256": self.place.sha256, **self.place.described}
-            own = self.place.conditions
-            return {**about, "conditions": dict(own)} if own else about
+            own = {"conditions": dict(self.place.conditions)} if self.place.conditions else {}
+            return {"n": n, "sha256": self.place.sha256, **self.place.described, **own}
         digest, n = hashlib.sha256(), 0
         for row, gold in self._pools(self.place):
             digest.update(dump(row) + dump(gold))
@@ -106,7 +100,7 @@ class TrackData:
         return {"n": n, "sha256": digest.hexdigest(), "pools": built}
 
     def find(
-        self, ids: Collection[str], sha256: str | None, *, of: Callable[[Any], Any] = itself
+        self, ids: Collection[str], sha256: str | None, *, of: Callable[[Any], Any] = lambda x: x
     ) -> dict[str, Any] | None:
         """Return the samples with these ids, or what `of` makes of each, which alone is kept.
 
@@ -366,9 +360,8 @@ def refuse_changed(folder: Path, manifest: Manifest, settings: RunSettings, data
     """
     tracks = [task.track for task in data.tasks]
     if lacking := [track for track in tracks if track not in manifest.data.tracks]:
-        raise RunFolderError(
-            f"{folder}: no predictions for {', '.join(lacking)}, which this run did not include"
-        )
+        why = f"no predictions for {', '.join(lacking)}, which this run did not include"
+        raise RunFolderError(f"{folder}: {why}")
     then = manifest.data.row()
     kept = {track: then["tracks"][track] for track in tracks}
     # The reasons for left-out tracks are texts, which may be reworded.
@@ -379,6 +372,5 @@ def refuse_changed(folder: Path, manifest: Manifest, settings: RunSettings, data
 def _changed(folder: Path, manifest: Manifest, settings: RunSettings) -> RunFolderError:
     seed = manifest.settings.get("seed")
     drawn = " (the run drew its pools with another seed=)" if settings.seed != seed else ""
-    return RunFolderError(
-        f"data={settings.data}: not the data of {folder}; the hashes differ{drawn}"
-    )
+    why = f"not the data of {folder}; the hashes differ{drawn}"
+    return RunFolderError(f"data={settings.data}: {why}")

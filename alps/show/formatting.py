@@ -258,11 +258,10 @@ def share_of_known(judge: str, checks: Mapping[str, RubricCheck] | None) -> str:
 
 def judge_mark(summary: Summary | AuditSummary) -> str:
     """Return the same in brackets, to follow the name of a judge in a title."""
-    share = share_of_known(summary.judge, summary.judge_check)
-    if summary.judge_check_before:
-        known = share_of_known(summary.judge, summary.judge_check_before)
-        refused = not all(map(is_admitted, summary.judge_check_before.values()))
-        share = f"{known}, not admitted" if refused else known
+    before = summary.judge_check_before
+    share = share_of_known(summary.judge, before or summary.judge_check)
+    if before and not all(map(is_admitted, before.values())):
+        share += ", not admitted"
     return f" ({share})" if share else ""
 
 

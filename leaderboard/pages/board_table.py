@@ -392,7 +392,9 @@ def corrected(
     if not row:
         return pair(row)
     names = foreign(", ".join(row["calibration"].value or {}))
-    return Markup('{} <small class="of">calibration {}</small>').format(pair(row), names)
+    # Cut off at the ends of the scale, it would hide that the calibration does not fit the run.
+    off = ": off the scale, may not fit" if row["impossible"].value else ""
+    return Markup('{} <small class="of">calibration {}{}</small>').format(pair(row), names, off)
 
 
 def _by_audits(score: FilePlace, audit: FilePlace, task: Task) -> Markup:

@@ -388,6 +388,8 @@ class CalibrationShownPart(ShownPart):
         own = summary.tracks[track].scores[metric.name].corrected
         if own is not None:
             doubt = ", doubtful" if own.notes else ""
+            if own.impossible:
+                doubt = ": off the scale, the calibration may not fit"
             by = f"by {counted(own.labelled, 'label')}{doubt}"
             yield row_of(
                 "corrected", *with_interval(own), by if own.reason is None else "not correctable"

@@ -13,7 +13,10 @@ from alps.ext.calibration.calibration_file import Calibration, bound, differing_
 from alps.judges.llm import LlmJudge
 from alps.leaderboard.cards import SubmitterDetails
 from alps.leaderboard.packing import pack
+from alps.leaderboard.pages import FilePlace
+from alps.leaderboard.pages.board_table import corrected as corrected_cell
 from alps.leaderboard.verify import Options, verify
+from alps.tasks import all_tracks
 from tests.endtoend import rows, summary, write_rows
 from tests.few import few
 from tests.loopback import Answer, serve
@@ -242,6 +245,25 @@ def test_error_rates_from_other_items_are_carried_over(scored, tmp_path):
     assert found["outside"]
     assert "!" in shown(tmp_path / "scored")
     assert "assumes that the judge errs as often" in shown(tmp_path / "scored")
+
+
+def test_a_corrected_score_off_the_scale_says_so_where_it_stands(scored, tmp_path):
+    def lenient(report):
+        for item in report["labelled"][60:90]:
+            item[3] = 1
+
+    ran, found = scored(transport(lenient))
+    assert found["impossible"]
+    assert found["value"] < 0
+    told = "by 120 labels: off the scale, the calibration may not fit"
+    assert told in " ".join(ran.out.split())
+    assert "A corrected score is off the scale" in shown(tmp_path / "scored")
+    task = all_tracks()[TRACK]
+    audit = FilePlace("card", "", {"scores": {}})
+    for impossible in (True, False):
+        place = FilePlace("card", "", {"corrected": {**found, "impossible": impossible}})
+        cell = corrected_cell(place, audit, task.headline, task, drawn=False)
+        assert ("off the scale, may not fit" in cell) is impossible
 
 
 def test_a_judge_that_nearly_guesses_is_not_correctable(scored, tmp_path):
