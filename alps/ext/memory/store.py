@@ -22,7 +22,7 @@ from alps.ext.memory.protocol import Hit, Opening, Session, session_of, stamp
 from alps.ext.memory.scripts import BegunAnewError, Scripts, hits_of
 from alps.llm.secrets import redact
 from alps.rows import Check
-from alps.schema import Turn
+from alps.schema import UNHEARD, Turn
 from alps.tasks import Task
 from alps.tasks.by_memory import (
     BYTES_A_TOKEN,
@@ -36,6 +36,7 @@ from alps.tasks.by_memory import (
 
 MISSED_IN_A_ROW = 3
 """Failed searches after which nothing more is asked about a user: each may take its timeout."""
+_TOO_LATE = "failed before the run was interrupted; later sessions are stored by now"
 BRIEF_AT_ONCE = 4
 """Users of a system in this process that are taken in at once: it answers one call at a time."""
 Samples = Callable[[], Iterable[tuple[Task, Any]]]
@@ -206,19 +207,22 @@ class Store:
             # Only an open program has said what it can.
             if answers.lists and "memories" not in self._connection.can:
                 raise NotEstimable
-            if answers.shared is not None:
-                user = self._user(answers.shared(sample))
-            elif (alone := self._alone.get(key)) is not None:
-                user = alone
-            else:
-                user = self._alone[key] = _User(self._diary.user(key))
-                user.add(asked)
+            user = self._user_of(answers, key, sample)
             async with user.lock:
                 await self._advance(user, asked[-1][0], *(one.key for _, one in asked))
             # Its history would be held until the run ends; nobody asks about this user again.
             self._alone.pop(key, None)
             return [user.found(self._diary, one.key) for _, one in asked]
         return [self._diary.hits(one.key) or [] for _, one in asked]
+
+    def _user_of(self, answers: MemoryProbes, key: str, sample: Any) -> _User:
+        """Return the user that `sample` is about: one that samples share, or one of its own."""
+        if answers.shared is not None:
+            return self._user(answers.shared(sample))
+        if key not in self._alone:
+            self._alone[key] = _User(self._diary.user(key))
+            self._alone[key].add(_asked_by(answers, key, sample))
+        return self._alone[key]
 
     async def _played(self, task: Task, sample: Any, script: Script) -> list[list[Hit]]:
         key, steps = sample_key(task, sample), script.steps(sample)
@@ -266,15 +270,20 @@ class Store:
         user = self._users.setdefault(place.key, _User(self._diary.user(place.key)))
         user.ends[place.turns].append(asked)
 
+    def _is_over(self, user: _User, keys: Sequence[str]) -> bool:
+        """Tell whether a user need not be asked for `keys`; raise why it can't be any more."""
+        left = [key for key in keys if self._diary.hits(key) is None]
+        # What it failed to take in is missing from its history, so nothing later is asked of it.
+        if left and user.failed is not None:
+            raise user.failed
+        return user.failed is not None or (bool(left) and user.missed.keys() >= set(left))
+
     async def _advance(self, user: _User, until: int, *keys: str) -> None:
         """Take a user from end to end up to `until`, and ask at each what is asked there.
 
         `keys` are of what is wanted, which another record may have come by already.
         """
-        # What it failed to take in is missing from its history, so nothing later is asked of it.
-        if user.failed is not None:
-            if any(self._diary.hits(key) is None for key in keys):
-                raise user.failed
+        if self._is_over(user, keys):
             return
         try:
             async with self._at_once, self._scripts.gate.beside():
@@ -297,9 +306,7 @@ class Store:
                 asked = [one for one in user.ends[end] if self._diary.hits(one.key) is None]
                 if end > user.reached:
                     await self._ingest(user, user.ends[end][0], end)
-                for one in asked:
-                    if one.key not in user.missed:
-                        await self._ask_once(user, one)
+                await self._ask_all(user, asked, end)
         except BegunAnewError:
             return False
         return True
@@ -340,16 +347,23 @@ class Store:
         size: float = answered.value
         return size
 
-    async def _ask_once(self, user: _User, asked: _Asked) -> None:
-        """Ask; a search that fails leaves what is held as it was, so others can still be asked."""
-        try:
-            await self._ask(user, asked)
-        except MemoryFailed as failed:
-            user.missed[asked.key], user.in_a_row = failed, user.in_a_row + 1
-            if user.in_a_row == MISSED_IN_A_ROW:
-                raise
-        else:
-            user.in_a_row = 0
+    async def _ask_all(self, user: _User, asked: Sequence[_Asked], end: int) -> None:
+        """Ask at an end; a search that fails leaves what is held, so others can still be asked."""
+        for one in asked:
+            if end < user.reached:
+                # It failed in a run that was killed then: now it could find what is told later.
+                user.missed.setdefault(one.key, MemoryFailed("search", _TOO_LATE))
+            if one.key in user.missed:
+                continue
+            try:
+                await self._ask(user, one)
+            except MemoryFailed as failed:
+                user.missed[one.key], user.in_a_row = failed, user.in_a_row + 1
+                # What a model of its was not heard to say is asked again when the run goes on.
+                if failed.outcome in UNHEARD or user.in_a_row == MISSED_IN_A_ROW:
+                    raise
+            else:
+                user.in_a_row = 0
 
     async def _ask(self, user: _User, asked: _Asked) -> None:
         if asked.query is None:

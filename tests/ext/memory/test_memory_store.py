@@ -217,6 +217,38 @@ def test_a_failed_search_costs_its_own_question_alone(personas, tmp_path):
     assert sorted(asked) == sorted(["found"] * (len(pairs) - 3) + [BUSY] * 3)
 
 
+class Kept(Hiccups):
+    """Keeps what it was told, in another process too: here, in the dictionary of the test."""
+
+    persistent = True
+
+    def __init__(self, numbers, told):
+        super().__init__(numbers)
+        self._told, self.asked = told, []
+
+    def ingest(self, user, session):
+        self._told.setdefault(user, []).append(session)
+
+    def search(self, user, query, k, at):
+        self._searches += 1
+        self.asked.append((query, len(self._told.get(user, ()))))
+        if self._searches in self._numbers:
+            raise OSError("busy")
+        return [Hit("1", "something", 1.0)]
+
+
+def test_a_search_that_failed_is_not_repeated_when_later_sessions_are_stored(personas, tmp_path):
+    history = personas[0][1].question.history
+    pairs = [pair for pair in personas if pair[1].question.history == history]
+    told = {}
+    first = Kept({2}, told)
+    assert searched(first, tmp_path, pairs).count("found") == len(pairs) - 1
+    again = Kept((), told)
+    found = searched(again, tmp_path, pairs)
+    assert again.asked == []
+    assert [one for one in found if one != "found"] == [TOO_LATE]
+
+
 def test_after_three_failed_searches_in_a_row_a_user_is_not_asked_about_again(personas, tmp_path):
     history = personas[0][1].question.history
     pairs = [pair for pair in personas if pair[1].question.history == history]
@@ -232,6 +264,7 @@ def test_hits_may_be_objects_of_the_protocol(personas, tmp_path):
 
 
 BUSY = "memory, search: raised OSError: busy"
+TOO_LATE = "memory, search: failed before the run was interrupted; later sessions are stored by now"
 GONE = "memory, memories: raised OSError: the index is gone"
 FOUND = {
     "no memories": ("memories", gives([]), "extraction", "ok", None),
