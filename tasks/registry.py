@@ -369,9 +369,14 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     )
 
 
+def is_stand_in(task: Task) -> bool:
+    """Tell whether a task of the user's own was not imported."""
+    return task.prompt is _NO_PROMPT
+
+
 def reading_ids(task: Task) -> Task:
     """Return a task that reads the ids of a row, where `task` is a stand-in; else `task`."""
-    if task.prompt is not _NO_PROMPT:
+    if not is_stand_in(task):
         return task
 
     def read(row: Mapping[str, Any], _: object) -> SimpleNamespace:

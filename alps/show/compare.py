@@ -41,6 +41,7 @@ from alps.stats.paired import (
     shared_letters,
 )
 from alps.tasks import Metric
+from alps.tasks.registry import is_stand_in
 
 if TYPE_CHECKING:
     from alps.show.parts import More
@@ -395,6 +396,7 @@ def _compare_track(
         scored = len(records[letter])
         counts.append(RecordCounts(run.tracks[track].n, scored, scored - len(ids)))
     # Records of one session are alike: as if alone, they would give intervals that are too narrow.
+    first = next(iter(runs.values()))
     known = sessions_of(list(runs.values()), track, ids)
     chosen, left_out = choose_metrics(runs, track)
     notes = different_conditions(runs, track)
@@ -405,6 +407,9 @@ def _compare_track(
             "The data was not found or has changed, so intervals and tests treat records "
             "as independent"
         )
+    elif is_stand_in(first.tasks[track]):
+        own = "to use those of the task, add task=python:MODULE"
+        notes.append(f"Sessions are those that the data name, as no task was imported; {own}")
     sessions = known or dict(zip(ids, ids, strict=True))
     withheld: dict[Pair, str] = {}
     for part in parts:
@@ -416,7 +421,7 @@ def _compare_track(
         columns = {letter: metric_values(rows, metric) for letter, rows in records.items()}
         metrics.append(_compare_metric(metric, columns, ids, sessions, withheld))
     clusters = None if known is None else len(set(known.values()))
-    title = task_title(track, next(iter(runs.values())).summary_of(track))
+    title = task_title(track, first.summary_of(track))
     compared = TrackComparison(
         *(track, len(ids), clusters, tuple(counts), tuple(metrics)),
         *((*left_out, *notes), (), title, tuple(notes)),
