@@ -321,9 +321,9 @@ def system_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def different(first: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Describe the first setting in which two systems differ; empty where they are the same."""
-    for name in (*first, *other):
-        pair = first.get(name), other.get(name)
+    """Describe the first setting of both in which two systems differ; empty where none does."""
+    for name in first:
+        pair = first[name], other.get(name, first[name])
         if pair[0] != pair[1]:
             plain = all(isinstance(value, str | int | float) for value in pair)
             return f"{name} ({pair[0]} and {pair[1]})" if plain else name

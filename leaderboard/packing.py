@@ -263,13 +263,15 @@ def _why_judge_not_replayed(run: RunFolder) -> str:
 def _check_together(runs: Sequence[RunFolder]) -> None:
     if not runs:
         raise UsageError("name at least one run")
-    first, seen = system_of(runs[0]), dict[str, RunFolder]()
+    known, seen = dict[str, Any](), dict[str, RunFolder]()
     for run in runs:
+        system = system_of(run)
         # Tasks from different systems would be the best of each under one name.
-        if part := different(first, system_of(run)):
+        if part := different(known, system):
             fault = f"different systems, because the runs differ in {redact(part)}"
             both = f"{runs[0].folder} and {run.folder}"
             raise UsageError(f"{both}: {fault}; submit them separately")
+        known |= system
         for name in run.tracks:
             if name in seen:
                 both = f"{seen[name].folder} and {run.folder}"
@@ -282,13 +284,12 @@ def system_of(run: RunFolder) -> dict[str, Any]:
     settings, own = run.manifest.settings, run.manifest.system
     shared = system_settings(settings) | {"alps": run.manifest.alps}
     if memory_of_run(settings) is not None:
-        # Where the answer is the memory itself, the rest is not of the reader.
-        shared |= {
-            "settings of the memory": own.get("memory"),
-            "api_base": settings.get("api_base"),
-        }
-    elif kinds_of(run.model)[0] in ("llm", "program", "python"):
-        shared["settings"] = without(own, "memory")
+        shared["settings of the memory"] = own.get("memory")
+        shared["api_base"] = settings.get("api_base")
+    rest = without(own, "memory", "name")
+    # A reader that is not asked, where the answer is the memory itself, declares nothing.
+    if rest and kinds_of(run.model)[0] in ("llm", "program", "python"):
+        shared["settings"] = rest
     return shared
 
 

@@ -150,11 +150,13 @@ def _check_runs(card: Submission, findings: Findings) -> None:
 
 def check_systems(card: Submission, findings: Findings) -> None:
     """Refuse runs of different systems: their tasks would be the best of each under one name."""
-    first = _system_of(card, 0)
-    for n in range(1, len(card.runs)):
-        if part := different(first, _system_of(card, n)):
+    known: dict[str, Any] = {}
+    for n in range(len(card.runs)):
+        system = _system_of(card, n)
+        if part := different(known, system):
             what = f"of another system than runs.0, because the runs differ in {shown(part)}"
             findings.serious("system", f"runs.{n}", what, "submit the runs separately")
+        known |= system
 
 
 def _system_of(card: Submission, n: int) -> dict[str, Any]:

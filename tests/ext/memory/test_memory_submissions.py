@@ -309,6 +309,17 @@ def test_runs_of_different_systems_are_packed_in_no_order(differs, made, other, 
             pack(runs, SubmitterDetails(name="Mix", submitted=DAY), out=tmp_path / "mix")
 
 
+def test_readers_that_declare_other_settings_are_of_different_systems(made, tmp_path):
+    runs = [Path(shutil.copytree(made / "bm25", tmp_path / prompt)) for prompt in ("v1", "v2")]
+    for run in runs:
+        edit_json(run / "manifest.json", lambda found: found["settings"].update(model="python:m:S"))
+        edit_json(
+            run / "manifest.json", lambda found, own=run.name: found["system"].update(own=own)
+        )
+    with pytest.raises(UsageError, match="the runs differ in settings; submit"):
+        pack(runs, SubmitterDetails(name="Mix", submitted=DAY), out=tmp_path / "mix")
+
+
 @pytest.mark.parametrize(
     ("field", "value", "differs"),
     [
