@@ -210,7 +210,8 @@ def guarded(command: Callable[[], object]) -> int:
     except OSError as error:
         if received:
             return 128 + received[0]  # it can't even be said: the terminal is gone
-        hint = _MENDS.get(error.errno or 0, "")
+        # The rights of an unnamed file can't be changed.
+        hint = _MENDS.get(error.errno or 0, "") if error.filename else ""
         where = str(error.filename or "disk")
         where = where if len(where) <= _LONGEST_PATH else f"{where[:_LONGEST_PATH]}…"
         code = _complain(f"{where}: {error.strerror or error}{hint}", 2)
@@ -260,5 +261,5 @@ def _complain(message: str, code: int) -> int:
     from alps.llm.secrets import redact  # only where there is something to say
 
     with suppress(OSError):  # the terminal may be gone
-        click.echo(f"alps: {redact(one_line(message))}", err=True)
+        click.echo(f"alps: {one_line(redact(message))}", err=True)
     return code

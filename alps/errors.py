@@ -28,7 +28,7 @@ _IN_WORDS = {
     "missing": "missing",
 }
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_LONGEST, _MOST_NAMES = 2_000, 10
+_LONGEST, _LONGEST_NAME, _MOST_NAMES = 2_000, 40, 10
 
 
 class AlpsError(Exception):
@@ -120,8 +120,9 @@ def in_words(fault: Mapping[str, Any]) -> str:
     given = fault.get("input")
     if fault["type"] == "missing" and isinstance(given, Mapping):
         # It often stands there under another name: `content` for `text`.
-        said = f"missing; it has {', '.join(map(str, islice(given, _MOST_NAMES))) or 'nothing'}"
-    return said
+        names = (one_line(str(name))[:_LONGEST_NAME] for name in islice(given, _MOST_NAMES))
+        return f"missing; it has {', '.join(names) or 'nothing'}"
+    return said[:1].lower() + said[1:]
 
 
 def first_fault(error: Any) -> tuple[str, str]:

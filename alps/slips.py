@@ -147,10 +147,9 @@ def _holds(node: Any, name: Any) -> bool:
 
 
 def _error(error: Any, path: Path, line: int) -> DataError:
-    message = in_words(error)
     given = "" if error["type"] == "missing" else f", got {shown(error['input'])}"
     name = ".".join(map(str, error["loc"]))
-    return DataError(f"{message[:1].lower()}{message[1:]}{given}", path=path, line=line, field=name)
+    return DataError(f"{in_words(error)}{given}", path=path, line=line, field=name)
 
 
 def refuse_encoding(head: bytes, path: Path) -> None:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -276,16 +277,16 @@ def _in_one_line(task: Task, name: str) -> Task:
 
 def _fault_of_score(task: Task, scored: object) -> str | None:
     """Return what of a user's score can't be kept; a misspelt metric would be left out."""
-    if not isinstance(scored, Scored):
-        return f"{type(scored).__name__}, expected alps.tasks.Scored"
-    lacking = {metric.name for metric in task.metrics} - scored.scores.keys()
-    for name in scored.scores.keys() - {metric.name for metric in task.metrics}:
-        # What else a score counts is left out; what is nearly a metric's name was meant for it.
-        if meant := closest(name, lacking):
-            return f"a value of '{name}', which is no metric{meant}"
+    if not (isinstance(scored, Scored) and isinstance(scored.scores, Mapping)):
+        return f"{type(scored).__name__}, expected alps.tasks.Scored with scores by metric"
     for name, value in {**scored.scores, **scored.counts}.items():
         if not (isinstance(value, int | float) and isfinite(value)):
             return f"{value!r} for '{name}', expected a finite number"
+    known = {metric.name for metric in task.metrics}
+    for name in scored.scores.keys() - known:
+        # What else a score counts is left out; what is nearly a metric's name was meant for it.
+        if meant := get_close_matches(name, known - scored.scores.keys(), n=1, cutoff=_A_SLIP):
+            return f"a value of '{name}', which is no metric — did you mean '{meant[0]}'?"
     return None
 
 
@@ -322,6 +323,7 @@ def _own_module(name: str) -> ModuleType:
 RECORDED = "shown_by"
 """The key of a track's summary that holds what its task is shown by."""
 
+_A_SLIP = 0.8
 _NO_PROMPT = Prompt("none/0", "", "")
 _NAME = re.compile(r"[\w.@/-]{1,80}\Z")
 _LONGEST_TITLE = 80

@@ -26,8 +26,13 @@ _NAMES_ITS_VALUE = re.compile(
 _SECRET_SHAPE = re.compile(
     r"(?i:\bbearer\s+)[\w.~+/=-]{8,}|\b(?:(?:sk|pk|rk|hf|gsk|xai)[-_]|AIza)[\w-]{8,}"
 )
-# An address with a password, or one for the web with a user, which may be a key.
-_IN_ADDRESS = re.compile(r"(://[^\s/?#@:\"\0]*:|\bhttps?://)[^\s/?#\"\0]+@", re.IGNORECASE)
+# An address with a password, in which signs may stand as they are, and no port; or one for the web
+# with a user, which may be a key.
+_IN_ADDRESS = re.compile(
+    r"(://[^\s/?#@:\"\0]*:)(?!\d{1,5}(?:[/?#,]|$))[^\s\"\0]+@"
+    r"|(\b(?:http|ws)s?://)[^\s/?#\"\0]+@",
+    re.IGNORECASE,
+)
 _MASK = "[secret]"
 _NEEDED = re.compile(
     r"PATH|HOME|USER|LOGNAME|SHELL|TERM|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TMP|TEMP|XDG_\w+|PYTHON\w*"
@@ -71,7 +76,7 @@ def redact(text: str) -> str:
     long = {value for value in _secrets().values() if len(value) >= _LONG}
     for secret in sorted(long, key=len, reverse=True):  # a secret may begin like a shorter one
         text = text.replace(secret, _MASK)
-    return _SECRET_SHAPE.sub(_MASK, _IN_ADDRESS.sub(rf"\1{_MASK}@", text))
+    return _SECRET_SHAPE.sub(_MASK, _IN_ADDRESS.sub(rf"\1\2{_MASK}@", text))
 
 
 def masked(answer: Any, asked: Callable[[], str] = str) -> Any:

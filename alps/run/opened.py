@@ -15,7 +15,15 @@ from pydantic import ValidationError
 
 from alps.data.hub import as_read, label
 from alps.data.release import Split, open_split
-from alps.errors import AlpsError, CodeNotImportedError, RunFolderError, UsageError, closest, shown
+from alps.errors import (
+    AlpsError,
+    CodeNotImportedError,
+    RunFolderError,
+    UsageError,
+    closest,
+    first_fault,
+    shown,
+)
 from alps.extension import has_command
 from alps.folders import same_file
 from alps.jsonl import Row, parse_json, scan
@@ -67,15 +75,10 @@ class RunFolder:
         try:
             return Summary.model_validate(self.summary_row)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            *path, name = map(str, first["loc"])
-            inside = f" ({'.'.join(path)})" if path else ""
-            fault = f"'{name}'{inside}: {first['msg']}"
-            if first["type"] == "missing":
-                fault = f"{SUMMARY} lacks '{name}'; to write it, repeat the same alps run"
-            raise RunFolderError(
-                f"{self.folder}: not a run of this alps version: {fault}"
-            ) from error
+            said, field = first_fault(error)
+            fault = f"{SUMMARY}, {field}: {said}; to write it, repeat the same alps run"
+            what = f"{self.folder}: not a run of this alps version"
+            raise RunFolderError(f"{what}: {fault}") from error
 
     @property
     def finished(self) -> Summary:

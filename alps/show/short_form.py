@@ -404,10 +404,11 @@ def _errors(summary: Summary, folder: Path) -> Iterator[str]:
     errors = [error for track in summary.tracks.values() for error in track.errors.items()]
     if not errors:
         return
-    kind, text = errors[0]
     scores = chain.from_iterable(track.scores.values() for track in summary.tracks.values())
     # A judge that got known items wrong is told in the place of the score.
-    if text not in {score.unscored for score in scores}:
+    told = {score.unscored for score in scores}
+    if untold := [error for error in errors if error[1] not in told]:
+        kind, text = untold[0]
         # A provider's message, or a user's exception, may hold anything that steers a terminal.
         said = " ".join(visible(text).split())
         yield f"First error, {kind}: {said[:_ERROR]}{'…' if len(said) > _ERROR else ''}"

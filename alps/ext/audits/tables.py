@@ -199,15 +199,15 @@ def audit_lines(audit: AuditSummary, track: str, metrics: Sequence[Metric]) -> l
 
 def _why_not(scores: Mapping[str, AuditedScore], metrics: Sequence[Metric]) -> Iterator[str]:
     """Say which scores audits don't correct, or give no interval, and why."""
-    lacking: dict[str, list[str]] = {}
+    lacking: dict[tuple[str, str], list[str]] = {}
     for metric in metrics:
         score = scores.get(metric.name)
         if score is not None and score.reason:
             what = "corrected score" if score.value is None else "interval"
-            lacking.setdefault(f"{what}{{}}: {score.reason}", []).append(metric.title.strip())
-    for why, titles in lacking.items():
+            lacking.setdefault((what, score.reason), []).append(metric.title.strip())
+    for (what, reason), titles in lacking.items():
         of = "" if len(titles) == len(scores) else f" for {', '.join(titles)}"
-        yield f"No {why.format(of)}."
+        yield f"No {what}{of}: {reason}."
 
 
 def _coverage(audit: AuditSummary, scores: Mapping[str, AuditedScore]) -> str:

@@ -211,7 +211,8 @@ def _dialogue(item: JudgedItem) -> tuple[Turn, ...]:
         return tuple(Turn.model_validate(turn) for turn in turns)
     except ValidationError as error:
         said, field = first_fault(error)
-        raise DataError(f"item {item.item_id}: payload.dialogue: {field}: {said}") from error
+        where = ": ".join(filter(None, ("payload.dialogue", field)))
+        raise DataError(f"item {item.item_id}: {where}: {said}") from error
 
 
 def _memory(item: JudgedItem, side: str, name: str) -> Item:

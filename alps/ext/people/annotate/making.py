@@ -166,12 +166,7 @@ def begin(folder: Path, settings: Settings) -> None:
         if settings.job is None or settings.source is None:
             fix = f"create it with job= ({', '.join(JOBS)}) and from="
             raise UsageError(f"{folder}: nothing to annotate; {fix}")
-        plan = _plan(settings, settings.source, settings.job)
-        if not settings.adjudicate:
-            plan.check_person(settings.person)
-        _MAKERS[plan.job](folder, plan)
-        # Last: a folder without a plan is not begun.
-        write_json(folder / PLAN, plan.model_dump())
+        _make(folder, settings, _plan(settings, settings.source, settings.job))
         return
     plan = open_work(folder).plan
     asked = {"from": settings.source, "people": _people(settings) or None}
@@ -181,6 +176,14 @@ def begin(folder: Path, settings: Settings) -> None:
             made = "without" if there in (None, ()) else "with"
             made += f" {name}={'' if made == 'without' else as_typed(there)}"
             raise UsageError(f"{folder}: the folder was created {made}; leave {name}= out")
+
+
+def _make(folder: Path, settings: Settings, plan: LabelPlan) -> None:
+    if not settings.adjudicate:
+        plan.check_person(settings.person)
+    _MAKERS[plan.job](folder, plan)
+    # Last: a folder without a plan is not begun.
+    write_json(folder / PLAN, plan.model_dump())
 
 
 # What each person may set anew; all else belongs to the folder.
