@@ -210,7 +210,6 @@ def guarded(command: Callable[[], object]) -> int:
     except OSError as error:
         if received:
             return 128 + received[0]  # it can't even be said: the terminal is gone
-        # The rights of an unnamed file can't be changed.
         hint = _MENDS.get(error.errno or 0, "") if error.filename else ""
         where = str(error.filename or "disk")
         where = where if len(where) <= _LONGEST_PATH else f"{where[:_LONGEST_PATH]}…"

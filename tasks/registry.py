@@ -285,7 +285,7 @@ def _fault_of_score(task: Task, scored: object) -> str | None:
     known = {metric.name for metric in task.metrics}
     for name in scored.scores.keys() - known:
         # What else a score counts is left out; what is nearly a metric's name was meant for it.
-        if meant := get_close_matches(name, known - scored.scores.keys(), n=1, cutoff=_A_SLIP):
+        if meant := get_close_matches(name, known - scored.scores.keys(), n=1, cutoff=0.8):
             return f"a value of '{name}', which is no metric — did you mean '{meant[0]}'?"
     return None
 
@@ -323,8 +323,7 @@ def _own_module(name: str) -> ModuleType:
 RECORDED = "shown_by"
 """The key of a track's summary that holds what its task is shown by."""
 
-_A_SLIP = 0.8
-_NO_PROMPT = Prompt("none/0", "", "")
+NO_PROMPT = Prompt("none/0", "", "")
 _NAME = re.compile(r"[\w.@/-]{1,80}\Z")
 _LONGEST_TITLE = 80
 _CONDITIONS = TypeAdapter(dict[str, str | int | float | bool | None])
@@ -357,7 +356,7 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     return Task(
         name=name if isinstance(name, str) and _NAME.match(name) and name not in TASKS else names,
         track=track,
-        prompt=_NO_PROMPT,
+        prompt=NO_PROMPT,
         answer=AnswerType(schema=BaseModel, read=refuse, partial=False),
         read_sample=refuse,
         messages=refuse,
@@ -371,14 +370,9 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     )
 
 
-def is_stand_in(task: Task) -> bool:
-    """Tell whether a task of the user's own was not imported."""
-    return task.prompt is _NO_PROMPT
-
-
 def reading_ids(task: Task) -> Task:
     """Return a task that reads the ids of a row, where `task` is a stand-in; else `task`."""
-    if not is_stand_in(task):
+    if task.prompt is not NO_PROMPT:
         return task
 
     def read(row: Mapping[str, Any], _: object) -> SimpleNamespace:

@@ -15,15 +15,7 @@ from pydantic import ValidationError
 
 from alps.data.hub import as_read, label
 from alps.data.release import Split, open_split
-from alps.errors import (
-    AlpsError,
-    CodeNotImportedError,
-    RunFolderError,
-    UsageError,
-    closest,
-    first_fault,
-    shown,
-)
+from alps.errors import AlpsError, CodeNotImportedError, RunFolderError, UsageError, closest, shown
 from alps.extension import has_command
 from alps.folders import same_file
 from alps.jsonl import Row, parse_json, scan
@@ -75,8 +67,12 @@ class RunFolder:
         try:
             return Summary.model_validate(self.summary_row)
         except ValidationError as error:
-            said, field = first_fault(error)
-            fault = f"{SUMMARY}, {field}: {said}; to write it, repeat the same alps run"
+            first = error.errors(include_url=False)[0]
+            *path, name = map(str, first["loc"])
+            inside = f" ({'.'.join(path)})" if path else ""
+            fault = f"'{name}'{inside}: {first['msg']}"
+            if first["type"] == "missing":
+                fault = f"{SUMMARY} lacks '{name}'; to write it, repeat the same alps run"
             what = f"{self.folder}: not a run of this alps version"
             raise RunFolderError(f"{what}: {fault}") from error
 
@@ -400,10 +396,7 @@ def read_wanted(
     of: Callable[[Any], Any] = lambda x: x,
     task: Task | None = None,
 ) -> Samples:
-    """Read samples of `track` in `wanted`, or what `of` makes of each; none if the data changed.
-
-    With `task`, rows are read as it reads them, and not as the task of the run does.
-    """
+    """Read what `of` makes of samples, as `task` reads them if given; none if the data changed."""
     if not wanted:
         return Samples({})
     try:

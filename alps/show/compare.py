@@ -41,7 +41,7 @@ from alps.stats.paired import (
     shared_letters,
 )
 from alps.tasks import Metric
-from alps.tasks.registry import is_stand_in
+from alps.tasks.registry import NO_PROMPT
 
 if TYPE_CHECKING:
     from alps.show.parts import More
@@ -407,7 +407,7 @@ def _compare_track(
             "The data was not found or has changed, so intervals and tests treat records "
             "as independent"
         )
-    elif is_stand_in(first.tasks[track]):
+    elif first.tasks[track].prompt is NO_PROMPT:
         own = "to use those of the task, add task=python:MODULE"
         notes.append(f"Sessions are those that the data name, as no task was imported; {own}")
     sessions = known or dict(zip(ids, ids, strict=True))

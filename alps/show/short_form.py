@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -401,12 +400,12 @@ def _no_scores(summary: Summary, metrics: Metrics, leads: Sequence[Headline]) ->
 
 def _errors(summary: Summary, folder: Path) -> Iterator[str]:
     """Yield the first error, in one line, and the file that has more."""
-    errors = [error for track in summary.tracks.values() for error in track.errors.items()]
+    tracks = summary.tracks.values()
+    errors = [error for track in tracks for error in track.errors.items()]
     if not errors:
         return
-    scores = chain.from_iterable(track.scores.values() for track in summary.tracks.values())
     # A judge that got known items wrong is told in the place of the score.
-    told = {score.unscored for score in scores}
+    told = {score.unscored for track in tracks for score in track.scores.values()}
     if untold := [error for error in errors if error[1] not in told]:
         kind, text = untold[0]
         # A provider's message, or a user's exception, may hold anything that steers a terminal.

@@ -157,7 +157,7 @@ BAD_ROWS: dict[str, tuple[str, Row | str | bytes, str]] = {
     "a dialogue that is a text": (INPUT, shown(dialogue="Hello"), "dialogue"),
     "an unknown role": (
         *(INPUT, input_row("b", ("user", "x"), ("tool", "y"))),
-        "dialogue.1.role: Input should be",
+        "dialogue.1.role: input should be",
     ),
     "no text": (INPUT, shown(dialogue=[{"role": "user"}]), "dialogue.0.text: missing; it has role"),
     "a null text": (INPUT, shown(dialogue=[{"role": "user", "text": None}]), "dialogue.0.text"),

@@ -65,6 +65,10 @@ PLACES = ("the key {} was refused", "key={}&x=1", '{{"key": "{}"}}', "{}", "({})
         ("https://hunter22@host", "https://[secret]@host"),
         ("postgres://anna:hunt@er22@host/db", "postgres://anna:[secret]@host/db"),
         ("redis://:hunter22@host", "redis://:[secret]@host"),
+        ("http://anna:hun/ter22@host", "http://anna:[secret]@host"),
+        ("postgresql://anna:hun#ter22@host/db", "postgresql://anna:[secret]@host/db"),
+        ("ws://hunter22@host", "ws://[secret]@host"),
+        ("http://host:8080/@anna", "http://host:8080/@anna"),
         ("https://example.org/@anna", "https://example.org/@anna"),
         ("ssh://git@example.org/x", "ssh://git@example.org/x"),
         (
