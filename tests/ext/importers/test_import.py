@@ -293,7 +293,7 @@ BROKEN = {
     "a pointer": ("mem0", POINTER, "a Git LFS pointer to a file of 12,345 bytes"),
     "lines": ("mem0", '{"a": 1}\n{"a": 2}\n', "JSON Lines, one object per line"),
     "an answer of nobody": ("rows", [{"question": "Who?", "answer": "Bo"}], "is ambiguous"),
-    "two answers": ("rows", [ALIKE], "response and prediction have the same role"),
+    "two answers": ("rows", [ALIKE], "f.json, entry 1: response and prediction have the same role"),
     "no rows": ("rows", {"memory": [{"text": "Ida rows"}]}, "no rows with a question and an"),
     "two verdicts that differ": ("rows", GRADES, "is_correct, grade look like a verdict"),
     "a torn line": ("rows", '{"question": "a", "response": "b"}\n{"question"\n', "line 2"),

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from alps.errors import DataError
+from alps.ext.importers import finding
 from tests.ext.importers.foreign import LEAK, answers_of, import_here, v3, write
 from tests.tracks import alps_here
 
@@ -182,6 +183,42 @@ INCOMPLETE = {
         (1, 2, 0),
         (),
     ),
+    "a total by its id": (
+        [row(0, **RIGHT), row(1, **FAILED), {"id": "overall", "grade": "wrong"}],
+        (0.5, 2, 0),
+        ("left out 1 entry with an id, but neither a question nor a gold, the first is entry 3",),
+    ),
+    "a total that has a mark": (
+        [row(0, **RIGHT), row(1, **FAILED), {"id": "run-7", "success": True}],
+        (0.5, 2, 0),
+        ("left out 1 entry with an id", "the first is entry 3"),
+    ),
+    "a total and settings beside rows under ids": (
+        {"a": row(0, **RIGHT), "b": row(1, **FAILED)}
+        | {"average": {"id": "average", "grade": "correct"}, "metadata": {"id": "run-7"}},
+        (0.5, 2, 0),
+        ("left out 2 entries with an id", "the first is entry average"),
+    ),
+    "messages among rows": (
+        {"log": [{"id": "m0", "content": "Hi."}, row(0, **RIGHT), row(1, **FAILED)]},
+        (0.5, 2, 0),
+        ("left out 1 entry with an id", "the first is log, entry 1"),
+    ),
+    "a total among ids with golds": (
+        [{"id": "a", **RIGHT}, {"id": "b", **FAILED}, {"id": "all", "grade": "wrong"}],
+        (0.5, 2, 0),
+        ("left out 1 entry with an id", "the first is entry 3"),
+    ),
+    "an id with the gold that the others have": (
+        [row(0, **GOLD_AS_ANSWER), {"id": "b", **BARE_FAILED}],
+        (0.5, 2, 0),
+        ("1 of 2 rows have no answer",),
+    ),
+    "a run that holds its rows": (
+        {"id": "run-7", "success": True, "results": [row(0, **RIGHT), row(1, **FAILED)]},
+        (0.5, 2, 0),
+        (),
+    ),
     "copies in other lists": (
         {"all": {"of": [row(0, **RIGHT), row(1, **FAILED)]}, "by": {"x": [row(0, **RIGHT)]}},
         (0.5, 2, 0),
@@ -204,8 +241,57 @@ def test_no_row_of_a_list_is_dropped_in_silence(tmp_path, content, score, told):
 def test_an_answer_that_is_the_gold_in_some_rows_and_not_in_others_is_refused(tmp_path):
     zeps = row(2, answer="kayak", golden_answer="kayak", correct=True)
     content = [row(0, **GOLD_AS_ANSWER), zeps, row(1, **BARE_FAILED)]
-    with pytest.raises(DataError, match="`answer` is ambiguous"):
-        imported(tmp_path, "rows", content)
+    with pytest.raises(DataError, match="`answer` is ambiguous") as raised:
+        imported(tmp_path, "rows", {"of": content})
+    told = "the gold in of, entry 1, the system's in of, entry 2, and either in of, entry 3;"
+    assert told in str(raised.value)
+    either = {"about": {"n": 2}, "of": [{"question": "Who?"}, row(0, answer="kayak")]}
+    with pytest.raises(DataError, match=r"rename it .*; the first is of, entry 2;"):
+        imported(tmp_path / "again", "rows", either)
+
+
+def of_session(number, session, **more):
+    return row(number, **RIGHT, **more) | {"session_id": session}
+
+
+HELD = {
+    "sessions of conversations": (
+        [
+            {"conversation_id": f"c{n}", "sessions": [{"session_id": "s", "qa": [row(n, **RIGHT)]}]}
+            for n in range(3)
+        ],
+        {"c0", "c1", "c2"},
+    ),
+    "rows of sessions under conversations": (
+        {"c0": [of_session(0, "s0"), of_session(1, "s1")], "c1": [of_session(0, "s0", n=1)]},
+        {"c0", "c1"},
+    ),
+    "a session for each row": ([of_session(n, f"s{n}") for n in range(4)], {"all"}),
+    "questions beside the messages of their conversation": (
+        [
+            {"conversation_id": f"c{n}", "messages": [{"text": "Hi."}], "qa": [row(n, **RIGHT)]}
+            for n in range(2)
+        ],
+        {"c0", "c1"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "conversations"), HELD.values(), ids=HELD)
+def test_a_row_is_of_the_conversation_that_it_or_what_holds_it_names(
+    tmp_path, content, conversations
+):
+    found = answers_of(imported(tmp_path, "rows", content))
+    assert {one["conversation"] for one in found} == conversations
+
+
+def test_each_object_of_a_file_is_looked_at_once(tmp_path, monkeypatch):
+    seen = []
+    look = finding._look
+    monkeypatch.setattr(finding, "_look", lambda node: (seen.append(id(node)), look(node))[1])
+    content = {f"q{n}": row(n, **RIGHT, hits=[{"text": "a"}]) for n in range(4)}
+    imported(tmp_path, "rows", {"runs": content})
+    assert len(seen) == len(set(seen)) == 6
 
 
 def of_talks(right, n=12, **named):
@@ -221,7 +307,7 @@ def of_talks(right, n=12, **named):
 
 COMPARED = {
     "without a conversation": ({}, 12, "not tested: good and poor (all questions belong to one"),
-    "by session": ({"session_id": 1}, 12, "(Holm): good a, poor b"),
+    "by session": ({"session_id": 1}, 12, "not tested: good and poor (all questions belong to one"),
     "by conversation": ({"conversation_id": 1}, 12, "(Holm): good a, poor b"),
     "of few": ({"conversation_id": 1}, 3, "not tested: good and poor (3 conversations are too few"),
     "of two": ({"conversation_id": 1}, 2, "not tested: good and poor (2 conversations are too few"),
@@ -241,7 +327,7 @@ def test_the_same_questions_of_two_systems_are_compared_or_it_says_why_not(
     tested = "not tested" not in told
     assert ("do not differ" in shown) == tested
     assert (" –: no interval, because" in shown) == (" – " in shown.partition("always")[0])
-    assert ("without a conversation" in shown) == (not named)
+    assert ("without a conversation" in shown) == ("conversation_id" not in named)
 
 
 def test_systems_without_a_question_in_common_are_not_called_alike(tmp_path):
@@ -296,6 +382,8 @@ def test_outcomes_of_halumem_are_kept_and_bare_marks_of_ids_are_read(tmp_path):
     assert [answer["outcome"] for answer in answers_of(found)] == [word.lower() for word in words]
     bare = {"tests": [{"id": f"t{n}", "passed": n != 1, "cost_usd": 0.5} for n in range(4)]}
     assert scores(imported(tmp_path / "again", "rows", bare))[""] == (0.75, 4, 0)
+    bare["tests"].append({"id": "t4", "error": "timeout"})
+    assert scores(imported(tmp_path / "failed", "rows", bare))[""] == (0.75, 4, 1)
 
 
 WARN = "active_mistake_prevention"
