@@ -109,7 +109,7 @@ class HistoryShownPart(ShownPart):
 def _without_score(summary: Summary) -> Iterator[str]:
     """Say how many answers have no score for being right, and why."""
     for track, held in summary.parts.get(NAME, {}).items():
-        task, n = track_title(track), held["questions"]
+        task, n = track_title(track), summary.tracks[track].n
         unrated: dict[str, int] = held.get(UNRATED, {})
         if unrated:
             count = f"{task}: {sum(unrated.values()):,} of {counted(n, 'answer')} not rated"
@@ -119,9 +119,10 @@ def _without_score(summary: Summary) -> Iterator[str]:
                 kinds = ", ".join(f'"scoring": "{name}"' for name in unrated)
                 yield f"{count}: judge {summary.judge} cannot rate {kinds}; use an LLM judge"
         if lacking := held.get(NO_GOLD, 0):
+            asked = counted(held["questions"], "question")
             yield (
-                f"{task}: {lacking:,} of {counted(n, 'question')} without a gold answer, so "
-                "unscored; alps data audit lists them (no-answer)"
+                f"{task}: {lacking:,} of {asked} without a gold answer, so unscored; alps data "
+                "audit lists them (no-answer)"
             )
 
 
