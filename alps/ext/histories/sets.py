@@ -318,8 +318,9 @@ def _is_judged(row: Row) -> bool:
 def _has_their_verdicts(cited: CitedSet, summary: Path) -> bool:
     """Return whether imported verdicts are those of the judge whose name a set's score has."""
     own = "" if cited.authors is None else cited.authors.recorded
+    # Without its summary a folder does not say whose verdicts it has.
     if not own or not summary.is_file():
-        return bool(own)
+        return False
     imported = WholeFile(summary).read()
     # A field that `verdict=` names may be anybody's.
     is_own = isinstance(imported, dict) and imported.get("format") == own

@@ -187,6 +187,9 @@ def scored_as_recorded(tmp_path, opened, name, answers):
         rows.append({**row, "gold": question.answer, "answer": "Anything", **answer})
     (tmp_path / "imported").mkdir()
     write_rows(tmp_path / "imported" / "answers.jsonl", rows)
+    # As `alps import` writes it for the format of the set.
+    summary = {"format": {"locomo": "mem0"}.get(name, name)}
+    (tmp_path / "imported" / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
     theirs = tmp_path / "theirs"
     made = (f"imported={tmp_path / 'imported'}", f"out={theirs}")
     written = alps_here("data", "answers", f"task={name}", *made)
@@ -269,6 +272,7 @@ WHOSE = {
     "any project's": ("rows", {}, (), False),
     "Mem0's": ("mem0", {}, (), True),
     "a field beside Mem0's": ("mem0", {"mine": 1}, ("verdict=mine",), False),
+    "Mem0's without a summary": ("mem0", {}, (), None),
 }
 
 
@@ -285,12 +289,15 @@ def test_a_verdict_gets_no_name_of_a_judge_that_did_not_give_it(
         path.write_text(json.dumps(by_history), encoding="utf-8")
     done = alps_here("import", form, str(path), f"out={tmp_path / 'in'}", *words)
     assert done.code == 0, done.err
+    if theirs is None:
+        (tmp_path / "in" / "summary.json").unlink()
     out = tmp_path / "a b"
     done = alps_here("data", "answers", "task=locomo", f"imported={tmp_path / 'in'}", f"out={out}")
     assert done.code == 0, done.err
     told = " ".join(done.out.split())
-    assert (out / "verdicts.jsonl").exists() == theirs
-    assert ("verdicts left out because they are not known to be those of 'Mem0's" in told) != theirs
+    assert (out / "verdicts.jsonl").exists() == bool(theirs)
+    left_out = "verdicts left out because they are not known to be those of 'Mem0's" in told
+    assert left_out != bool(theirs)
     settings = shlex.split(told.partition("To score: ")[2])
     judge = f"judge=recorded:{out / 'verdicts.jsonl'}" if theirs else "judge=PROVIDER/MODEL"
     assert settings == [f"model=predictions:{out / 'answers.jsonl'}", judge]
