@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from rich.console import Console
 
-from alps.errors import DataError, UsageError, closest
+from alps.errors import DataError, UsageError, closest, first_fault
 from alps.ext.histories import READERS, SETS
 from alps.ext.histories.book import Book, files_of, known_defects, open_book, stories
 from alps.ext.histories.files import JsonSlice, Role, SetChoice, WholeFile, lines
@@ -183,9 +183,8 @@ def _row(place: JsonSlice, kind: type[RowT]) -> RowT:
     try:
         return kind.model_validate(place.read())
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise DataError(first["msg"], path=place.path, line=place.line, field=field) from error
+        fault, field = first_fault(error)
+        raise DataError(fault, path=place.path, line=place.line, field=field) from error
 
 
 def by_history(

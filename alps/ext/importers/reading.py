@@ -20,7 +20,7 @@ from pydantic import (
     ValidationError,
 )
 
-from alps.errors import DataError, UsageError
+from alps.errors import DataError, UsageError, in_words
 from alps.jsonl import TooMuchError, TwiceError, each_key_once, parse_json
 from alps.schema import FrozenRow
 from alps.sizes import Body, TooLarge, Unreadable
@@ -308,7 +308,7 @@ def _as_kind(node: Any, kind: Any, place: tuple[str | int, ...]) -> Any:
         if error.error_count() > _MOST_FAULTS:
             raise _MisfitError(place, f"has {error.error_count():,} faults") from None
         first = error.errors(include_url=False)[0]
-        message = _MESSAGES.get(first["type"], first["msg"])
+        message = _MESSAGES.get(first["type"]) or in_words(first)
         raise _MisfitError((*place, *first["loc"]), message) from error
 
 

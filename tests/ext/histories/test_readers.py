@@ -245,6 +245,8 @@ OWN = {
     "no such history": ({"history": "eve"}, "no history 'eve'"),
     "a wrong kind of scoring": ({"scoring": "guess"}, "scoring"),
     "no question": ({"question": ""}, "question"),
+    "a question that is a number": ({"question": 7}, "line 1, question: expected a text"),
+    "evidence that is no list": ({"evidence": "D1"}, "line 1, evidence: expected a list"),
     "points that nothing is scored by": (
         {"points": ["rows"]}, 'line 1, points: add "scoring": "points", or remove the points'
     ),

@@ -280,6 +280,11 @@ LINES = '{"question_id": "q", "hypothesis": "x"}\n{"question_id": "r"}\n'
 UNASKED = [{"sample_id": "a", "qa": [{"question": "Who?", "category": 1}]}]
 BROKEN = {
     "a field": ("mem0", {"0": [{"question": "Who?"}]}, "f.json, 0.0.answer: is missing"),
+    "a field of another type": (
+        "mem0",
+        {"0": [{"question": ["Who?"], "answer": "Bo"}]},
+        "f.json, 0.0.question: expected a text",
+    ),
     "a score": (
         *("mem0", {"0": [mem0_row("Who?", "Bo", "Bo", 3, "1")]}),
         "f.json, 0.0.llm_score: not a score from 0 to 1",
