@@ -168,7 +168,6 @@ def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
     for defect in known_defects(cited.name):
         listed.setdefault(defect.id, []).append(defect)
     entries: list[BookEntry] = []
-    golds: dict[str, Counter[str]] = {}
     seen: dict[str, str] = {}
     histories = 0
     for place, story in stories(cited, found.stories):
@@ -185,13 +184,20 @@ def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
                     f"the question {question.id} appears twice, {where}", path=place.path
                 )
             seen[question.id] = story.id
-            if not question.abstains:
-                # The gold of an unanswerable question is a reason, and no guess.
-                golds.setdefault(question.kind, Counter())[question.answer] += 1
     if not entries:
         raise UsageError(f"data={data}: the data has no questions of {cited.title}")
-    commonest = {kind: counts.most_common(1)[0][0] for kind, counts in golds.items()}
+    commonest = _commonest(entry.question for entry in entries)
     return Book(cited, tuple(entries), histories, sha256_of(found.hashed), commonest)
+
+
+def _commonest(questions: Iterable[SetQuestion]) -> dict[str, str]:
+    """Return the most frequent gold of each kind."""
+    golds: dict[str, Counter[str]] = {}
+    for question in questions:
+        # The gold of an unanswerable question is a reason, and no guess.
+        if not question.abstains:
+            golds.setdefault(question.kind, Counter())[question.answer] += 1
+    return {kind: counts.most_common(1)[0][0] for kind, counts in golds.items()}
 
 
 def sha256_of(paths: Iterable[Path]) -> str:

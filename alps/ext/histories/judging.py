@@ -248,7 +248,9 @@ async def _pair(
     # One question after the other: a match takes its text away from later lines, as in BEAM's code.
     free, found = dict(enumerate(texts)), dict[str, int]()
     for number, line in enumerate(lines):
-        for place, text in list(free.items()) if line.strip() else ():
+        if not line.strip():
+            continue
+        for place, text in list(free.items()):
             asked = RubricQuestion(rubric_of(ALIGNED), question.text, line, text, ())
             rating = await judge.answer(asked, about=about)
             if rating.outcome != "ok":
@@ -279,9 +281,11 @@ async def _related(sample: HistorySample, answer: str, judge: Judge) -> dict[str
 async def _agreed(question: SetQuestion, answer: str, judge: Judge, about: str) -> dict[str, Any]:
     """Return the marks of an answer that is held against each gold; outcome and error if none."""
     golds = {f"{POINT} {place}": gold for place, gold in enumerate(question.points)}
-    # Who says nothing agrees with nothing.
     marks = dict.fromkeys(golds or (ANSWER,), 0)
-    for name, gold in (golds or {ANSWER: question.answer}).items() if answer.strip() else ():
+    # Who says nothing agrees with nothing.
+    if not answer.strip():
+        return {"marks": marks}
+    for name, gold in (golds or {ANSWER: question.answer}).items():
         asked = OptionQuestion(question.text, answer, (gold, UNKNOWN))
         found = await judge.answer(asked, about=about)
         if found.outcome != "ok":
