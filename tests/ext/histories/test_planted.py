@@ -104,7 +104,7 @@ def test_a_planted_defect_is_found_and_none_is_in_the_sample(tmp_path, defect):
 def test_files_of_ones_own_set_that_can_not_be_read_say_why_though_no_task_is_named(tmp_path):
     folder = changed_sample(tmp_path, "histories", FILES["histories"], changed("1.0.id", 1))
     said = alps_here("data", "audit", f"data={folder}").one_line
-    assert "questions.jsonl, line 1, id: Input should be a valid string" in said
+    assert "questions.jsonl, line 1, id: expected a text" in said
 
 
 def test_files_of_a_named_task_that_can_not_be_read_say_why(tmp_path):
