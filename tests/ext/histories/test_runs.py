@@ -169,7 +169,7 @@ def test_keys_of_sets_are_refused_elsewhere_by_name(tmp_path):
     done = run(tmp_path / "out", "extraction", "set=s", "memory=full")
     assert done.code == 2
     users = "beam, halumem, histories, locomo, longmemeval, personamem_v3, halumem_extraction"
-    assert f"set=s: only {users}, halumem_update use it" in " ".join(done.err.split())
+    assert f"set=s: only tasks {users}, halumem_update use set=" in " ".join(done.err.split())
 
 
 def test_an_unknown_task_is_told_the_sets_too(tmp_path):
