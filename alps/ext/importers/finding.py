@@ -1,4 +1,4 @@
-"""Where rows of any project are in a JSON file, and what stands among them and is none.
+"""Rows of any project in a JSON file, found with what stands among them and is none.
 
 A row has a question or an id, and an answer or a mark. Beside such rows a system may have failed:
 what has no answer is a row, too, where it has a question, or the gold that the others have.
