@@ -34,10 +34,10 @@ from alps.tasks.registry import PYTHON, allow_modules, keys_by_task
 # Where the manifest keeps what `data=` said: the branch that it names may have moved on since.
 DATA_ASKED = "data_asked"
 
-OF_THE_MODEL = ("api_base", "prompt", *SAMPLING, "request", "requests_per_minute")
+OF_THE_MODEL = ("api_base", "prompt", "structured", *SAMPLING, "request", "requests_per_minute")
 OF_THE_JUDGE = (
     *("judge_api_base", "judge_temperature", "judge_max_tokens", "judge_reasoning_effort"),
-    *("judge_request", "judge_repeats", "judge_requests_per_minute"),
+    *("judge_structured", "judge_request", "judge_repeats", "judge_requests_per_minute"),
 )
 
 SettingsT = TypeVar("SettingsT", bound=AskSettings)

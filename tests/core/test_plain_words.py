@@ -61,6 +61,10 @@ UNHEEDED = {
         f"{LLM} judge=lexical judge_repeats=3"
     ),
     "max_tokens=9 would change nothing": "task=extraction model=predictions:a max_tokens=9",
+    "structured=json would change nothing: model=rules is no": f"{RULES} structured=json",
+    "judge_structured=json would change nothing: judge=lexical": (
+        f"{LLM} judge=lexical judge_structured=json"
+    ),
 }
 
 

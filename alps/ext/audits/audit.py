@@ -109,7 +109,7 @@ def audit_settings(settings: RunSettings) -> RunSettings:
     """
     fields = RunSettings.model_fields
     # What a cheap judge is sent is not meant for another model.
-    plain = {name: fields[name].default for name in (*OF_THE_JUDGE, "judge_structured")}
+    plain = {name: fields[name].default for name in OF_THE_JUDGE}
     keys = AuditKeys.of(settings)
     labels = keys.audit_labels
     judge = keys.audit_judge if labels is None else f"{LABELLED}{labels}"

@@ -109,7 +109,7 @@ def judge_anchors(old: Path, new: Path, folder: Path, given: Mapping[str, Any]) 
         raise UsageError(f"anchors={folder}: the folder holds something else; name a new folder")
     open_run(old).finished  # noqa: B018 - refused before a folder is made
     then, judging = open_run(new).manifest.settings, dict(given)
-    for name in ("judge", "judge_structured", *OF_THE_JUDGE):
+    for name in ("judge", *OF_THE_JUDGE):
         if then.get(name) is not None and name not in judging:
             judging[name] = then[name]
     told = f"the answers of {old} again, without the cache"

@@ -362,7 +362,7 @@ def judge_cells(plan: CellPlan, given: Mapping[str, Any]) -> JudgedCells:
 def _for_judge(judge: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that have an effect on this judge."""
     # What was typed for LLM judges would be refused beside an embedded one.
-    ignored = (*OF_THE_JUDGE, "judge_structured") if is_embedded_judge(judge) else ()
+    ignored = OF_THE_JUDGE if is_embedded_judge(judge) else ()
     own = {key: value for key, value in given.items() if key not in ignored}
     return {**own, "judge": judge}
 
