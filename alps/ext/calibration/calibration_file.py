@@ -235,9 +235,17 @@ def calibration_files() -> list[Path]:
 
 
 def own_calibrations() -> Path:
-    """Return the folder of the user's own calibrations."""
+    """Return the folder of the user's own calibrations, which may be yet to be made.
+
+    Raises:
+        UsageError: If the environment names a file.
+    """
     if chosen := os.environ.get("ALPS_CALIBRATIONS"):
-        return Path(chosen).expanduser()
+        folder = Path(chosen).expanduser()
+        if folder.is_file():
+            what = "this is a file; name the folder that has your calibrations"
+            raise UsageError(f"ALPS_CALIBRATIONS={chosen}: {what}")
+        return folder
     return (user_folder("data") or Path(os.devnull)) / "calibrations"
 
 

@@ -426,6 +426,13 @@ def test_what_is_no_calibration_is_one_line(run, server, tmp_path, text, said):
     assert said in score(run, server, f"calibration={path}", out=tmp_path / "x").one_line
 
 
+def test_a_folder_of_calibrations_that_is_a_file_is_refused(run, server, tmp_path, monkeypatch):
+    (tmp_path / "known.json").write_text("{}")
+    monkeypatch.setenv("ALPS_CALIBRATIONS", str(tmp_path / "known.json"))
+    refused = score(run, server, out=tmp_path / "x").one_line
+    assert "known.json: this is a file; name the folder that has your calibrations" in refused
+
+
 @pytest.mark.release
 def test_marks_on_a_scale_of_five_need_a_sample_of_the_run(tmp_path):
     run = make_run(tmp_path, ability=5)
