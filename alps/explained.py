@@ -124,9 +124,8 @@ class Explained(click.Command):
         if topic not in keys.keys() | groups.keys():
             known = [_ALL, *filter(None, groups)]
             hint = closest(topic, [*known, *keys])
-            raise UsageError(
-                f"--help {topic}: no setting or group{hint} (groups: {' '.join(known)})"
-            )
+            what = f"--help {topic}: no setting or group{hint} (groups: {' '.join(known)})"
+            raise UsageError(what)
         with formatter.section(f"{ctx.command_path}, settings of {topic}"):
             _explain(formatter, {name: keys[name] for name in names})
 

@@ -366,9 +366,8 @@ def _read_all(items: Sequence[object], notes: list[str], also: frozenset[str]) -
             given.append(item if isinstance(item, dict) else {})
             taken.add(memory.memory_id)
     if items and not memories:
-        raise ValueError(
-            f"none of the {len(items)} items has a value: each memory needs a non-empty `value`"
-        )
+        what = f"none of the {len(items)} items has a value: each memory needs a non-empty `value`"
+        raise ValueError(what)
     notes += [f"{count} × {note}" if count > 1 else note for note, count in counts.items()]
     return ReadMemories(tuple(memories), tuple(notes), tuple(given))
 
@@ -426,9 +425,8 @@ def _find_inside(
         if isinstance(inner, dict):
             items, notes = _find_list(inner)
             return items, [*notes, f"wrapped in `{key}`"]
-    raise ValueError(
-        "no list of memories found: answer with an object whose `memory_items` is a list"
-    )
+    what = "no list of memories found: answer with an object whose `memory_items` is a list"
+    raise ValueError(what)
 
 
 def _read_memory(

@@ -253,9 +253,8 @@ def _resolved(repository: str, revision: str) -> str:
         answer = _library().resolve_revision(repository, repo_type="dataset", revision=revision)
     commit = str(answer.resolved)
     if not _is_commit(commit):
-        raise HubError(
-            f"data={data}: the hub returned '{commit[:60]}', not a commit; name one after @"
-        )
+        what = f"data={data}: the hub returned '{commit[:60]}', not a commit; name one after @"
+        raise HubError(what)
     return commit
 
 

@@ -83,10 +83,8 @@ class Split:
             UsageError: If the split does not have it.
         """
         if not self.has(track):
-            raise UsageError(
-                f"{self.folder}: no {track}/{INPUT} here; data= takes a folder in the release "
-                "layout"
-            )
+            what = f"{self.folder}: no {track}/{INPUT} here"
+            raise UsageError(f"{what}; data= takes a folder in the release layout")
         return self.folder / track
 
 
@@ -104,22 +102,19 @@ def open_split(data: str, split: str | None) -> Split | HubSplit:
     splits = sorted(path.name for path in root.iterdir() if _is_split(path))
     if not splits and _is_split(root):
         if split not in (None, root.name):
-            raise UsageError(
-                f"split={split}: {root} is itself the split '{root.name}'; leave out split="
-            )
+            what = f"split={split}: {root} is itself the split '{root.name}'; leave out split="
+            raise UsageError(what)
         return Split(root.name, root)
     if not splits:
-        raise UsageError(
-            f"data={data}: no SPLIT/TRACK folders in it, such as dev/task1 with a {INPUT}"
-        )
+        what = f"data={data}: no SPLIT/TRACK folders in it, such as dev/task1 with a {INPUT}"
+        raise UsageError(what)
     if split is None:
         if len(splits) != 1:
             raise UsageError(f"data={data}: name a split with split= (found: {', '.join(splits)})")
         split = splits[0]
     if split not in splits:
-        raise UsageError(
-            f"split={split}: not in {data}{closest(split, splits)} (found: {', '.join(splits)})"
-        )
+        what = f"split={split}: not in {data}{closest(split, splits)} (found: {', '.join(splits)})"
+        raise UsageError(what)
     return Split(split, root / split)
 
 
@@ -130,9 +125,8 @@ def _root(data: str) -> Path:
     root = Path(data).expanduser()
     if not root.is_dir():
         guess = closest(data, ("samples", "hub"))
-        raise UsageError(
-            f"data={data}: no such folder{guess} (data= takes samples, hub, or a folder)"
-        )
+        what = f"data={data}: no such folder{guess} (data= takes samples, hub, or a folder)"
+        raise UsageError(what)
     inner = root / "benchmark_data"
     return inner if inner.is_dir() else root
 

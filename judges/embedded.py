@@ -242,6 +242,5 @@ def embedded_judge(name: str) -> Judge:
     if name in CONSTANT_JUDGES:
         return ConstantJudge(name)
     known = ", ".join(EMBEDDED_JUDGES)
-    raise UsageError(
-        f"judge={name}: unknown judge{closest(name, EMBEDDED_JUDGES)} (built-in: {known})"
-    )
+    what = f"judge={name}: unknown judge{closest(name, EMBEDDED_JUDGES)} (built-in: {known})"
+    raise UsageError(what)

@@ -490,10 +490,8 @@ def read_rubric(path: Path) -> Rubric:
     # A judge is bound to its instructions by the ids: of two that are the same one would be lost.
     for file in ours.iterdir():
         if read_prompt(file.read_text(encoding="utf-8"), file.name).id == prompt.id:
-            raise ValueError(
-                f"{path}: the built-in rubric {file.name} has this id ({prompt.id}); "
-                "choose another id"
-            )
+            what = f"the built-in rubric {file.name} has this id ({prompt.id})"
+            raise ValueError(f"{path}: {what}; choose another id")
     return Rubric(**vars(prompt), name=path.stem, rules=_RULES)
 
 

@@ -314,9 +314,8 @@ def _own_module(name: str) -> ModuleType:
     except (Exception, SystemExit) as error:  # whatever it raises, it is the user's to mend
         raise UsageError(f"task={name}: importing it raised {_described(error)}") from error
     if not callable(made):
-        raise UsageError(
-            f"task={name}: {name.removeprefix(PYTHON)} has no function tracks(options)"
-        )
+        what = f"task={name}: {name.removeprefix(PYTHON)} has no function tracks(options)"
+        raise UsageError(what)
     return module
 
 

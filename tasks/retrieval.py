@@ -231,9 +231,8 @@ def fits(sample: RetrievalSample, prediction: Row) -> None:
     # What a memory found that is no candidate keeps its place in the ranking.
     others = (name for name in named if name not in known and not is_no_candidate(name))
     if (unknown := next(others, None)) is not None:
-        raise ValueError(
-            f"selected_memory_id: '{unknown[:40]}' is not among the ids of the candidates"
-        )
+        what = f"selected_memory_id: '{unknown[:40]}' is not among the ids of the candidates"
+        raise ValueError(what)
 
 
 async def judge_prediction(

@@ -88,6 +88,7 @@ class Budget:
         self._max_tokens = max_total_tokens
         self._price = price
         self._tokens, self._cost = spent.counted
+        self._assumed = Spending(spent.assumed_tokens, spent.assumed_cost)
         self._seen: dict[tuple[str, str], _Seen] = {}
         self._flights: dict[int, _Flight] = {}
         self._landed = asyncio.Condition()
@@ -97,12 +98,14 @@ class Budget:
     @property
     def account(self) -> str:
         """Describe the budget: spent, limit, and the estimate for another call."""
-        parts = []
+        parts, assumed = [], self._assumed
         if self._max_cost is not None:
             spent = f"${self._cost:.4f} of max_cost={self._max_cost:g} is spent"
+            spent += f" (${assumed.cost:.4f} of it assumed)" if assumed.cost else ""
             parts.append(f"{spent}, and another call may cost ${self._refused.cost:.4f}")
         if self._max_tokens is not None:
             spent = f"{self._tokens:,} of max_total_tokens={self._max_tokens} are spent"
+            spent += f" ({assumed.tokens:,} of them assumed)" if assumed.tokens else ""
             parts.append(f"{spent}, and another call may use {self._refused.tokens:,}")
         return f"not within the budget: {'; '.join(parts)}"
 
@@ -152,6 +155,8 @@ class Budget:
                 assumed = Spending(0, reserve.cost)
             self._tokens += spent.tokens + assumed.tokens
             self._cost += spent.cost + assumed.cost
+            tokens, cost = self._assumed.tokens + assumed.tokens, self._assumed.cost + assumed.cost
+            self._assumed = Spending(tokens, cost)
             self._landed.notify_all()
         return assumed
 

@@ -45,7 +45,7 @@ class _Attempt:
 
     Attributes:
         started: When it began, by the clock of `time.perf_counter`.
-        in_ledger: Whether a session that was killed has written its row, and so counted it.
+        in_ledger: Whether a session that was killed has counted it, or it was no attempt.
     """
 
     call: Call
@@ -325,7 +325,8 @@ class Client:
                 self._tell_limiter(error, sent)
                 call = replace(call, status=error.status, error=str(error))
                 billed = None if error.may_be_billed else False
-                await self._record(_Attempt(call, started, ticket), billed=billed)
+                withheld = error.unsent and error.too_long
+                await self._record(_Attempt(call, started, ticket, withheld), billed=billed)
                 await self._ledger.flushed()
                 raise
             except asyncio.CancelledError:

@@ -46,6 +46,11 @@ _TOO_LONG = re.compile(
 _OF_THE_ANSWER = re.compile(
     r"max_(completion_|output_)?tokens['\"`]? (is too large|must be|cannot|can not|exceeds)"
 )
+# How providers and gateways say that their filter declined one request
+_DECLINED = re.compile(
+    r"[\"']content_filter[\"']|content_policy_violation|ResponsibleAIPolicyViolation"
+    r"|content management policy|data_inspection_failed|requires moderation|input was flagged"
+)
 # Errors of the clouds' own clients
 _NO_CREDENTIALS = re.compile(
     r"NoCredentials|PartialCredentials|DefaultCredentials|NoAuthToken|CredentialRetrieval"
@@ -54,6 +59,8 @@ _NO_CREDENTIALS = re.compile(
 # litellm.
 _LOCAL = ("openai.OpenAIError", "builtins.ValueError")
 _SAYS_SO = re.compile(r"\bcredentials\b|\b(?:API|JWT|access) ?key\b|_API_KEY\b", re.IGNORECASE)
+# How they say that a header can't be sent as it is
+_BAD_HEADER = re.compile(r"detected in headers|[Ii]llegal header value|'ascii' codec can't encode")
 # Packages whose name is not that of the module that is missed
 _PACKAGES = {"google": "google-auth", "botocore": "boto3", "vertexai": "google-cloud-aiplatform"}
 # litellm puts all of it into its messages.
@@ -75,14 +82,16 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
         answer_text = ""
     elif unsent:
         message = _unreached(error) or message
-    elif status is not None and (status >= 500 or status == 429):
+    elif status is not None and (status >= 500 or status in (404, 429)):
         # Who is asked is not always who was named: a proxy, or an address of the environment.
         message = f"HTTP {status}{_asked_at(error)}: {_detail(error, exchange)}"
     message = redact(message).splitlines()[0][:300]
     retry_after = _retry_after(error, exchange, status)
     too_long = _is_too_long(kinds, error, status, answer_text)
+    declined = status in (*_OF_THE_REQUEST, 403) and _DECLINED.search(answer_text) is not None
+    declined = declined or isinstance(error, kinds.ContentPolicyViolationError)
     fatal: AlpsError | None = None
-    if not too_long and not answered:
+    if not (too_long or answered or declined):
         who = f"model '{model}'"
         fatal = _of_quota(who, message, retry_after, status, answer_text)
         fatal = fatal or _fatal(kinds, error, who, message)
@@ -93,7 +102,7 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
         status=status,
         unsent=unsent,
         retry_after=retry_after,
-        refused=isinstance(error, kinds.ContentPolicyViolationError) and not answered,
+        refused=declined and not answered,
         too_long=too_long,
         billed=answered,
         fatal=fatal,
@@ -173,10 +182,15 @@ def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
         return UsageError(f"{who}: {what} ({message})")
     if _lacks_credentials(error):
         return CredentialError(f"{who}: no credentials were found ({message})")
+    own = (cause for cause in causes_of(error) if type(cause).__module__ in ("builtins", "httpx"))
+    if any(_BAD_HEADER.search(str(cause)) for cause in own):
+        what = "the key, or another header, has a line break or a character that HTTP can't send"
+        return CredentialError(f"{who}: {what}; set it again without that")
     if isinstance(error, (kinds.AuthenticationError, kinds.PermissionDeniedError)):
         return CredentialError(f"{who}: the provider refused the key ({message})")
     if isinstance(error, kinds.NotFoundError):
-        return UsageError(f"{who}: the endpoint has no such model ({message})")
+        what = "the endpoint has no such model, or the base URL is wrong"
+        return UsageError(f"{who}: {what} ({message})")
     return None
 
 

@@ -70,9 +70,9 @@ Served = tuple[str, str]
 class Totals:
     """Sums over the calls of a run; `unpriced` counts answered calls whose cost is unknown.
 
-    `without_price` names the models of those. `served` holds by purpose what answered, replies of
-    the cache included. `under_way` counts requests that wait for an answer; `rate` tells how fast a
-    slow server writes; `stage` what is asked before the first record.
+    `without_price` names the models of those that said their tokens. `served` holds by purpose what
+    answered, replies of the cache included. `under_way` counts requests that wait for an answer;
+    `rate` tells how fast a slow server writes; `stage` what is asked before the first record.
     """
 
     calls: int = 0
@@ -131,7 +131,8 @@ class Totals:
         self.reasoning_tokens += call.reasoning_tokens or 0
         if call.outcome != "transport":
             self.unpriced += call.cost is None
-            self.without_price |= {call.model} if call.cost is None else set()
+            counted = None not in (call.prompt_tokens, call.completion_tokens)
+            self.without_price |= {call.model} if counted and call.cost is None else set()
             self.note_served(call.purpose, call.served_model, call.fingerprint)
 
     def add_all(self, calls: Iterable[Call]) -> None:

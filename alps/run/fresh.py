@@ -186,6 +186,5 @@ def set_aside(folder: Path, recorded: Mapping[str, Any], code: Code) -> None:
                 shutil.rmtree(folder)
         except OSError as error:
             why = error.strerror or error
-            raise RunFolderError(
-                f"{folder}: can't be renamed to {former} ({why}); choose another out="
-            ) from error
+            what = f"{folder}: can't be renamed to {former} ({why}); choose another out="
+            raise RunFolderError(what) from error

@@ -538,9 +538,8 @@ def _check_llm(asked: UsedModel, embedded: Collection[str], *, keys: bool) -> No
     if "," in name:
         raise UsageError(f"{key}={redact(name)}: a run has one model; run each separately")
     if name.endswith("/"):
-        raise UsageError(
-            f"{key}={name}: the model is missing; write, for example, openai/gpt-4.1-mini"
-        )
+        what = f"{key}={name}: the model is missing; write, for example, openai/gpt-4.1-mini"
+        raise UsageError(what)
     if guess and "/" not in name:
         raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")
     from alps.llm.prices import is_listed

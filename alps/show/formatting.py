@@ -156,13 +156,16 @@ MORE_THAN_ONE = "Warning: "
 """How a line begins that says that the model changed."""
 _ROLES = {"generate": "the answers", "judge": "the verdicts"}
 _MOST_NAMES = 4
+NO_COUNTS = "some replies reported no token counts"
 
 
 def price_lines(calls: Calls) -> Iterator[str]:
-    """Yield a line on the models whose calls have no cost."""
+    """Yield a line on why the cost of calls is unknown."""
     if calls.without_price:
         models = _listed(calls.without_price)
         yield f"Cost unknown for calls to {models}; set prices with ALPS_PRICES=FILE."
+    elif calls.cost is None:
+        yield f"Cost unknown: {NO_COUNTS}."
 
 
 def served_lines(

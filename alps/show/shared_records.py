@@ -154,9 +154,8 @@ def open_finished(folders: Sequence[Path]) -> list[RunFolder]:
         for track in run.finished.tracks:
             if track not in run.tasks or run.tracks[track].sha256 is None:
                 lacking = f"no data of {track_title(track)}"
-                raise RunFolderError(
-                    f"{folder}: not a run of this alps version ({lacking}); repeat the run"
-                )
+                what = f"{folder}: not a run of this alps version ({lacking}); repeat the run"
+                raise RunFolderError(what)
         runs.append(run)
         seen.add(run.folder.resolve())
     return runs
@@ -196,9 +195,8 @@ def told_tracks(runs: Mapping[str, RunFolder]) -> tuple[list[str], dict[str, str
                 reasons.setdefault(track, str(scores[0].unscored))
     if len(reasons) == len(shared):
         each = "; ".join(dict.fromkeys(reasons.values()))
-        raise UsageError(
-            f"nothing to compare: {each}; to use another judge, run alps score RUN judge=…"
-        )
+        what = f"nothing to compare: {each}; to use another judge, run alps score RUN judge=…"
+        raise UsageError(what)
     return [track for track in shared if track not in reasons], reasons
 
 
@@ -288,10 +286,8 @@ def refuse_other_scoring(runs: Mapping[str, RunFolder], track: str) -> None:
         there = other.tasks[track].conditions.get("scoring", "alps")
         if here != there:
             ways = f"scoring={here} in {first.folder}, {there} in {other.folder}"
-            raise UsageError(
-                f"scored differently: {track_title(track)} has {ways}; compare runs with the "
-                "same scoring="
-            )
+            what = f"scored differently: {track_title(track)} has {ways}"
+            raise UsageError(f"{what}; compare runs with the same scoring=")
     # A run whose scores no judge has a part in stands beside those of any judge.
     judged = [run for run in runs.values() if run.tasks[track].judged]
     for other in judged[1:]:

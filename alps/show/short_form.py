@@ -19,6 +19,7 @@ from alps.schema import FAILURES
 from alps.show.formatting import (
     BELOW_MARK,
     MORE_THAN_ONE,
+    NO_COUNTS,
     conditions,
     counted,
     dollars,
@@ -353,8 +354,8 @@ def _others(summary: Summary, metrics: Metrics) -> Iterator[str]:
 def _cost(summary: Summary) -> Iterator[str]:
     calls = summary.calls
     if calls.http:
-        unknown = "cost unknown (ALPS_PRICES=FILE sets prices)"
-        yield unknown if calls.cost is None else f"cost {dollars(calls.cost)}"
+        why = "ALPS_PRICES=FILE sets prices" if calls.without_price else NO_COUNTS
+        yield f"cost unknown ({why})" if calls.cost is None else f"cost {dollars(calls.cost)}"
     if calls.cached:
         yield f"{counted(calls.cached, 'reply', 'replies')} from the cache"
 

@@ -95,9 +95,8 @@ def paired_difference(
         raise ValueError(f"lengths differ: {len(first)}, {len(second)}, {len(groups)}")
     ahead = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     if not np.isfinite(ahead).all():
-        raise ValueError(
-            "scores must be finite: compare only records that both sides have a score for"
-        )
+        what = "scores must be finite: compare only records that both sides have a score for"
+        raise ValueError(what)
     estimate = clustered_difference(
         first, second, groups, bounds=bounds, resampled=resampled, tested=True
     )

@@ -175,7 +175,16 @@ WORD = "an-ordinary-looking-word"
 
 @pytest.mark.parametrize(
     ("status", "ends", "named"),
-    [(401, CredentialError, "openai/tiny"), (404, UsageError, "openai/tiny"), (400, None, "bad: ")],
+    [
+        (401, CredentialError, "openai/tiny"),
+        (
+            404,
+            UsageError,
+            "'openai/tiny': the endpoint has no such model, or the base URL is wrong",
+        ),
+        (404, UsageError, "(HTTP 404 from http://127.0.0.1:"),
+        (400, None, "bad: "),
+    ],
 )
 def test_what_ends_a_run_is_in_the_ledger_and_shows_no_key(desk, monkeypatch, status, ends, named):
     monkeypatch.setenv("OPENAI_API_KEY", WORD)

@@ -123,8 +123,13 @@ def test_what_is_missing_in_the_usage_counts_as_what_was_set_aside(desk: Desk):
     budget = Budget(max_cost=None, max_total_tokens=2 * reserve, spent=Totals(), price=price_of)
     with serve(always(Answer(body=body("")))) as server:
         asked = [question(server, model=MINI, answer=None, repeat=n) for n in range(3)]
-        ended = [desk.ask(request, budget=budget).outcome for request in asked]
-    assert ended == ["ok", "ok", "budget"]
+        ended = [desk.ask(request, budget=budget) for request in asked]
+    assert [completion.outcome for completion in ended] == ["ok", "ok", "budget"]
+    told = f"{2 * reserve:,} of max_total_tokens={2 * reserve} are spent ({2 * reserve:,} of them "
+    assert f"{told}assumed), and" in ended[-1].error
+    # The next session knows which part of what is spent nobody told.
+    again = Budget(max_cost=None, max_total_tokens=1, spent=desk.totals, price=price_of)
+    assert f"({2 * reserve:,} of them assumed), and" in again.account
 
 
 @pytest.mark.few(1)
@@ -381,6 +386,23 @@ def test_a_model_without_a_known_price_or_longest_answer_keeps_to_a_cap_on_token
     assert finished.returncode == 3, finished.stderr
     assert 0 < asked <= 30_000
     assert "cost unknown (ALPS_PRICES=FILE sets prices)" in " ".join(finished.stdout.split())
+
+
+def test_a_cost_that_no_price_would_tell_asks_for_none(tmp_path):
+    """The prices are known, and the endpoint does not say what it used."""
+
+    def silent(body):
+        return Answer(body=json.dumps(chat(good(body).text)))
+
+    with serve(silent) as server:
+        finished = carried_out(tmp_path, server, "limit=2")
+    assert finished.returncode == 0, finished.stderr
+    reason = "some replies reported no token counts"
+    assert f"cost unknown ({reason})" in " ".join(finished.stdout.split())
+    calls = summary(tmp_path / "out")["calls"]
+    assert (calls["cost"], calls["without_price"]) == (None, [])
+    shown = " ".join(run(tmp_path, "show", "out").stdout.split())
+    assert f"Cost unknown: {reason}." in shown
 
 
 @pytest.mark.parametrize("cap", ["max_cost=1", "limit=1"])

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from alps.errors import AlpsError, QuotaError, UsageError
+from alps.errors import AlpsError, CredentialError, QuotaError, UsageError
 from alps.llm.failures import Limit, limits, requests_left, seconds_asked, seconds_to_reset
 from alps.llm.provider import close, send
 from alps.llm.types import Reply, Request, TransportError
@@ -257,6 +257,37 @@ def test_an_account_without_money_ends_the_run_and_a_quota_of_the_minute_is_wait
     message = f"{QUOTA}, please check your plan and billing details. Please retry in 34.07s."
     error = failed(said(429, message))
     assert (error.fatal, error.transient, error.retry_after) == (None, True, pytest.approx(34.07))
+
+
+POLICY = "Your request was rejected as a result of our safety system."
+DECLINED = (
+    (said(400, "Filtered.", code="content_filter"), "openai/tiny"),
+    (said(400, "Filtered.", inner_error={"code": "ResponsibleAIPolicyViolation"}), "openai/tiny"),
+    (said(400, POLICY, code="content_policy_violation"), "openrouter/tiny"),
+    (said(400, "Inappropriate content.", code="data_inspection_failed"), "dashscope/tiny"),
+    (said(403, "openai/gpt-4o requires moderation. No credits were charged."), "openrouter/tiny"),
+)
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_request_that_a_filter_declines_is_refused_whoever_passes_it_on(monkeypatch):
+    monkeypatch.setenv("DASHSCOPE_API_KEY", "none")
+    for answer, model in DECLINED:
+        error = failed(answer, model)
+        assert (error.refused, error.transient, error.fatal) == (True, False, None), answer
+    assert not failed(said(400, "Unknown parameter.")).refused
+    assert not failed(Answer(status=500, body='{"error": {"code": "content_filter"}}')).refused
+
+
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize("key", ["canary\n", "canary-é"])
+def test_a_key_that_no_header_can_have_ends_the_run_and_is_not_shown(monkeypatch, key):
+    for model in ("openai/tiny", "anthropic/claude-tiny", "gemini/gemini-tiny"):
+        monkeypatch.setenv(f"{model.partition('/')[0].upper()}_API_KEY", key)
+        fatal = failed(Answer(GOOD), model).fatal
+        assert isinstance(fatal, CredentialError), model
+        assert "the key, or another header, has a line break or a character" in str(fatal)
+        assert "canary" not in str(fatal)
 
 
 CONTEXT = (

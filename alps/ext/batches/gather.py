@@ -529,8 +529,9 @@ def _fatal(model: str, what: str, error: TransportError) -> AlpsError:
     """Return what to end the run with where a batch interface fails for good."""
     if error.fatal is not None:
         return error.fatal
-    kind = CredentialError if error.status in (401, 403) else UsageError
-    return kind(f"model '{model}': {what} ({error}); to resume, repeat the same command")
+    if error.status in (401, 403):
+        return CredentialError(f"model '{model}': {what}: the provider refused the key ({error})")
+    return UsageError(f"model '{model}': {what} ({error}); to resume, repeat the same command")
 
 
 class _Drafted(BaseException):

@@ -31,7 +31,7 @@ from alps.run.engine import failure_of
 from alps.run.folder import changed_code, locked_folder
 from alps.run.fresh import edited, is_begun, is_whole, kept_former, set_aside
 from alps.run.opened import MANIFEST, SUMMARY, open_run, read_manifest
-from alps.run.progress import progress_line
+from alps.run.progress import Advance, progress_line
 from alps.run.session import RunSession, resolve, run_folder
 from alps.run.source import RunData
 from alps.run.start import run_here
@@ -214,28 +214,32 @@ def _limits_of(settings: RunSettings) -> list[int]:
 
 @asynccontextmanager
 async def watched(run: Divided) -> AsyncIterator[None]:
-    """Show how the shards of a run go on, by the rows of their journals."""
-    totals, left = Totals(), run.left()
+    """Show how a run goes on, by the rows of its shards' journals."""
+    totals, numbers = Totals(), range(1, run.count + 1)
     title = f"{run.settings.task} {redact(run.settings.model)}"
-    with progress_line(title, run.records * len(left) // run.count, totals) as advance:
-        scores = [Rows(path) for number in left for path in _journals(run, number, "scores")]
-        calls = [Rows(run.shard(number) / "calls.jsonl") for number in left]
+    with progress_line(title, run.records, totals) as advance:
+        journals = [path for number in numbers for path in _journals(run, number, "scores")]
+        records = Records(journals, advance)
+        calls = [Rows(run.shard(number) / "calls.jsonl") for number in numbers]
 
-        async def look() -> None:
+        def look() -> None:
+            for row in (row for file in calls for row in file.new()):
+                cost, answered = row.get("cost"), row.get("outcome") != "transport"
+                totals.calls += 1
+                totals.cost += cost if isinstance(cost, int | float) else 0.0
+                totals.unpriced += answered and cost is None
+            records.look()
+
+        async def look_on() -> None:
             while True:
+                look()
                 await asyncio.sleep(_LOOK)
-                for row in _new(calls):
-                    cost = row.get("cost")
-                    totals.calls += 1
-                    totals.cost += cost if isinstance(cost, int | float) else 0.0
-                    totals.unpriced += cost is None
-                for row in _new(scores):
-                    failure = failure_of(str(row.get("outcome")), str(row.get("stage")))
-                    advance(bool(row.get("scores")), failure)
 
-        looking = asyncio.ensure_future(look())
+        looking = asyncio.ensure_future(look_on())
         try:
             yield
+            look()
+            records.end()
         finally:
             looking.cancel()
 
@@ -245,16 +249,57 @@ def _journals(run: Divided, number: int, name: str) -> list[Path]:
     return [run.shard(number) / place / f"{name}.jsonl" for place in (Path(), *sizes)]
 
 
+class Records:
+    """Counts the scored records of journals, each once, those of earlier sessions first.
+
+    Where an earlier session has no score for a record, that is counted by its next row, or at the
+    end: nothing is written where it fails as before.
+    """
+
+    def __init__(self, journals: Sequence[Path], advance: Advance) -> None:
+        self._files, self._advance = [Rows(path) for path in journals], advance
+        self._counted: set[int] = set()
+        self._earlier = dict(self._new())
+        for key, (scored, failure) in list(self._earlier.items()):
+            if scored:
+                self._count(key, scored, failure)
+
+    def look(self) -> None:
+        """Count what is new."""
+        for key, (scored, failure) in self._new():
+            self._count(key, scored, failure)
+
+    def end(self) -> None:
+        """Count what is still as an earlier session left it."""
+        for key, (scored, failure) in list(self._earlier.items()):
+            self._count(key, scored, failure)
+
+    def _new(self) -> Iterator[tuple[int, tuple[bool, str]]]:
+        for number, file in enumerate(self._files):
+            for row in file.new():
+                names = (row.get(name) for name in ("track", "benchmark_id", "repeat"))
+                failure = failure_of(str(row.get("outcome")), str(row.get("stage")))
+                yield hash((number, *map(str, names))), (bool(row.get("scores")), failure)
+
+    def _count(self, key: int, scored: bool, failure: str) -> None:
+        self._earlier.pop(key, None)
+        if key not in self._counted:
+            self._counted.add(key)
+            self._advance(scored, failure)
+
+
 class Rows:
-    """Rows that others append to a file, each read once."""
+    """Rows of a file to which others append, each read once; all again where it was replaced."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._read = path.stat().st_size if path.exists() else 0
+        self._path, self._read, self._file = path, 0, 0
 
     def new(self) -> Iterator[Mapping[str, Any]]:
         """Yield the rows that are whole since the last time."""
         with suppress(OSError), self._path.open("rb") as file:
+            same = os.fstat(file.fileno()).st_ino == self._file
+            self._file = os.fstat(file.fileno()).st_ino
+            self._read = self._read if same else 0
             file.seek(self._read)
             for line in file:
                 if not line.endswith(b"\n"):
@@ -264,11 +309,6 @@ class Rows:
                     row = parse_json(line)
                     if isinstance(row, dict):
                         yield row
-
-
-def _new(files: Sequence[Rows]) -> Iterator[Mapping[str, Any]]:
-    for rows in files:
-        yield from rows.new()
 
 
 class Endings:

@@ -271,7 +271,7 @@ class OwnServer:
         slow = rate is not None and not clock.came and rate * seconds < _AN_ANSWER
         if slow:
             takes = f"an answer of {_AN_ANSWER} takes {_AN_ANSWER / (rate or 1):.0f} s"
-            what = f"this server writes {rate:.2g} tokens a second; {takes}"
+            what = f"this server writes {speed(rate or 0).removesuffix('/s')} a second; {takes}"
             what += "; raise timeout= or lower max_tokens="
             self._say("rate", what)
             late += f"; {what}"
@@ -302,7 +302,7 @@ class OwnServer:
 
     def _say_context(self) -> None:
         fits = f"only {self._context:,} tokens fit" if self._context else "a prompt does not fit"
-        fix = "lower max_context_tokens=, or start the server with a larger context"
+        fix = "start the server with a larger context, or lower max_context_tokens= (if used)"
         self._say("context", f"{fits} into the context of this server; {fix}")
 
     def _say(self, kind: str, line: str) -> None:

@@ -17,7 +17,7 @@ from alps.ext.sweeps.plan import PlanError, SweepCell, SweepPlan, told_once
 from alps.ext.sweeps.progress import SweepProgress
 from alps.extension import blamed
 from alps.folders import kept_working_folder, working_folder
-from alps.llm.ledger import Totals, counted_in
+from alps.llm.ledger import Totals, calls_in
 from alps.run.course import answering_services, run_course
 from alps.run.folder import changed_code, claimed_folder, refuse_other_files, repeating
 from alps.run.fresh import begins_again, former_of, kept_former, made_room
@@ -269,7 +269,7 @@ def _shared(plan: SweepPlan, sessions: Sequence[RunSession]) -> Shared:
         return Shared()
     from alps.llm.structured import Ladder
 
-    tokens, cost = counted_in(session.folder for session in sessions)
-    before = Totals(assumed_tokens=tokens, assumed_cost=cost)
-    budget = capped(plan, before)
-    return Shared(open_cache(), budget, Ladder())
+    before = Totals()
+    for session in sessions:
+        before.add_all(calls_in(session.folder / "calls.jsonl"))
+    return Shared(open_cache(), capped(plan, before), Ladder())

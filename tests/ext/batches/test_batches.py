@@ -182,7 +182,11 @@ def test_a_batch_is_refused_in_one_line_and_nothing_is_paid(server, desk):
     ("trouble", "kind", "told"),
     [
         ({"missing": True}, UsageError, "the endpoint does not accept batches"),
-        ({"status": 401}, CredentialError, "alps could not list the batches"),
+        (
+            {"status": 401},
+            CredentialError,
+            "could not list the batches: the provider refused the key",
+        ),
     ],
     ids=["no batches", "a refused key"],
 )

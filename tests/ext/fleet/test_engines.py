@@ -1,6 +1,7 @@
 """Engines that divide a run among processes: merged, it is the run of one process."""
 
 import signal
+from collections import Counter
 
 import pytest
 
@@ -8,10 +9,11 @@ from alps.errors import AlpsError, UsageError
 from alps.ext.fleet.worker import _open_known
 from alps.settings import RunSettings, parse_words
 from tests.cluster import cluster, is_running, state_of, worker_ids
-from tests.endtoend import finish, one_line, run, start, wait_until
+from tests.endtoend import extraction, finish, one_line, run, start, summary, wait_until
 from tests.ext.fleet.test_shards import MEMORY, OFF, VERDICT, asking, is_the_same
 from tests.loopback import Answer, serve
 from tests.submissions import make_run
+from tests.visitors import good, visitor, write_visitors
 
 pytestmark = pytest.mark.release
 
@@ -77,13 +79,32 @@ def stopped(place, stop):
 
 def test_what_a_killed_parent_leaves_goes_on_with_the_same_command(place):
     stopped(place, lambda process: process.kill())
-    assert run(place, *of("Slow", "out=divided", *TWO)).returncode == 0
+    done = run(place, *of("Slow", "out=divided", *TWO), ALPS_PROGRESS="3600")
+    # Those of the first session are counted, in the lines of the shards and of their merging.
+    assert (done.returncode, done.stderr.count("20/20  100 %")) == (0, 2), done.stderr
     asked = (place / "asked").read_text().split()
     # What was under way at the kill is asked again: a record a worker, as they run one at a time.
     assert len(set(asked)) == 20
     assert len(asked) == 20 + 2
     assert run(place, *of("Slow", "out=whole")).returncode == 0
     is_the_same(place / "divided", place / "whole")
+
+
+def test_progress_takes_no_failed_request_for_one_without_a_price(tmp_path):
+    write_visitors(tmp_path / "data", 6)
+    (tmp_path / "prices.toml").write_text('["openai/scripted"]\ninput = 10\noutput = 10\n')
+    asked = Counter()
+
+    def busy_at_first(body):
+        asked[visitor(body)] += 1
+        return good(body) if asked[visitor(body)] > 1 else Answer(status=500)
+
+    with serve(busy_at_first) as server:
+        words = (word for word in extraction(server.url, *TWO, "out=out") if "judge" not in word)
+        own = {"ALPS_PRICES": "prices.toml", "OPENAI_API_KEY": "none", "ALPS_PROGRESS": "3600"}
+        done = run(tmp_path, *words, **own)
+    cost = summary(tmp_path / "out")["calls"]["cost"]
+    assert done.stderr.count(f"6/6  100 %  0 failed  0 unscored  ${cost:.4f}  ") == 2, done.stderr
 
 
 def test_ctrl_c_ends_the_workers(place):

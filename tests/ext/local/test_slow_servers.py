@@ -4,12 +4,13 @@ import asyncio
 import json
 import re
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from alps.ext.local.sending import is_own, sender, speed, whole
+from alps.ext.local.sending import _RequestClock, is_own, sender, speed, whole
 from alps.llm.client import Client, Endpoint
 from alps.llm.ledger import Ledger
 from alps.llm.types import Completion, EndpointCalls, Request
@@ -24,6 +25,7 @@ class Asked:
     completions: list[Completion] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    calls: int = 0
 
 
 def to(server: SlowServer, text: str, **sampling: int) -> Request:
@@ -51,6 +53,7 @@ def ask(server: SlowServer, folder: Path, *steps: list[Request], timeout: float,
         asked_over_http(asking())
     finally:
         ledger.close()
+    found.calls = ledger.totals.calls
     return found
 
 
@@ -60,6 +63,17 @@ TEXT = " ".join(f"w{place}" for place in range(24))
 def test_a_speed_is_written_out():
     told = [speed(rate) for rate in (0.31, 2.7, 15.2, 282.0, 1_650.4)]
     assert told == [f"{one} tokens/s" for one in ("0.31", "2.7", "15", "282", "1,650")]
+
+
+@pytest.mark.parametrize(("tokens", "said"), [(520, "260"), (31, "16")])
+def test_a_server_too_slow_for_the_timeout_is_named_with_its_speed(tokens, said):
+    told = []
+    limits = 3.0, Endpoint.of(None, 1.0).limiter, None, told.append
+    own = sender(EndpointCalls("openai/slow", "http://127.0.0.1:1/v1", *limits))
+    own._written, own._writing = tokens, 2.0
+    clock = _RequestClock(0.0, 0.0, limit=nullcontext())
+    assert not own._late(clock).transient
+    assert told[0].startswith(f"openai/slow: this server writes {said} tokens a second; an answer")
 
 
 RATES = [(16, True), (40, False), (16, False), (40, True), (400, True), (400, False)]
@@ -131,11 +145,12 @@ def test_what_does_not_fit_the_context_is_said_once(tells, tmp_path):
         sent = len(server.requests) - 1
     assert [one.outcome for one in found.completions] == ["ok"] + 20 * ["too_long"]
     assert found.said == [
-        "openai/slow: only 100 tokens fit into the context of this server; lower "
-        "max_context_tokens=, or start the server with a larger context"
+        "openai/slow: only 100 tokens fit into the context of this server; start the server with a "
+        "larger context, or lower max_context_tokens= (if used)"
     ]
     # Of a server that does not say it beforehand, those that went out before its first answer.
     assert sent == 0 if tells else 0 < sent <= 16
+    assert found.calls == 1 + sent
 
 
 def test_only_servers_of_ones_own_are_asked_so():
