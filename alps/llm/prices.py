@@ -438,9 +438,9 @@ def check_priced(key: str, model: str) -> None:
         UsageError: If the price of the model is not known.
     """
     if price_of(model).rates is None:
-        mend = f"give max_total_tokens= instead, or write its price into {price_file()}"
+        fix = f"give max_total_tokens= instead, or write its price into {price_file()}"
         what = "its price is unknown, so max_cost= can't be enforced"
-        raise UsageError(f"{key}={model}: {what}; {mend}")
+        raise UsageError(f"{key}={model}: {what}; {fix}")
 
 
 @cache

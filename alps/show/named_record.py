@@ -46,8 +46,8 @@ def _pick_record(word: str, keys: Sequence[AnswerKey], where: str) -> AnswerKey:
         if slash and (named := track_named(track, by_track)):
             return _pick_one(rest, by_track[named], f"{track_title(named)} of {where}")
         if len(by_track) > 1 and word.isdecimal():
-            mend = f"write {_typed(next(iter(by_track)))}/{word}, or another task"
-            raise UsageError(f"'{word}': {where} has {len(by_track)} tasks; {mend}")
+            fix = f"write {_typed(next(iter(by_track)))}/{word}, or another task"
+            raise UsageError(f"'{word}': {where} has {len(by_track)} tasks; {fix}")
     return _pick_one(word, keys, where)
 
 
