@@ -254,10 +254,9 @@ def _is_open(share: RubricCheck) -> bool:
 
 def _why(judge: str, rubric: str, share: RubricCheck) -> str:
     if _is_open(share):
-        return (
-            f"judge {judge} answered only {share.n} of {DRAWN} known items of the rubric {rubric}, "
-            "so alps withholds its scores; to retry the other items, repeat the same command"
-        )
+        answered = f"judge {judge} answered only {share.n} of {DRAWN} known items of the rubric"
+        instead = "so alps withholds its scores; to retry the other items, repeat the same command"
+        return f"{answered} {rubric}, {instead}"
     return (
         f"judge {judge} got {share.right} of {DRAWN} known items of the rubric {rubric} right, "
         f"fewer than {FEWEST_RIGHT}, so alps withholds its scores (to show "

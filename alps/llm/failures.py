@@ -88,8 +88,7 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
     message = redact(message).splitlines()[0][:300]
     retry_after = _retry_after(error, exchange, status)
     too_long = _is_too_long(kinds, error, status, answer_text)
-    declined = status in (*_OF_THE_REQUEST, 403) and _DECLINED.search(answer_text) is not None
-    declined = declined or isinstance(error, kinds.ContentPolicyViolationError)
+    declined = _is_declined(kinds, error, status, answer_text)
     fatal: AlpsError | None = None
     if not (too_long or answered or declined):
         who = f"model '{model}'"
@@ -102,7 +101,7 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
         status=status,
         unsent=unsent,
         retry_after=retry_after,
-        refused=declined and not answered,
+        refused=declined,
         too_long=too_long,
         billed=answered,
         fatal=fatal,
@@ -219,6 +218,13 @@ def _is_too_long(kinds: Any, error: Any, status: int | None, answer_text: str) -
     if status is None or _OF_THE_ANSWER.search(answer_text):
         return False
     return _TOO_LONG.search(answer_text) is not None
+
+
+def _is_declined(kinds: Any, error: Any, status: int | None, answer_text: str) -> bool:
+    """Tell whether a content filter declined the request, whoever passes on what it says."""
+    by_filter = status in (*_OF_THE_REQUEST, 403) and _DECLINED.search(answer_text) is not None
+    by_class = isinstance(error, kinds.ContentPolicyViolationError)
+    return by_filter or (by_class and (status is None or status >= 300))
 
 
 def _may_pass(kinds: Any, error: Any, status: int | None, exchange: Exchange) -> bool:

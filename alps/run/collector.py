@@ -299,6 +299,7 @@ async def _judge_floors(plan: RunPlan, journal: Journal, outcomes: Mapping[str, 
         verdict = await _floor_verdict(plan, journal, unit, name, prediction)
         if verdict["outcome"] == "ok":
             _add_floor(plan, unit, outcomes[track].floors[name], prediction, verdict)
+        outcomes[track].remember_error(f"verdict on {name}", verdict.get("error"), unit.place)
         key = baseline_key({**unit.row({}), "baseline": name})
         rows.append((tracks[track], unit.place, number, str(key)))
 

@@ -330,9 +330,8 @@ def _locked(folder: Path) -> FileLock:
         lock.acquire()
     except Timeout as error:
         holder = path.read_text(errors="replace").strip() or "another process"
-        raise FolderInUseError(
-            f"{folder}: in use by {holder}; wait for it, or choose another out="
-        ) from error
+        what = f"{folder}: in use by {holder}; wait for it, or choose another out="
+        raise FolderInUseError(what) from error
     with suppress(OSError):  # Windows lets nobody write into a file that is locked
         path.write_text(f"{_LOCKED_BY} {os.getpid()} on {socket.gethostname()}")
     return lock

@@ -425,9 +425,8 @@ def check_names(
             local = is_local(settings.model, tasks)
             task.asking.own_system.check(settings.model, api_base=settings.api_base, local=local)
     if generate and settings.scoring != "alps" and settings.extras != "none":
-        raise UsageError(
-            f"extras={settings.extras}: scoring={settings.scoring} uses no judge; leave out extras="
-        )
+        why = f"scoring={settings.scoring} uses no judge; leave out extras="
+        raise UsageError(f"extras={settings.extras}: {why}")
     if settings.scoring != "alps" and not is_embedded_judge(settings.judge):
         why = f"scoring={settings.scoring} uses no judge; leave out judge=, or set recorded:FILE"
         raise UsageError(f"judge={settings.judge}: {why}")

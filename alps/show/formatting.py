@@ -278,10 +278,8 @@ def known_item_lines(judge: str, checks: Mapping[str, RubricCheck] | None) -> It
     if is_embedded_judge(judge):
         return
     if not checks:
-        yield (
-            f"Judge {judge} was {NOT_CHECKED} on items with known answers, so it may be unable to "
-            "tell good answers from bad ones."
-        )
+        what = f"Judge {judge} was {NOT_CHECKED} on items with known answers"
+        yield f"{what}, so it may be unable to tell good answers from bad ones."
         return
     parts = []
     for name, share in checks.items():

@@ -97,6 +97,19 @@ def test_a_baseline_counts_once_where_a_record_is_answered_twice(finished):
     }
 
 
+def test_a_verdict_on_a_baseline_that_failed_is_told(tmp_path):
+    def busy(body):
+        return Answer(status=400, error="too busy") if judged(body) else obliging(body)
+
+    write_visitors(tmp_path / "data", 3)
+    with serve(busy) as server:
+        words = extraction(server.url, "out=out", "baseline_records=3")
+        done = run(tmp_path, *words, OPENAI_API_KEY="none")
+    told = "First error, verdict on floor/content-free: BadRequestError: too busy"
+    assert told in " ".join(done.stdout.split()), done.stderr
+    assert done.returncode == 0
+
+
 def test_no_records_no_calls(finished):
     folder, *_ = finished
     f1 = task1(folder / "other")["floors"]["floor/content-free"]["scores"]["f1"]

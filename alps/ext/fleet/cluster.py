@@ -71,6 +71,7 @@ async def carry_out_on_cluster(run: Divided) -> None:
                     shards = (_carried_out(run, number, client, endings) for number in left)
                     async with stopping_together(shards) as tasks:
                         await asyncio.gather(*tasks)
+                return  # a shard that the budget ended is left, and would end so again
             except (OSError, FutureCancelledError) as error:
                 gone_since = gone_since or time.monotonic()
                 if time.monotonic() - gone_since > run.settings.patience:

@@ -196,6 +196,17 @@ def test_workers_keep_to_one_limit_and_their_keys_stay_with_them(dask):
     assert CANARY not in "".join((*held, *files, made.log, done.stdout, done.stderr))
 
 
+def test_a_spent_budget_ends_a_run_on_a_cluster(dask):
+    made, folder = dask
+    write_visitors(folder / "data", 6)
+    with serve(good) as server:
+        words = (word for word in extraction(server.url, "out=spent") if "judge" not in word)
+        at = ("engine=dask", f"scheduler={made.address}", "max_total_tokens=1")
+        done = run(folder, *words, *at, OPENAI_API_KEY="none")
+        assert server.requests == []
+    assert (done.returncode, done.stderr.count("the budget is spent")) == (3, 1), done.stderr
+
+
 def test_a_secret_in_the_settings_does_not_go_through_the_scheduler(dask):
     made, folder = dask
     words = of("Slow", "engine=dask", f"scheduler={made.address}", "out=a-secret-of-mine")
