@@ -173,7 +173,7 @@ def _from_verdicts(
     recorded: Path,
 ) -> Calibrated:
     folder = Path(settings.out) if settings.out else None
-    row = report_rows(reports, verdicts, labels)
+    row = report_rows(reports, verdicts, labels) | _gates(settings)
     of_run = read_judge_of_run(Path(settings.labels).expanduser())
     if of_run is not None and of_run.said(recorded, verdicts.judge):
         row = bound(
@@ -201,6 +201,15 @@ def _from_verdicts(
     return Calibrated(
         verdicts.judge, tuple(reports), row, folder, following=following, examples=examples
     )
+
+
+def _gates(settings: CalibrateSettings) -> dict[str, Any]:
+    """Return the gates that are not the default, for `calibration.json`; nothing without any."""
+    changed = {}
+    for name, value in vars(settings.gates()).items():
+        if value != getattr(GATES, name):
+            changed[name] = value
+    return {"gates": changed} if changed else {}
 
 
 def _examples(
@@ -342,7 +351,7 @@ def _from_judge(
             counts = {**report.counts, "unheard": missing}
             reports.append(replace(report, counts=counts).limited(*limits))
         row = bound(
-            report_rows(reports, verdicts, labels),
+            report_rows(reports, verdicts, labels) | _gates(settings),
             judge,
             today=asked.oldest,
             days=settings.valid_days,

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import date, timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from alps.errors import AlpsError, DataError, UsageError, first_fault, shown
+from alps.ext.calibration.settings import GATES, Gates
 from alps.folders import user_folder
 from alps.jsonl import parse_json
 from alps.judges.base import Identified, KnownAgreement, fingerprint_id
@@ -72,8 +74,10 @@ class ScaleRow(_Model):
         """The ends of the scale that means are on; 0 and 1 of two values."""
         if len(self.values) == 2:
             return 0.0, 1.0
-        numbers = [value for value in self.values if not isinstance(value, str)]
-        return min(numbers, default=0.0), max(numbers, default=0.0)
+        numbers = [float(value) for value in self.values if not isinstance(value, str)]
+        # Names stand one step apart, as in `LabelScale`.
+        named = len(numbers) < len(self.values)
+        return (0.0, len(self.values) - 1.0) if named else (min(numbers), max(numbers))
 
 
 class DrawnFrom(_Model):
@@ -199,7 +203,18 @@ class Calibration(_Model):
     expires: str | None = None
     served: dict[str, tuple[ServedRow, ...]] = {}
     rubrics: dict[str, RubricRow]
+    gates: dict[str, float] = {}
     rests_on: RestsOn | None = None
+
+    @property
+    def changed_gates(self) -> dict[str, float]:
+        """The gates that are not the default, by their names in `Gates`."""
+        return {name: value for name, value in self.gates.items() if hasattr(GATES, name)}
+
+    @property
+    def all_gates(self) -> Gates:
+        """The gates by which the judge was measured."""
+        return replace(GATES, **self.changed_gates)  # type: ignore[arg-type]
 
 
 def read_calibration(path: Path) -> Calibration:

@@ -198,8 +198,9 @@ class RubricReport:
         rubric: Its name.
         kind: Of its scale.
         counts: Items with a label and a verdict (`n`), `unparsed` ones, those that people do not
-            settle (`unlabelled`), and where the judge was asked those that could not be asked about
-            (`unheard`); `tp`, `fn`, `fp`, `tn` of two values.
+            settle (`unlabelled`; where nobody labelled some of them, `tied` are the others), and
+            where the judge was asked those that could not be asked about (`unheard`); `tp`, `fn`,
+            `fp`, `tn` of two values.
         figures: Estimates by name, over the `n` items unless they say otherwise.
         details: What is not one figure.
         verdict: `pass`, `limits` or `fail`; `pass` before the gates are applied.
@@ -274,6 +275,8 @@ def report_on(rubric: str, matrix: LabelMatrix, *, epsilon: float, seed: int) ->
         "unparsed": len(matrix.settled) - len(matrix.parsed),
         "unlabelled": len(matrix.items) - len(matrix.settled),
     }
+    if len(matrix.tied) < counts["unlabelled"]:
+        counts["tied"] = len(matrix.tied)
     details = ReportDetails(
         clusters=len(set(matrix.clusters)),
         scale=matrix.scale,
@@ -365,6 +368,9 @@ def _agreement(matrix: LabelMatrix, *, seed: int) -> dict[str, Estimate]:
         # On an ordered scale a near miss is no full disagreement.
         figures["kappa"] = figures.pop("kappa_quadratic")
         figures.pop("kappa_linear")
+    if len(set(at(matrix.truth, parsed))) == 1:
+        # It is 0 whatever the judge says: agreement is then all by chance.
+        figures["kappa"] = Estimate(None, None, None, len(parsed))
     return figures
 
 

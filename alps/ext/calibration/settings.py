@@ -36,6 +36,12 @@ class Gates:
 GATES = Gates()
 
 
+def not_default(gates: Mapping[str, float]) -> str:
+    """Name the gates that somebody chose, as settings; empty without any."""
+    values = ", ".join(f"gate_{name}={value:g}" for name, value in gates.items())
+    return f"not the default gates: {values}" if gates else ""
+
+
 class CorrectionKeys(Keys):
     """Which calibrations correct the scores of a run."""
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from alps.ext.calibration.calibrate import Calibrated
 from alps.ext.calibration.calibration_file import Calibration, FigureRow, RubricRow
-from alps.ext.calibration.settings import GATES
+from alps.ext.calibration.settings import Gates, not_default
 from alps.ext.calibration.table import COLOURS, account_of, overview
 from alps.judges.rubric import MATCHING
 from alps.show.formatting import counted, interval, number
@@ -179,18 +179,15 @@ def answer_of(
     if today is not None and expires is not None and expires < today.isoformat():
         again = "Calibrate the judge again in another folder: out=DIR"
         return "expired", (f"the calibration expired on {expires}",), again
-    reasons = row.reasons
-    if row.verdict == "pass" and not reasons:
-        reasons = ("the judge passes every gate",)
+    reasons = _reasons(calibration, row)
     # Made items are no sample of real answers, so the next step is always people's labels.
     if row.acceptance is not None:
         job = "match" if rubric == MATCHING else "rate"
         todo = f"Measure the judge on human labels: alps annotate work job={job} from=RUN"
         return row.verdict, (*reasons, _MADE), todo
-    if calibration.judge_fingerprint is None:
-        reasons = (*reasons, "the verdicts were recorded, so the model may have changed since")
-    more = _labels_needed(row)
-    if row.verdict == "fail" and not (more and _may_pass(row)):
+    gates = calibration.all_gates
+    more = _labels_needed(row, gates)
+    if row.verdict == "fail" and not (more and _may_pass(row, gates)):
         other = "Use another judge, or audit the run: audit_judge=MODEL or audit_labels=DIR"
         return row.verdict, reasons, other
     if more:
@@ -202,16 +199,30 @@ def answer_of(
     return row.verdict, reasons, "Use this judge if these caveats do not affect your comparison."
 
 
-def _may_pass(row: RubricRow) -> bool:
+def _reasons(calibration: Calibration, row: RubricRow) -> tuple[str, ...]:
+    """Return why the verdict is what it is."""
+    changed = not_default(calibration.changed_gates)
+    reasons = row.reasons
+    if row.verdict == "pass" and not reasons:
+        # The list of calibrations shows the first reason alone.
+        reasons = (f"the judge passes every gate{changed and f' ({changed})'}",)
+    elif changed:
+        reasons = (*reasons, changed)
+    if row.acceptance is None and calibration.judge_fingerprint is None:
+        reasons = (*reasons, "the verdicts were recorded, so the model may have changed since")
+    return reasons
+
+
+def _may_pass(row: RubricRow, gates: Gates) -> bool:
     """Tell whether a judge that failed on few items may be good enough, by its intervals."""
-    if row.unparsed > GATES.unparsed * (row.n + row.unparsed):
+    if row.unparsed > gates.unparsed * (row.n + row.unparsed):
         return False
     same = row.self_agreement
-    if same is not None and same.value is not None and 1 - same.value > GATES.self_flip:
+    if same is not None and same.value is not None and 1 - same.value > gates.self_flip:
         return False
-    bars = [(rate, GATES.rate) for rate in (row.sensitivity, row.specificity)]
+    bars = [(rate, gates.rate) for rate in (row.sensitivity, row.specificity)]
     if row.people_kappa is not None and row.people_kappa.value is not None:
-        bars.append((row.kappa, row.people_kappa.value - GATES.below_people))
+        bars.append((row.kappa, row.people_kappa.value - gates.below_people))
     return all(_reaches(figure, bar) for figure, bar in bars)
 
 
@@ -221,22 +232,25 @@ def _reaches(figure: FigureRow | None, bar: float) -> bool:
     return (figure.value if figure.high is None else figure.high) >= bar
 
 
-def _labels_needed(row: RubricRow) -> int:
+def _labels_needed(row: RubricRow, gates: Gates) -> int:
     """Return about how many more items would settle the rates; 0 where they are settled."""
     times = 1.0
     classes = ((row.tp + row.fn, row.sensitivity), (row.tn + row.fp, row.specificity))
     rates = [(labelled, rate) for labelled, rate in classes if labelled and rate is not None]
     if not rates and row.n:
-        times = 2 * GATES.items / row.n
+        times = 2 * gates.items / row.n
     for labelled, rate in rates:
-        times = max(times, GATES.items / labelled, _narrower(rate))
+        times = max(times, gates.items / labelled, _narrower(rate, gates))
     return ceil((min(times, _MOST_TIMES) - 1) * row.n) if times > 1 else 0
 
 
-def _narrower(rate: FigureRow) -> float:
+def _narrower(rate: FigureRow, gates: Gates) -> float:
     """Return how many times the items an interval needs to end at the gate."""
-    if rate.value is None or rate.low is None or rate.low >= GATES.rate:
+    if rate.value is None or rate.low is None or rate.low >= gates.rate:
         return 1.0
-    room = rate.value - GATES.rate
+    room = rate.value - gates.rate
+    # More items of a rate below the gate narrow its interval around a failure.
+    if room <= 0:
+        return 1.0
     # The width of an interval falls by the root of the number of items.
-    return _MOST_TIMES if room <= 0 else ((rate.value - rate.low) / room) ** 2
+    return ((rate.value - rate.low) / room) ** 2

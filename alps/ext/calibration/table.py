@@ -8,6 +8,7 @@ from rich.console import Console
 from alps.ext.calibration.calibrate import Calibrated
 from alps.ext.calibration.controls import Acceptance, GroupTest, Reference
 from alps.ext.calibration.report import AtThreshold, ReportDetails, RubricReport
+from alps.ext.calibration.settings import not_default
 from alps.rows import Corrected, Summary
 from alps.show.formatting import (
     counted,
@@ -125,6 +126,9 @@ def account_of(done: Calibrated, *, brief: bool = False) -> Iterator[str]:
         if not brief:
             yield from price_lines(done.calls)
             yield from served_lines(done.served)
+    # Under one rubric, the short form names the gates among its reasons.
+    if (gates := done.row.get("gates")) and not (brief and len(done.row["rubrics"]) == 1):
+        yield f"{not_default(gates).capitalize()}."
     yield from _holds(done, "Valid" if brief else "Valid for this judge with these settings")
 
 
@@ -284,8 +288,11 @@ def _counts(counts: Mapping[str, int], details: ReportDetails) -> Iterator[str]:
     yield f"{counts['n']:,} with a label and a verdict{clusters}"
     if counts["unparsed"]:
         yield f"{counted(counts['unparsed'], 'verdict')} not parsed"
-    if unlabelled := counts["unlabelled"]:
-        yield f"{unlabelled:,} on which people tie ({unlabelled / items:.0%})"
+    tied = counts.get("tied", counts["unlabelled"])
+    if tied:
+        yield f"{tied:,} on which people tie ({tied / items:.0%})"
+    if unlabelled := counts["unlabelled"] - tied:
+        yield f"{unlabelled:,} without a label"
     if counts.get("unheard"):
         yield f"{counts['unheard']:,} more without a response"
 

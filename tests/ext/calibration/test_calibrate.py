@@ -245,6 +245,8 @@ def test_items_that_people_do_not_settle_are_a_limit(tmp_path):
     assert not any("tie" in reason for reason in some.reasons)
     assert "people's labels are tied on 2 of 22 items (9%), which are left out" in many.reasons
     assert "2 on which people tie (9%)" in dict(lines_of(many))["items"]
+    bare = report_of(tmp_path / "bare", [*GOOD[:20], split, ("pa", {}, 1)])
+    assert "1 on which people tie (5%), 1 without a label" in dict(lines_of(bare))["items"]
 
 
 def test_few_items_on_which_people_agree_are_not_called_chance(tmp_path):
@@ -305,6 +307,61 @@ def test_the_command_prints_a_table_and_writes_a_calibration(alps, tmp_path):
     assert finished.stdout.startswith(first)
     found = json.loads((tmp_path / "out" / "calibration.json").read_text())["rubrics"]["pa"]
     assert (found["sensitivity"]["value"], found["verdict"]) == (1, "pass")
+
+
+def test_labels_of_one_value_leave_kappa_unknown_and_unprinted(alps, tmp_path):
+    rows = [binary(1, n % 4 > 0) for n in range(60)]
+    write(tmp_path / "labels", {"pa": BINARY}, rows)
+    done = alps("calibrate", "labels=labels", "out=out")
+    assert "every labelled item is 1, so specificity and kappa are unknown" in done.stdout
+    assert not any(line.startswith(" kappa") for line in done.stdout.splitlines())
+    found = json.loads((tmp_path / "out" / "calibration.json").read_text())["rubrics"]["pa"]
+    assert (found["kappa"]["value"], found["sensitivity"]["value"]) == (None, 0.75)
+
+
+def test_names_of_an_ordinal_scale_have_a_page_as_well(tmp_path):
+    levels = ["poor", "fair", "good"]
+    rows = []
+    for n in range(60):
+        given = {"anna": levels[n % 3], "ben": levels[min(2, n % 3 + (n % 5 == 0))]}
+        rows.append(("tone", given, levels[n % 3]))
+    scale = {"kind": "ordinal", "values": levels, "positive": ["good"]}
+    write(tmp_path / "labels", {"tone": scale}, rows)
+    assert recorded(tmp_path).code == 0
+    assert "<h1" in page_of(tmp_path)
+
+
+def test_gates_of_ones_own_are_named_wherever_the_verdict_is(alps, tmp_path):
+    rows = [binary(n % 2, n % 2 if n % 10 else 1 - n % 2) for n in range(60)]
+    write(tmp_path / "labels", {"pa": BINARY}, rows)
+    words = ("gate_items=10", "gate_rate=60%", "gate_below_people=1")
+    done = alps("calibrate", "labels=labels", "out=own", *words)
+    assert "PASS, you may rank systems with it" in done.stdout
+    # By the default gates, twenty more items per class would be asked for.
+    assert "more items" not in done.stdout
+    own = json.loads((tmp_path / "own" / "calibration.json").read_text())["gates"]
+    assert own == {"items": 10, "rate": 0.6, "below_people": 1}
+    named = "not the default gates: gate_items=10, gate_rate=0.6, gate_below_people=1"
+    page = (tmp_path / "own" / "calibration.html").read_text()
+    details = alps("calibrate", "labels=labels", "out=own", "details=yes", *words)
+    listed = alps("calibrate", "list", "own")
+    for text in (done.stdout, page, details.stdout, listed.stdout):
+        assert named in " ".join(text.split()).replace("Not the", "not the")
+    alps("calibrate", "labels=labels", "out=usual")
+    assert "gates" not in json.loads((tmp_path / "usual" / "calibration.json").read_text())
+
+
+def test_more_labels_are_asked_for_only_where_they_may_help(alps, tmp_path):
+    """A rate below its gate is not lifted by labels that narrow its interval around it."""
+    for name, items in (("few", 56), ("enough", 120)):
+        rows = [binary(n % 2, int(n % 2 and n % 10 != 1 and n % 10 != 3)) for n in range(items)]
+        write(tmp_path / name, {"pa": BINARY}, rows)
+        words = (f"labels={name}", f"out=out-{name}", "gate_below_people=1")
+        told = alps("calibrate", *words).stdout
+        assert "below 0.75" in told
+        more = re.search(r"label about (\S+) more items", told)
+        # Fifty of each class instead of 28, and not twenty times as many.
+        assert (more is not None and 44 <= int(more[1]) <= 45) == (name == "few")
 
 
 def accounted(**found):
