@@ -12,6 +12,7 @@ are carried over (Rogan and Gladen).
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
+from functools import partial
 from math import hypot, sqrt
 from pathlib import Path
 from statistics import fmean
@@ -136,8 +137,11 @@ def _no_fit(
         return UsageError(f"calibration={given}: {message}")
     rubric = next((name for name in rubrics if name in calibration.rubrics), rubrics[0])
     why = differing_part(calibration, judge, rubric, today=today, own=own)
+    # Such as where `out=` has a run judged again, by the default judge.
+    other = f"set judge={calibration.judge}, or " if calibration.judge != judge.name else ""
     return UsageError(
-        f"calibration={given} does not apply to this judge and these tasks: {why}; calibrate again"
+        f"calibration={given} does not apply to this judge and these tasks: {why}; "
+        f"{other}calibrate again"
     )
 
 
@@ -238,9 +242,7 @@ def _corrected(
         sampled = _sampled(track.task.track, population, rubric, calibrations)
         if sampled is not None:
             drawn_from[rubric] = sampled
-        newest[rubric] = max(
-            calibrations, key=lambda c: (c.made or "", len(c.rubrics[rubric].labelled))
-        )
+        newest[rubric] = max(calibrations, key=partial(_newness, rubric=rubric))
     # All rubrics or none: the labels that make up a mean have to be on the same answers.
     used, correct = newest, by_rates
     if len(drawn_from) == len(newest):
@@ -260,7 +262,13 @@ def _sampled(
         # By the hash of the answers: ids alone would also fit other answers to the same questions.
         if drawn is not None and drawn.predictions == population:
             fitting.append(calibration)
-    return max(fitting, key=lambda calibration: calibration.made or "", default=None)
+    return max(fitting, key=partial(_newness, rubric=rubric), default=None)
+
+
+def _newness(calibration: Calibration, rubric: str) -> tuple[str, int]:
+    """Return the day, and how many items have labels: of one day the one with most comes last."""
+    labelled = [item for item in calibration.rubrics[rubric].labelled if item.mean is not None]
+    return calibration.made or "", len(labelled)
 
 
 def _answers(
@@ -334,6 +342,9 @@ def _doubts(calibrations: Mapping[str, Calibration], chosen: Chosen, method: str
     for rubric, calibration in calibrations.items():
         if calibration.rubrics[rubric].verdict == "fail":
             notes.append(f"the judge failed its calibration under {rubric}")
+        people = calibration.rubrics[rubric].people_kappa
+        if people is not None and people.value is not None and people.value <= 0:
+            notes.append(f"under {rubric}, people agree with each other no better than by chance")
         if method == "rogan_gladen" and calibration.rubrics[rubric].uneven:
             # Only rates that are carried over assume the judge to be as good on every system.
             notes.append(f"under {rubric}, the judge is not equally good on every system")

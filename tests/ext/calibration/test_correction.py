@@ -409,6 +409,7 @@ def test_a_calibration_of_another_judge_or_for_no_means_is_refused(run, server, 
     given = f"calibration={known()}"
     refused = score(run, server, given, name="openai/another", out=tmp_path / "x").one_line
     assert 'judge.judge was "openai/scripted-judge" and is now "openai/another"' in refused
+    assert "; set judge=openai/scripted-judge, or calibrate again" in refused
     words = ("task=extraction", "model=rules", "limit=1", f"out={tmp_path / 'x'}")
     refused = alps_here("run", *words, given).one_line
     assert "a calibration cannot correct F1; use audit_labels=DIR" in refused
@@ -494,6 +495,32 @@ def test_what_is_doubtful_is_said_and_the_sample_comes_first(once, known, run, s
     score(run, server, out=tmp_path / "scored")
     found = corrected(tmp_path / "scored")
     assert (found["method"], found["calibration"].keys()) == ("ppi", {"b"})
+
+
+@pytest.mark.parametrize("drawn", [True, False], ids=["sample", "rates"])
+def test_of_calibrations_made_on_one_day_the_one_with_most_labels_counts(
+    known, run, server, tmp_path, drawn
+):
+    whole = (lambda row: None) if drawn else transport()
+
+    def begun(row):
+        whole(row)
+        pa = row["rubrics"]["pa"]
+        bare = [[name, session, None, said, None] for name, session, _, said, _ in pa["labelled"]]
+        pa["labelled"] = bare[:-5] + pa["labelled"][-5:]
+
+    (tmp_path / "known").mkdir()
+    for name, change in (("a", begun), ("b", whole)):
+        known(RECORDS, change).rename(tmp_path / "known" / name)
+    score(run, server, out=tmp_path / "scored")
+    found = corrected(tmp_path / "scored")
+    assert (found["status"], found["calibration"].keys()) == ("corrected", {"b"})
+
+
+def test_labels_of_people_who_agree_by_chance_make_a_score_doubtful(scored):
+    ran, found = scored(changed("rubrics.pa.people_kappa", {"value": -0.8}))
+    assert "under pa, people agree with each other no better than by chance" in found["notes"]
+    assert "labels, doubtful" in ran.out
 
 
 @pytest.mark.parametrize(("day", "why"), [(11, None), (12, "it expired on 2026-01-11")])
