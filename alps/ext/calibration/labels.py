@@ -22,8 +22,9 @@ as 1.
 
 import hashlib
 import json
+import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
@@ -43,6 +44,7 @@ from alps.slips import Slips
 
 ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
 VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
+WORK = "annotate.json"  # in the folder in which people label, before it is exported
 STRESS, KNOWN = "stress", "known"
 AnnotatorKind = Literal["person", "derived"]
 # The largest number on a scale: squares of distances, and their sums, have to stay numbers.
@@ -203,6 +205,7 @@ def read_labels(folder: Path, key: str = "labels") -> LabelSet:
     items, left_out = _read_items(folder / ITEMS, scales)
     labels = _read_labels(folder / LABELS, items, scales, left_out)
     names = dict.fromkeys(chain.from_iterable(labels.values()))
+    _refuse_one_name_twice(names, folder / LABELS)
     known = _read_people(folder / PEOPLE, tuple(names))
     # Without verdicts and crowds: what people said stays the same whoever is calibrated.
     parts = []
@@ -409,6 +412,9 @@ def _read_labels(
     labels: dict[str, dict[str, Value]] = {}
     # A folder that was drawn has none until people write it.
     if not path.exists():
+        if (path.parent / WORK).exists():
+            export = f"export it with alps annotate export {path.parent} out=DIR"
+            raise DataError(f"is missing: this is the folder of alps annotate; {export}", path=path)
         fields = '{"item_id", "annotator", "label"}'
         raise DataError(f"is missing: write human labels, one {fields} per line", path=path)
     slips = Slips(path)
@@ -424,6 +430,16 @@ def _read_labels(
                 raise row.wrong("annotator", f"{second}: keep one of the two labels")
             of_item[annotator] = label
     return labels
+
+
+def _refuse_one_name_twice(names: Iterable[str], path: Path) -> None:
+    """Refuse names that differ in letter case or spaces alone: two people would be counted."""
+    by_key: dict[str, str] = {}
+    for name in names:
+        key = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+        if (other := by_key.setdefault(key, name)) != name:
+            both = f"{shown(other)} and {shown(name)} differ only in case or spaces"
+            raise DataError(f"{both}: use one name for one person", path=path, field="annotator")
 
 
 def _item_of(row: LabelRow, items: Mapping[str, JudgedItem]) -> JudgedItem:

@@ -236,6 +236,18 @@ def test_an_empty_or_missing_file_is_named(folder, name):
         assert refusal(read_labels, folder).startswith(f"{folder / name}: {what}")
 
 
+@pytest.mark.parametrize("name", ["Ada", "ada ", "\uff41da"])
+def test_one_person_under_two_names_is_refused(tmp_path, name):
+    said = refusal(read_labels, write(tmp_path, labels=[*LABELS, label("w1", name, 1)]))
+    assert f'"ada" and "{name}" differ only in case or spaces: use one name' in said
+
+
+def test_the_folder_in_which_people_label_is_to_be_exported_first(folder):
+    (folder / "labels.jsonl").unlink()
+    (folder / "annotate.json").write_text("{}")
+    assert f"alps annotate export {folder} out=DIR" in refusal(read_labels, folder)
+
+
 def test_a_folder_that_is_not_there_and_a_file_without_a_scale_are_refused(folder):
     with pytest.raises(UsageError, match="no such folder"):
         read_labels(folder / "nowhere")
