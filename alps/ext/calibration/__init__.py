@@ -74,7 +74,8 @@ def measure(settings: "CalibrateSettings") -> None:
     from alps.ext.calibration.table import print_account, print_calibration
     from alps.llm.secrets import redact
 
-    tell(f"calibrating {redact(settings.judge)}, loading", announced=True)
+    what = redact(settings.judge) or f"by the verdicts of {settings.labels}"
+    tell(f"calibrating {what}, loading", announced=True)
     if settings.fit:
         from alps.ext.calibration.fit import fit_judge, print_fit
 

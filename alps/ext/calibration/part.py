@@ -38,6 +38,10 @@ _RELATES = (
     "alps uses these labels to calibrate the judge of {run}. To correct F1, precision or recall, "
     "audit the run instead."
 )
+_UNJUDGED = (
+    "The judge of {run} gave no verdicts on these items; alps uses these labels to calibrate "
+    "another judge."
+)
 _AUDITS = "alps uses these labels to audit {run} and to correct its scores, including F1."
 
 
@@ -120,10 +124,12 @@ def _without(row: Json, *names: str) -> Json:
     return {name: value for name, value in row.items() if name not in names}
 
 
-def purpose_of(source: str, *, pairs: bool, audit: bool) -> str:
+def purpose_of(source: str, *, pairs: bool, audit: bool, judged: bool) -> str:
     """Return what labels of a run can do: of `pairs` of memories or ratings, of whole sessions."""
     if audit:
         return _AUDITS.format(run=source)
+    if not judged:
+        return _UNJUDGED.format(run=source)
     return (_RELATES if pairs else _RATES).format(run=source)
 
 
@@ -171,11 +177,12 @@ def adjudicating(work: Path) -> str:
     return f"alps annotate {_word(work)} as=NAME adjudicate=yes"
 
 
-def after_export(source: str, labels: Path, *, audit: bool) -> str:
-    """Return the command that takes the labels of a run."""
+def after_export(source: str, labels: Path, *, audit: bool, judged: bool) -> str:
+    """Return the command that takes the labels of a run, of which there may be no verdicts."""
     if audit:
         return f"alps score {_word(source)} audit_labels={_word(labels)}"
-    return f"alps calibrate labels={_word(labels)}"
+    judge = "" if judged else " judge=PROVIDER/MODEL"
+    return f"alps calibrate labels={_word(labels)}{judge}"
 
 
 def after_calibration(judge: "JudgeOfRun", rubrics: Sequence[str], folder: Path) -> list[str]:

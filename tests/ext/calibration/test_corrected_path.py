@@ -91,6 +91,20 @@ def test_a_rubric_is_corrected_by_the_commands_that_are_printed(llm):
     assert "as judged" not in pasted(["show", "runs/mine"])
 
 
+def test_labels_of_a_run_without_verdicts_are_for_another_judge(llm):
+    """The judge of this run can't rate, so its own verdicts can't be compared with people's."""
+    pasted(["run", *RATED, "out=runs/mine"])
+    terminal, page = annotated(["annotate", "work", "job=rate", "from=runs/mine"], "0")
+    purpose = "The judge of runs/mine gave no verdicts on these items; alps uses these labels to "
+    assert purpose in terminal
+    assert purpose in page
+    exported = pasted(printed("annotate export", terminal))
+    words = printed("calibrate", exported)
+    assert words[-1] == "judge=PROVIDER/MODEL"
+    calibrated = pasted([*words[:-1], *under(llm)[:2], "out=known"])
+    assert f"{JUDGE} on pa" in calibrated
+
+
 @pytest.mark.release
 def test_f1_is_corrected_by_the_commands_that_are_printed(llm):
     data = write_visitors(Path("visitors"), 22)

@@ -138,7 +138,8 @@ def export(folder: Path, out: Path, which: Which = "first") -> Exported:
     differing = sum(one.open for one in labels.values())
     next_step = ""
     if work.plan.job in ("rate", "match"):
-        next_step = after_export(work.plan.source, out, audit=work.plan.audit is not None)
+        audit, judged = work.plan.audit is not None, (out / VERDICTS).exists()
+        next_step = after_export(work.plan.source, out, audit=audit, judged=judged)
     return Exported(
         folder=out,
         counts=counts,

@@ -272,7 +272,8 @@ def lines_at_start(seat: Seat) -> list[str]:
     lines: list[str] = []
     if plan.job in ("rate", "match"):
         pairs, audit = plan.job == "match", plan.audit is not None
-        lines.append(purpose_of(plan.source, pairs=pairs, audit=audit))
+        judged = any(item.shown is not None for item in seat.work.items.values())
+        lines.append(purpose_of(plan.source, pairs=pairs, audit=audit, judged=judged))
         if pairs and not audit:
             person = "" if seat.person == _NOBODY else seat.person
             lines.append(how_to_correct_f1(plan.source, person))
