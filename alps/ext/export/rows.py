@@ -19,7 +19,7 @@ from typing import Any
 
 from alps.ext.audits.slices import SCRIPT
 from alps.jsonl import Row, scan
-from alps.rows import Interval, Score, TrackSummary
+from alps.rows import Corrected, Interval, Score, TrackSummary
 from alps.run.opened import MANIFEST, SUMMARY, AnswerKey, RunFolder, read_wanted, state_of
 from alps.show.formatting import share_of_known
 from alps.show.spreadsheets import csv_of
@@ -90,6 +90,7 @@ class ExportedScore:
         worst_case: What it would be if every unscored record had scored worst; None where all are.
         best_case: The same for best.
         corrected: What it is without the judge's known errors; None where that is not known.
+        corrected_note: What makes that doubtful, or why it is not known.
         note: Why there is no value, or no interval.
         judge_check: How many known items the judge got right, or that it was not checked; empty for
             an embedded judge.
@@ -117,6 +118,7 @@ class ExportedScore:
     corrected: float | None = None
     corrected_low: float | None = None
     corrected_high: float | None = None
+    corrected_note: str | None = None
     judge_check: str = ""
 
 
@@ -249,11 +251,23 @@ def _sliced(summary: TrackSummary) -> Iterator[tuple[str, str, str, Interval]]:
 
 
 def _bounds(score: Score) -> dict[str, Any]:
-    bounds = {"worst_case": score.worst_case, "best_case": score.best_case}
+    bounds: dict[str, Any] = {"worst_case": score.worst_case, "best_case": score.best_case}
     if (corrected := score.corrected) is not None:
         ends = {"corrected_low": corrected.low, "corrected_high": corrected.high}
-        bounds |= {"corrected": corrected.value, **ends}
+        note = "; ".join(_doubts(corrected)) or None
+        bounds |= {"corrected": corrected.value, **ends, "corrected_note": note}
     return bounds
+
+
+def _doubts(corrected: Corrected) -> Iterator[str]:
+    """Yield why there is no corrected score, or what is doubtful about it."""
+    if corrected.reason is not None:
+        yield f"not correctable: {corrected.reason}"
+    yield from corrected.notes
+    if corrected.impossible:
+        yield "the value is off the scale, so the calibration may not fit"
+    elif corrected.outside:
+        yield "the interval extends beyond the scale"
 
 
 def _score_row(

@@ -296,6 +296,7 @@ def test_scores_say_who_judged_the_baselines_and_what_is_uncertain_about_them(tm
     ends = {"value": 0.4, "low": 0.3, "high": 0.5}
     counts = {"labelled": 9, "judged": 9, "n": 9, "outside": False, "calibration": {}}
     corrected = {"method": "ppi", "status": "corrected", **ends, **counts}
+    corrected |= {"notes": ["the judge failed its calibration under pa"], "outside": True}
     card = make_hard_run(tmp_path)
     edit_json(
         card / "summary.json",
@@ -307,6 +308,8 @@ def test_scores_say_who_judged_the_baselines_and_what_is_uncertain_about_them(tm
     assert set(scores[~scores.baseline].judge) == {summary(card)["judge"]}
     (f1,) = scores[(scores.metric == "f1") & ~scores.baseline & scores.slice.isna()].itertuples()
     assert (f1.corrected, f1.corrected_low, f1.corrected_high) == (0.4, 0.3, 0.5)
+    doubts = "the judge failed its calibration under pa; the interval extends beyond the scale"
+    assert f1.corrected_note == doubts
     figure = task1(card)["scores"]["f1"]
     assert (f1.worst_case, f1.best_case) == (figure["worst_case"], figure["best_case"])
     assert f1.worst_case < f1.value
