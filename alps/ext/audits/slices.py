@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.ext.audits.records import AuditedRecords, corrected_score
+from alps.ext.audits.draws import LEAST
+from alps.ext.audits.records import AuditedRecords, Pairs, corrected_score
 from alps.rows import AuditedScore, BentRow
 from alps.run.opened import AnswerKey, read_rows
 from alps.run.source import TrackData
@@ -91,7 +92,7 @@ def corrected_slices(
 ) -> dict[str, dict[str, AuditedScore]]:
     """Return the corrected metric by thirds of length, by script, and by language if that is known.
 
-    A slice with too few audits has no value, and says how many are needed.
+    A slice with too few records or audits has no value, and says how many are needed.
     """
     pairs = records.of(metric)
     defined = ~np.isnan(records.cheap[metric.name])
@@ -99,8 +100,17 @@ def corrected_slices(
     for title, groups in traits.groups().items():
         own = groups[defined]
         if len(names := slice_names(title, own)) > 1:
-            slices[title] = {name: corrected_score(pairs.where(own == name)) for name in names}
+            slices[title] = {name: _corrected(pairs.where(own == name)) for name in names}
     return slices
+
+
+def _corrected(pairs: Pairs) -> AuditedScore:
+    score, records = corrected_score(pairs), len(set(pairs.records))
+    if score.value is None and records < LEAST:
+        # No further audit would help.
+        of = f"{records} record{'' if records == 1 else 's'}"
+        score = score.model_copy(update={"reason": f"{of}, and at least {LEAST} are needed"})
+    return score
 
 
 def slice_names(title: str, groups: NDArray[Any]) -> list[str]:

@@ -28,6 +28,7 @@ from alps.show.table import (
     print_parts,
     row_of,
 )
+from alps.tasks.registry import track_title
 
 FILE = "judges.html"
 _ACROSS = 9
@@ -52,7 +53,7 @@ def write_observatory_page(found: Observatory, path: Path) -> Path:
     sections: list[tuple[str, Iterable[Part]]] = [("", [_legend(found)])]
     for track in found.tracks:
         best = [Line(line) for line in _best(track)]
-        sections.append((track.track, [*best, *_track_parts(track)]))
+        sections.append((track_title(track.track), [*best, *_track_parts(track)]))
     return write_tables_page(
         path,
         kind="alps report",
@@ -181,11 +182,15 @@ def _explanations(found: Observatory) -> Iterator[str]:
     if any(not one.counts for track in found.tracks for one in track.judged):
         yield "(comparison): this judge does not affect the spread or the ranks."
     if any(track.sources for track in found.tracks):
-        yield "noise: variation between records or repeated verdicts. Intervals are bootstrap"
-        yield "intervals over sessions, with judges and prompts held fixed."
+        yield (
+            "noise: variation between records or repeated verdicts. Intervals are bootstrap "
+            "intervals over sessions, with judges and prompts held fixed."
+        )
     if any(track.swaps for track in found.tracks):
-        yield "swapped: share of pairs of judge-and-prompt combinations that disagree on the order"
-        yield "of the two runs."
+        yield (
+            "swapped: share of pairs of judge-and-prompt combinations that disagree on the order "
+            "of the two runs."
+        )
     if any(track.clusters is None for track in found.tracks):
         yield (
             "alps did not find the sessions in the run's data set, so the intervals treat records "

@@ -87,7 +87,9 @@ def test_the_summary_and_the_page_hold_what_an_audit_corrects_finds_and_costs(au
     track = whole["audit"]["tracks"]["task1"]
     slices = track["slices"]["input length"].values()
     assert [one["n"] for one in slices] == [9, 8, 9]
-    assert all(one["value"] is None for one in slices)  # of too few audits
+    assert all(one["value"] is None for one in slices)
+    few = [f"{n} records, and at least 20 are needed" for n in (9, 8, 9)]
+    assert [one["reason"] for one in slices] == few  # which no further audit would change
     assert sum(one["audited"] for one in slices) == 21
     by = {row["by"] for row in track["bent"]}
     assert by >= {"input length", "answer length", "position in the data"}

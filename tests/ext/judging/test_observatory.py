@@ -156,6 +156,7 @@ def test_the_page_shows_what_the_tables_show(page, server):
     words = " ".join(shown.text.split())
     told = ("always-yes", "lenient", "judge × prompt", "Cohen's kappa", "swapped", "P(winner)")
     assert [part for part in (*told, "is best with probability") if part not in words] == []
+    assert ("persona awareness" in shown.text, "task4" in shown.text) == (True, False)
     first = page.read_bytes()
     assert ask(server, "prompts=words", "draws=2", "out=cells").code == 0
     assert page.read_bytes() == first

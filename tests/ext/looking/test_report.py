@@ -397,6 +397,20 @@ def test_unfolding_all_leaves_records_folded(browser, pages):
         assert page.query_selector("details[open]") is None
 
 
+def test_a_difference_on_some_of_the_records_is_marked_and_the_mark_explained(copied_run, tmp_path):
+    explained = "†: Δ covers only the records with a judged baseline"
+    assert "†" not in read(write_report([copied_run], tmp_path / "all.html")).text
+
+    def judged_on_some(summary):
+        floor = next(iter(summary["tracks"]["task1"]["floors"].values()))
+        floor["above"]["n"] = 3
+
+    edit_json(copied_run / "summary.json", judged_on_some)
+    page = read(write_report([copied_run], tmp_path / "some.html"))
+    assert page.text.count("†") == 2
+    assert explained in page.text
+
+
 def test_a_run_below_a_baseline_warns_on_the_first_screen(copied_run, tmp_path):
     def worse(summary):
         floor = next(iter(summary["tracks"]["task1"]["floors"].values()))
