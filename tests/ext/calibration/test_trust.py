@@ -105,6 +105,8 @@ def test_a_verdict_has_the_words_that_calibrate_printed(here, tmp_path):
     assert "✕ FAIL" in Page(out.read_text()).text
     shutil.copytree(tmp_path / "good", tmp_path / "again")
     listed = alps_here("calibrate", "list", tmp_path, f"out={out}").out
+    # On its card and in the ranking.
+    assert out.read_text().count("<bdi>again</bdi>") == 2
     assert "(again)." in listed
     assert "(good)." in listed
 
