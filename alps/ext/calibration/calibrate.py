@@ -173,6 +173,7 @@ def _from_verdicts(
     recorded: Path,
 ) -> Calibrated:
     folder = Path(settings.out) if settings.out else None
+    reports = [_lacking(report, labels, verdicts, settings.max_failures) for report in reports]
     row = report_rows(reports, verdicts, labels) | _gates(settings)
     of_run = read_judge_of_run(Path(settings.labels).expanduser())
     if of_run is not None and of_run.said(recorded, verdicts.judge):
@@ -199,8 +200,28 @@ def _from_verdicts(
         write_json(folder / CALIBRATION, row)
     examples = _examples(labels, verdicts, row)
     return Calibrated(
-        verdicts.judge, tuple(reports), row, folder, following=following, examples=examples
+        verdicts.judge,
+        tuple(reports),
+        row,
+        folder,
+        unheard=sum(report.counts.get("unheard", 0) for report in reports),
+        following=following,
+        examples=examples,
     )
+
+
+def _lacking(
+    report: RubricReport, labels: LabelSet, verdicts: Verdicts, max_failures: float
+) -> RubricReport:
+    """Count the labelled items of which a file of verdicts has none, as those of a judge asked."""
+    items = labels.items_of(report.rubric)
+    labelled = [item.item_id for item in items if labels.labels_of(item.item_id)]
+    missing = sum(name not in verdicts.by_item for name in labelled)
+    if not missing:
+        return report
+    of = counted(missing, "labelled item")
+    limits = [f"no verdict for {of}"] if missing > max_failures * len(items) else []
+    return replace(report, counts={**report.counts, "unheard": missing}).limited(*limits)
 
 
 def _gates(settings: CalibrateSettings) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Everything is on the records that all runs have scored in all cells. What belong
 resampled together. Trivial judges stand in the tables, and never count as judges.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -19,6 +19,7 @@ from alps.judges.base import people_say
 from alps.judges.embedded import is_embedded_judge
 from alps.rows import Calls
 from alps.run.opened import RunFolder
+from alps.show.formatting import counted
 from alps.show.shared_records import SharedRecords, Values, metric_values, record_values
 from alps.show.shared_records import sessions_of as sessions_of_records
 from alps.stats.bootstrap import (
@@ -330,11 +331,9 @@ def observe(done: JudgedCells) -> Observatory:
             # A prompt variant of another task's rubric would count our own prompt twice here.
             if cell.wording.name == OURS or rewords(cell.wording, one, track):
                 own[name] = cell
-        found, lacking = _on_track(track, metric, having, own)
+        found, left_out = _on_track(track, metric, having, own)
         tracks.append(found)
-        if lacking:
-            what = f"Left out (no score on {track_title(track)})"
-            notes.append(f"{what}: {', '.join(lacking)}")
+        notes += left_out
     notes += _known_of(next(iter(runs.values())), cells)
     return Observatory(sources, tuple(tracks), tuple(notes), done.calls)
 
@@ -374,6 +373,8 @@ def _on_track(
     known = sessions_of_records(first, track, ids)
     sessions = known or dict(zip(ids, ids, strict=True))
     records = SharedRecords.of(metric, ids, list(columns.values()), sessions)
+    notes = [f"Left out (no score on {track_title(track)}): {', '.join(lacking)}"] if lacking else []
+    notes += _unscored(track, len(records.ids), ids, columns)
     pairs: dict[tuple[str, str], list[str]] = {}
     for name, cell in cells.items():
         pairs.setdefault((cell.judge, cell.wording.name), []).append(name)
@@ -400,7 +401,21 @@ def _on_track(
         swaps=_swaps(design, list(runs)) if several else (),
         winner=_winner(design, list(runs), records.sessions) if several else None,
     )
-    return found, lacking
+    return found, notes
+
+
+def _unscored(
+    track: str, shared: int, ids: Mapping[str, None], columns: Mapping[tuple[str, str], Values]
+) -> Iterator[str]:
+    """Say how many records are left out, and which cells did not score how many of them."""
+    if shared == len(ids):
+        return
+    lost: dict[str, set[str]] = {}
+    for (_, name), column in columns.items():
+        lost.setdefault(name, set()).update(ids.keys() - column.keys())
+    cells = ", ".join(f"{name} {len(missing):,}" for name, missing in lost.items() if missing)
+    of = f"{len(ids) - shared:,} of {counted(len(ids), 'record')}"
+    yield f"Left out (not scored by every judge on {track_title(track)}): {of} ({cells})"
 
 
 def _counting(pairs: Mapping[tuple[str, str], Sequence[str]]) -> list[bool]:

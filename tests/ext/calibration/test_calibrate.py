@@ -319,6 +319,21 @@ def test_labels_of_one_value_leave_kappa_unknown_and_unprinted(alps, tmp_path):
     assert (found["kappa"]["value"], found["sensitivity"]["value"]) == (None, 0.75)
 
 
+@pytest.mark.parametrize(("kept", "verdict"), [(117, "pass"), (112, "limits")])
+def test_labelled_items_without_a_recorded_verdict_are_counted_and_may_be_a_limit(
+    tmp_path, kept, verdict
+):
+    path = write(tmp_path / "labels", {"pa": BINARY}, GOOD) / "verdicts.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:kept]))
+    told = recorded(tmp_path).out
+    missing = len(GOOD) - kept
+    assert f"Left out: {missing} items without a response from the judge." in told
+    limit = f"no verdict for {missing} labelled items"
+    assert (limit in told) == (verdict == "limits")
+    found = json.loads((tmp_path / "out" / "calibration.json").read_text())["rubrics"]["pa"]
+    assert (found["unheard"], found["verdict"]) == (missing, verdict)
+
+
 def test_names_of_an_ordinal_scale_have_a_page_as_well(tmp_path):
     levels = ["poor", "fair", "good"]
     rows = []

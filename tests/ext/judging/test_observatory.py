@@ -31,6 +31,8 @@ STRICT, MILD = "openai/strict", "openai/mild"
 
 
 def judge(body: dict[str, Any]) -> Answer:
+    if body["model"] == "mute" and payload_of(body)["response"].endswith("7"):
+        return Answer("I'd rather not say.")
     liked = ["exact"]
     if body["model"] == "mild" or body["messages"][0]["content"] == LENIENT:
         liked.append("close")
@@ -108,6 +110,14 @@ def test_judges_prompts_and_trivial_judges_stand_beside_each_other(server, obser
     assert asked == 2 * 8 * 4 * 2  # runs, records, judges and prompts, draws
     table = ask(server, "prompts=words", "draws=2", "out=cells")
     assert (table.code, len(server.requests)) == (0, asked)
+
+
+def test_records_that_a_judge_did_not_score_are_counted(server, observed):
+    words = (f"judge={STRICT},openai/mute", f"judge_api_base={server.url}", "out=muted")
+    ran = alps_here("judges", "steady", *words)
+    assert ran.code == 1
+    lost = "(not scored by every judge on persona awareness): 1 of 8 records (mute--ours 1)."
+    assert f"Left out {lost}" in " ".join(ran.out.split())
 
 
 @pytest.mark.parametrize(
