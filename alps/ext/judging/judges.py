@@ -373,8 +373,7 @@ def _on_track(
     known = sessions_of_records(first, track, ids)
     sessions = known or dict(zip(ids, ids, strict=True))
     records = SharedRecords.of(metric, ids, list(columns.values()), sessions)
-    notes = [f"Left out (no score on {track_title(track)}): {', '.join(lacking)}"] if lacking else []
-    notes += _unscored(track, len(records.ids), ids, columns)
+    notes = list(_left_out(track, lacking, len(records.ids), columns))
     pairs: dict[tuple[str, str], list[str]] = {}
     for name, cell in cells.items():
         pairs.setdefault((cell.judge, cell.wording.name), []).append(name)
@@ -404,18 +403,20 @@ def _on_track(
     return found, notes
 
 
-def _unscored(
-    track: str, shared: int, ids: Mapping[str, None], columns: Mapping[tuple[str, str], Values]
+def _left_out(
+    track: str, lacking: Sequence[str], shared: int, columns: Mapping[tuple[str, str], Values]
 ) -> Iterator[str]:
-    """Say how many records are left out, and which cells did not score how many of them."""
-    if shared == len(ids):
-        return
+    """Say which cells score nothing, how many records are left out, and which cells lack them."""
+    if lacking:
+        yield f"Left out (no score on {track_title(track)}): {', '.join(lacking)}"
+    ids = {name for column in columns.values() for name in column}
     lost: dict[str, set[str]] = {}
     for (_, name), column in columns.items():
-        lost.setdefault(name, set()).update(ids.keys() - column.keys())
-    cells = ", ".join(f"{name} {len(missing):,}" for name, missing in lost.items() if missing)
-    of = f"{len(ids) - shared:,} of {counted(len(ids), 'record')}"
-    yield f"Left out (not scored by every judge on {track_title(track)}): {of} ({cells})"
+        lost.setdefault(name, set()).update(ids - column.keys())
+    if len(ids) > shared:
+        cells = ", ".join(f"{name} {len(missing):,}" for name, missing in lost.items() if missing)
+        of = f"{len(ids) - shared:,} of {counted(len(ids), 'record')}"
+        yield f"Left out (not scored by every judge on {track_title(track)}): {of} ({cells})"
 
 
 def _counting(pairs: Mapping[tuple[str, str], Sequence[str]]) -> list[bool]:
