@@ -37,7 +37,7 @@ _LEAST_P = 1e-12
 # Quantiles are our own up to this share: `scipy.special` takes .1 s and 16 MB to import, a seventh
 # of a small run. Tails, which only a p needs, are scipy's.
 _TAIL = 0.99
-_NODES, _STEPS = 32, 12
+_NODES, _STEPS, _BITS = 32, 12, 36
 _log_gamma = np.vectorize(lgamma, otypes=[float])
 _normal_quantile = np.vectorize(NormalDist().inv_cdf, otypes=[float])
 
@@ -65,7 +65,9 @@ def student_quantile(freedom: Numbers, share: Numbers) -> Any:
         heights = np.cos(angle[..., None] * (1 + nodes) / 2) ** (degrees[..., None] - 1)
         missing = above - constant * angle * (heights @ weights) / 2
         angle = angle + missing / (constant * np.cos(angle) ** (degrees - 1))
-    return np.sqrt(degrees) * np.tan(angle)
+    # Without the last bits, which differ between processors: a score has one interval on all.
+    fraction, exponent = np.frexp(np.sqrt(degrees) * np.tan(angle))
+    return np.ldexp(np.round(np.ldexp(fraction, _BITS)), exponent - _BITS)
 
 
 @cache

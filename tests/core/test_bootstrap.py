@@ -7,6 +7,7 @@ from scipy.stats import t
 
 from alps.stats.bootstrap import Estimate, clustered_difference, clustered_mean, clustered_ratio
 from alps.stats.bounded import student_quantile
+from tests.endtoend import run_cold, summary
 from tests.few import few
 
 
@@ -47,6 +48,15 @@ def test_the_quantile_of_students_t_is_that_of_scipy(share, least):
     freedom = FREEDOM[least:]
     expected = stdtrit(freedom, share)
     assert student_quantile(freedom, share) == pytest.approx(expected, rel=2e-10, abs=1e-15)
+
+
+def test_a_score_has_the_same_interval_on_every_processor(tmp_path):
+    # Sums of products in the way of processors of 2004: they round otherwise.
+    for name, variables in {"here": {}, "there": {"OPENBLAS_CORETYPE": "Prescott"}}.items():
+        words = ("task=extraction", "model=rules", f"out={name}")
+        assert run_cold(tmp_path, "run", *words, **variables).returncode == 0
+    here, there = (summary(tmp_path / name)["tracks"] for name in ("here", "there"))
+    assert here == there
 
 
 @pytest.mark.parametrize("count", [8, 11, 25, 300])
