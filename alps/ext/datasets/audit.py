@@ -85,7 +85,7 @@ def audit_data(data: str, split: str | None, task: str | None = None) -> AuditRe
             return report
         if task is not None and files.open_records is not None:
             # Opened as a run opens them, files that can't be read say why.
-            files.open_records(data, TaskOptions(added=() if split is None else (("set", split),)))
+            files.open_records(data, TaskOptions(added=(("split", split),) if split else ()))
 
     return audit(data, split, task)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from alps.data.audit_findings import SEVERITIES, AuditReport, Severity, Tally, TrackLooked
 from alps.data.hub import fetch_files, hub_name, is_hub
 from alps.errors import DataError, UsageError
-from alps.ext.histories.files import SetChoice, SetFiles, StoryPlace, lines
+from alps.ext.histories.files import SetChoice, SetFiles, StoryPlace, fault_of, lines
 from alps.ext.histories.model import CitedSet, Message, SetQuestion, Story
 from alps.text import fold
 
@@ -82,13 +82,18 @@ class BookEntry:
 
 @dataclass(frozen=True)
 class Book:
-    """A set that was opened: all its questions were read once, and no history is kept."""
+    """A set that was opened: all its questions were read once, and no history is kept.
+
+    Attributes:
+        undated: How many of its histories lack the time of a session, see `Story.lacks_times`.
+    """
 
     cited: CitedSet
     entries: tuple[BookEntry, ...]
     histories: int
     sha256: str
     commonest: dict[str, str] = field(default_factory=dict)
+    undated: int = 0
 
     def story(self, entry: BookEntry) -> Story:
         """Return the history of a question, with all questions about it."""
@@ -118,8 +123,7 @@ def made_of(cited: CitedSet, place: StoryPlace, make: Callable[[Any], T]) -> T:
     try:
         return make(place.read())
     except _UNREADABLE as error:
-        missing = isinstance(error, KeyError)
-        what = f"{error.args[0]} is missing" if missing else str(error)
+        what = fault_of(error)
         line, start = getattr(place, "line", None), getattr(place, "start", 0)
         where = f" at byte {start:,}" if start and line is None else ""
         message = f"not a history in the form of {cited.title}{where} ({what})"
@@ -169,9 +173,10 @@ def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
         listed.setdefault(defect.id, []).append(defect)
     entries: list[BookEntry] = []
     seen: dict[str, str] = {}
-    histories = 0
+    histories = undated = 0
     for place, story in stories(cited, found.stories):
         histories += 1
+        undated += story.lacks_times
         if story.questions and not story.sessions:
             raise DataError(f"{story.id} has questions but no sessions", path=place.path)
         entries += _entries(story, place, listed)
@@ -185,9 +190,15 @@ def open_book(cited: CitedSet, data: str, given: SetChoice) -> Book:
                 )
             seen[question.id] = story.id
     if not entries:
-        raise UsageError(f"data={data}: the data has no questions of {cited.title}")
+        raise _no_questions(cited, data, given)
     commonest = _commonest(entry.question for entry in entries)
-    return Book(cited, tuple(entries), histories, sha256_of(found.hashed), commonest)
+    return Book(cited, tuple(entries), histories, sha256_of(found.hashed), commonest, undated)
+
+
+def _no_questions(cited: CitedSet, data: str, given: SetChoice) -> UsageError:
+    sizes = cited.chosen.get("size", ())
+    other = f" of size {given.size or sizes[0]}; sizes: {', '.join(sizes)}" if sizes else ""
+    return UsageError(f"data={data}: the data has no questions of {cited.title}{other}")
 
 
 def _commonest(questions: Iterable[SetQuestion]) -> dict[str, str]:
@@ -338,6 +349,17 @@ def _of_time(question: SetQuestion, story: Story) -> Iterator[_Fault]:
         yield _Fault("asked-too-early", "warning", detail, question.id, f"{question.at} < {late}")
 
 
+def _count(tally: Tally, story: Story) -> None:
+    """Count what is wrong with a history and its questions."""
+    told: set[tuple[str, str]] = set()
+    for fault in _faults_of(story):
+        unit, of = (_QUESTIONS, fault.question) if fault.question else (_HISTORIES, story.id)
+        # A history with three empty sessions is one history.
+        if (fault.detail, of) not in told:
+            tally.find(fault.code, fault.severity, fault.detail, of, fault.what, unit=unit)
+        told.add((fault.detail, of))
+
+
 def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | None:
     """Audit a set in the files that `data=` names; None where they are of another layout.
 
@@ -347,9 +369,8 @@ def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | No
     name = hub_name(data)
     if name is not None and name.repository != cited.hub:
         return None
-    choice = SetChoice(set=split if split in cited.chosen.get("set", ()) else None)
     try:
-        found = files_of(cited, data, choice)
+        found = files_of(cited, data, cited.named(split))
         first = next(iter(stories(cited, found.stories)), None)
     except (UsageError, DataError) as error:
         # The audit offers `data=` to every set: what this one can't read may be another's. The
@@ -366,9 +387,7 @@ def audit_set(cited: CitedSet, data: str, split: str | None) -> AuditReport | No
         tally.look(_HISTORIES)
         tally.look(_QUESTIONS, len(story.questions))
         questions += len(story.questions)
-        for fault in _faults_of(story):
-            unit, of = (_QUESTIONS, fault.question) if fault.question else (_HISTORIES, story.id)
-            tally.find(fault.code, fault.severity, fault.detail, of, fault.what, unit=unit)
+        _count(tally, story)
         for question in story.questions:
             defect = listed.get(question.id)
             if defect is not None and defect.is_of(question):

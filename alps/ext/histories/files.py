@@ -7,6 +7,7 @@ are read one at a time by `datasets`.
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -247,6 +248,60 @@ def field(node: Any, name: str) -> Any:
     return node[name]
 
 
+def as_object(value: Any, name: str) -> Mapping[str, Any]:
+    """Return a value that is an object.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name}: expected an object, got {shown(value)}")
+    return value
+
+
+def fault_of(error: Exception) -> str:
+    """Return in words what a reader stumbled over."""
+    return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Put the name of a file before what is wrong in it, where a story lies in several files.
+
+    Raises:
+        ValueError: If something is.
+    """
+    try:
+        yield
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{name}: {fault_of(error)}") from error
+
+
+def number(node: Any, name: str) -> float:
+    """Return a number, which may be written as a text; 0 where there is none.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    value = node.get(name) or 0
+    with suppress(TypeError, ValueError):
+        return float(value)
+    raise ValueError(f"{name}: expected a number, got {shown(value)}")
+
+
+def whole(node: Any, name: str) -> int:
+    """Return a whole number, which may be written as a text.
+
+    Raises:
+        KeyError: If it is not there.
+        ValueError: If it is something else.
+    """
+    value = text(node, name)
+    with suppress(ValueError):
+        return int(value)
+    raise ValueError(f"{name}: expected a whole number, got {shown(value)}")
+
+
 def text(node: Any, name: str) -> str:
     """Return a text; numbers are written out, as years and counts are in some files.
 
@@ -301,6 +356,12 @@ def as_list(value: Any, name: str) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError(f"{name}: expected a list, got {shown(value)}")
     return value
+
+
+def ids_in(value: Any) -> list[Any]:
+    """Return ids that stand in a list, or in lists by what they are."""
+    lists = value.values() if isinstance(value, dict) else [value or []]
+    return [name for own in lists for name in (own if isinstance(own, list) else [own])]
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,12 @@ class Story:
     sessions: tuple[HistorySession, ...]
     questions: tuple[SetQuestion, ...]
 
+    @property
+    def lacks_times(self) -> bool:
+        """Whether a session has no valid time though times are given, so that all are left out."""
+        given = any(session.at or session.written for session in self.sessions)
+        return given and not all(session.at for session in self.sessions)
+
     def in_order(self) -> "Story":
         """Return it with its sessions in the order of time; as it is where that is not known."""
         # Questions that are asked between sessions count them as they stand.
@@ -183,6 +189,21 @@ class CitedSet:
                 has = f"use {', '.join(known)}" if known else f"it has no {key}s; leave it out"
                 raise UsageError(f"{key}={value}: not a {key} of {self.name}; {has}")
         return given
+
+
+    def named(self, split: str | None) -> SetChoice:
+        """Return the files that an audit names by one word, whichever key a run has for them.
+
+        Raises:
+            UsageError: If the set has several, and none of that name.
+        """
+        known = [value for values in self.chosen.values() for value in values]
+        for key, values in self.chosen.items():
+            if split in values:
+                return SetChoice(**{key: split})
+        if split is not None and known:
+            raise UsageError(f"split={split}: no part of {self.title}; use {', '.join(known)}")
+        return SetChoice()
 
 
 def when(text: str, *forms: str) -> str:

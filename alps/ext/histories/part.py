@@ -324,7 +324,7 @@ class HistoryRunPart(RunPart):
                 found[name] = _held(samples) | _without_score(folder, name, samples)
                 found[name] |= {
                     key: track.description[key]
-                    for key in ("sha256", "not_official")
+                    for key in ("sha256", "not_official", "undated")
                     if key in track.description
                 }
                 took = economy_of(folder, name, samples, asked["model"], asked["memory"])

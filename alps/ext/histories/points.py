@@ -165,7 +165,7 @@ def tracks_of_level(level: Level) -> Callable[[TaskOptions], tuple[Task, ...]]:
 
 def _open(level: Level, data: str, options: TaskOptions) -> Records:
     cited = level.cited
-    found = files_of(cited, data, cited.choose(choice_of(options)))
+    found = files_of(cited, data, choice_of(cited, options))
     kept: list[PointsSample] = []
     for place in found.stories:
         story, points = made_of(cited, place, lambda node: (cited.story(node), level.points(node)))
@@ -189,8 +189,7 @@ def _of_story(
 
 
 def _task(level: Level, options: TaskOptions) -> Task:
-    given = choice_of(options)
-    level.cited.choose(given)
+    given = choice_of(level.cited, options)
 
     async def judge(
         sample: PointsSample, prediction: Prediction, judge: Judge, asked: JudgingOptions

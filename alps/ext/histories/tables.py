@@ -60,6 +60,7 @@ class HistoryShownPart(ShownPart):
     def facts(self, summary: Summary) -> Iterator[str]:
         """Yield what a right answer took, and how many answers have no score."""
         yield from _without_score(summary)
+        yield from _without_times(summary)
         for track in summary.parts.get(NAME, {}):
             if (took := _economy_in(summary, track)) is not None:
                 spent = None if took.seconds.value is None else f"{seconds(took.seconds.value)} s"
@@ -94,6 +95,7 @@ class HistoryShownPart(ShownPart):
     def notes(self, summary: Summary) -> Iterable[str]:
         """Say what the files are, what is known to be wrong in them, and what intervals tell."""
         yield from _without_score(summary)
+        yield from _without_times(summary)
         for track, held in summary.parts.get(NAME, {}).items():
             task = track_title(track)
             yield _files(task, held)
@@ -123,6 +125,17 @@ def _without_score(summary: Summary) -> Iterator[str]:
             yield (
                 f"{task}: {lacking:,} of {asked} without a gold answer, so unscored; alps data "
                 "audit lists them (no-answer)"
+            )
+
+
+def _without_times(summary: Summary) -> Iterator[str]:
+    """Say of how many histories the times are left out."""
+    for track, held in summary.parts.get(NAME, {}).items():
+        if count := held.get("undated", 0):
+            histories = counted(count, "history has", "histories have")
+            yield (
+                f"{track_title(track)}: {histories} a session without a valid time, so a memory "
+                "system gets none of their times; alps data audit lists them (impossible-date)"
             )
 
 

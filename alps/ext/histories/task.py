@@ -133,13 +133,21 @@ def tracks_of(cited: CitedSet) -> Callable[[TaskOptions], tuple[Task, ...]]:
     return lambda options: (_task(cited, options),)
 
 
-def choice_of(options: TaskOptions) -> SetChoice:
-    """Return the files of a set that a run chooses."""
-    return SetChoice(set=dict(options.added).get("set"), size=options.size)
+def choice_of(cited: CitedSet, options: TaskOptions) -> SetChoice:
+    """Return the files of a set that a run chooses, or that `split=` of an audit names.
+
+    Raises:
+        UsageError: If the set has no such files.
+    """
+    added = dict(options.added)
+    if "split" in added:
+        return cited.named(added["split"])
+    return cited.choose(SetChoice(set=added.get("set"), size=options.size))
 
 
 def _open(cited: CitedSet, data: str, options: TaskOptions) -> Records:
-    book = open_book(cited, data, choice_of(options))
+    choice = choice_of(cited, options)
+    book = open_book(cited, data, choice)
     kept = []
     for entry in book.entries:
         kept.append(HistorySample(entry.question.id, entry.question.history, entry, book))
@@ -150,7 +158,8 @@ def _open(cited: CitedSet, data: str, options: TaskOptions) -> Records:
         described["evidence"] = {"located": len(kept), "of": len(book.entries)}
         if not kept:
             raise UsageError(f"memory=oracle: data={data} has no evidence annotations")
-    expected = cited.expected(choice_of(options))
+    described |= {"undated": book.undated} if book.undated else {}
+    expected = cited.expected(choice)
     # Figures of LoCoMo are often over 1,540 of the 1,986 questions, without the adversarial ones.
     if expected and data != "samples" and book.counts != dict(expected):
         described["not_official"] = f"{sum(book.counts.values())} of {sum(expected.values())}"
@@ -162,8 +171,7 @@ def _input_row(cited: CitedSet, sample: HistorySample) -> dict[str, Any]:
 
 
 def _task(cited: CitedSet, options: TaskOptions) -> Task:
-    given = choice_of(options)
-    cited.choose(given)
+    given = choice_of(cited, options)
     conditions = memory_conditions(options)
     conditions |= {name: value for name, value in vars(given).items() if value is not None}
 

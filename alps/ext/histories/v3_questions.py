@@ -9,12 +9,22 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError
-from alps.ext.histories.files import WholeFile, as_list, refuse_head, text
+from alps.ext.histories.files import (
+    WholeFile,
+    as_list,
+    as_object,
+    maybe_listed,
+    naming,
+    refuse_head,
+    text,
+    whole,
+)
 from alps.ext.histories.model import SetQuestion
 
 # Names of tasks and columns change between versions: another one is refused, and not guessed at.
@@ -54,7 +64,7 @@ def _of_table(path: Path) -> Iterator[Row]:
                 raise DataError(f"expected {VERSION}, got {found[:40]}", path=path, line=1)
             for row in _whole(csv.DictReader(file, strict=True), path):
                 if _is_asked_in_words(row):
-                    yield {**row, "instance": json.loads(row["instance_json"] or "{}")}
+                    yield {**row, "instance": _instance(row["instance_json"])}
     except (csv.Error, UnicodeDecodeError) as error:
         raise DataError(f"not a CSV table ({error})", path=path) from error
     finally:
@@ -73,6 +83,11 @@ def _whole(table: "csv.DictReader[str]", path: Path) -> Iterator[dict[str, str]]
         yield row
 
 
+def _instance(written: str) -> Row:
+    with naming("instance_json"):
+        return as_object(json.loads(written or "{}"), "value")
+
+
 def _is_asked_in_words(row: Row) -> bool:
     asked = row["query_text"] and not row["query_text"].startswith(_NOBODY_ASKS)
     in_words = row["expected_response_kind"] != "ranking"
@@ -84,7 +99,7 @@ def _of_list(path: Path) -> Iterator[Row]:
     for record in as_list(WholeFile(path).read(), path.name):
         if text(record, "task_type") in ASKED_IN_WORDS and record.get("user_query"):
             guide = record.get("groundtruth_preference") or ""
-            instance = record.get("instance_full") or {}
+            instance = as_object(record.get("instance_full") or {}, "instance_full")
             guide = guide if isinstance(guide, str) else json.dumps(guide, ensure_ascii=False)
             yield {**record, "query_text": record["user_query"], "guide": guide} | {
                 "instance": {**instance, "prior_conversation": record.get("prior_conversation")}
@@ -92,14 +107,21 @@ def _of_list(path: Path) -> Iterator[Row]:
 
 
 def when_at(at: int) -> str:
-    """Return a time in seconds as ISO 8601."""
-    return datetime.fromtimestamp(at, UTC).isoformat()
+    """Return a time in seconds as ISO 8601.
+
+    Raises:
+        ValueError: If no calendar has it.
+    """
+    with suppress(OverflowError, OSError, ValueError):
+        return datetime.fromtimestamp(at, UTC).isoformat()
+    raise ValueError(f"no date is {at} seconds after 1970")
 
 
 def question_of(row: Row, user: str, sessions: int) -> SetQuestion:
     """Return a row as the question to a user after `sessions` sessions."""
-    asked = _behind_turns(text(row, "query_text"), row["instance"].get("prior_conversation") or ())
-    more: dict[str, Any] = {"sessions": sessions, "at": when_at(int(row["ts"]))}
+    told = maybe_listed(row["instance"], "prior_conversation")
+    asked = _behind_turns(text(row, "query_text"), told)
+    more: dict[str, Any] = {"sessions": sessions, "at": when_at(whole(row, "ts"))}
     if "guide" in row:
         more |= {"scoring": "guided", "answer": row["guide"]}
     else:

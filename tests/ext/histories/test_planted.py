@@ -1,5 +1,6 @@
 """Defects planted in files of each official shape, which the audit finds without a model."""
 
+import shutil
 from functools import cache
 
 import pytest
@@ -65,6 +66,7 @@ DEFECTS = {
     "halumem duplicate-question": ("0.0.sessions.0.questions", again()),
     "halumem impossible-date": ("0.0.sessions.0.start_time", FEBRUARY),
     "halumem impossible-date: of an end": ("0.0.sessions.0.end_time", FEBRUARY),
+    "halumem impossible-date: a number": ("0.0.sessions.0.end_time", 7),
     "halumem missing-evidence": (
         *("0.0.sessions.0.questions.0.evidence", [{"memory_content": "Nobody said this."}]),
     ),
@@ -80,6 +82,7 @@ DEFECTS = {
     "histories duplicate-question": ("1", again(id="again")),
     "histories doubled-session": ("0", again(session="9", at="2030-12-01T10:00")),
     "histories impossible-date": ("0.0.at", "2030-02-31T10:00"),
+    "histories impossible-date: of a question": ("1.0.at", "yesterday"),
     "histories answer-in-question": ("1.0", give_away),
     "histories missing-evidence": ("1.0.evidence", ["7:7"]),
     "histories asked-too-early": ("1.0.at", "2029-01-01T10:00"),
@@ -99,6 +102,42 @@ def test_a_planted_defect_is_found_and_none_is_in_the_sample(tmp_path, defect):
     folder = changed_sample(tmp_path, name, FILES[name], changed(*DEFECTS[defect]))
     assert code in {one["code"] for one in audited(name, folder)["findings"]}
     assert code not in codes_of_sample(name)
+
+
+def test_a_history_with_a_fault_in_several_sessions_counts_once(tmp_path):
+    def mark(rows):
+        for session in rows[0]:
+            session["messages"][0]["text"] += "<|endoftext|>"
+
+    folder = changed_sample(tmp_path, "histories", FILES["histories"], mark)
+    (found,) = (
+        one for one in audited("histories", folder)["findings"] if one["code"] == "special-mark"
+    )
+    assert found["count"] == found["of"] == 2
+
+
+SPLITS = {
+    "a size": ("beam", "1M", 0, "Audit of"),
+    "a size that is not there": ("beam", "500K", 2, "no questions of BEAM of size 500K; sizes: "),
+    "no size, where another one is there": ("beam", None, 2, "size 100K; sizes: 100K, 500K, 1M"),
+    "no such size": ("beam", "32k", 2, "split=32k: no part of BEAM; use 100K, 500K, 1M, 10M"),
+    "a set": ("halumem", "long", 0, "Audit of"),
+    "the only set that is there": ("halumem", None, 0, "Audit of"),
+    "a set that is not there": ("halumem", "medium", 2, "no HaluMem-Medium.jsonl in it"),
+}
+
+
+@pytest.mark.parametrize(("name", "split", "code", "why"), SPLITS.values(), ids=SPLITS)
+def test_an_audit_is_of_the_size_or_set_that_split_names(tmp_path, name, split, code, why):
+    folder = tmp_path / "set"
+    shutil.copytree(SAMPLES / name, folder)
+    if name == "beam":
+        (folder / "100K").rename(folder / "1M")
+    else:
+        (folder / "HaluMem-Medium.jsonl").rename(folder / "HaluMem-Long.jsonl")
+    words = () if split is None else (f"split={split}",)
+    done = alps_here("data", "audit", f"task={name}", f"data={folder}", *words)
+    assert (done.code, why in " ".join((done.out + done.err).split())) == (code, True), done.err
 
 
 def test_files_of_ones_own_set_that_can_not_be_read_say_why_though_no_task_is_named(tmp_path):

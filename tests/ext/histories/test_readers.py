@@ -426,12 +426,52 @@ FIELDS = {
     "a null message": ("longmemeval", "0.haystack_sessions.0.0.content", None, "content: "),
     "an unknown role": ("longmemeval", "0.haystack_sessions.0.0.role", "bot", "role: "),
     "a null gold of a number": ("longmemeval", "0.answer", None, "answer: expected a string"),
-    "dates that are fewer": ("longmemeval", "0.haystack_dates", [], "zip()"),
+    "dates that are fewer": (
+        "longmemeval", "0.haystack_dates", [], "haystack_session_ids 3, haystack_dates 0, "
+    ),
+    "a conversation that is a number": ("locomo", "0.conversation", 7, "expected an object, got 7"),
+    "a null time": ("halumem", "0.sessions.0.end_time", None, "end_time: expected a"),
+    "a batch that is a text": ("beam", "0", "x", 'batch: expected an object, got "x"'),
     "a null point": ("halumem", "0.sessions.0.memory_points.0", None, "memory_content"),
     "a null session of a user": ("halumem", "0.sessions.0", None, "line 1"),
     "turns that are an object": ("beam", "0.turns", {}, "turns: expected a list, got {}"),
     "a null content": ("beam", "0.turns.0.0.content", None, "content: expected a string"),
+}  # fmt: skip
+
+
+ASKED, APP = "100K/1/probing_questions/probing_questions.json", "backend/7/threads.json"
+BESIDE = {
+    "questions of BEAM": ("beam", ASKED, "knowledge_update.0.question", "probing_questions: "),
+    "an app of v3": ("personamem_v3", APP, "0.source_timestamp", "threads.json: "),
+    "an app of v3, in what it holds": (
+        "personamem_v3", APP, "0.interaction_format", "threads.json: interaction_format: expected"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "file", "place", "why"), BESIDE.values(), ids=BESIDE)
+def test_a_fault_is_told_with_the_file_that_has_it(tmp_path, name, file, place, why):
+    folder = changed_sample(tmp_path, name, [file], changed(f"0.{place}", None))
+    with pytest.raises(DataError, match=re.escape(f"({why}")):
+        book(name, folder)
+
+
+LEVELS = {
+    "a replaced memory that is a text": ("original_memories", "She rows.", "expected a list"),
+    "an importance that is none": ("importance", ["x"], "importance: expected a number"),
 }
+
+
+@pytest.mark.parametrize(("field", "value", "why"), LEVELS.values(), ids=LEVELS)
+def test_a_point_of_another_type_is_named(tmp_path, field, value, why):
+    def change(rows):
+        for session in rows[0][0]["sessions"]:
+            for point in session.get("memory_points", ()):
+                point |= {"is_update": "True", field: value}
+
+    folder = changed_sample(tmp_path, "halumem", [FILES["halumem"]], change)
+    with pytest.raises(DataError, match=why):
+        samples_of("halumem_update", folder)
 
 
 @pytest.mark.parametrize(("name", "place", "value", "why"), FIELDS.values(), ids=FIELDS)

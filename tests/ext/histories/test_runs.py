@@ -144,6 +144,35 @@ def test_a_question_without_a_gold_is_unscored_and_counted(tmp_path):
     assert all(told in " ".join(text.split()) for text in (done.out, shown))
 
 
+UNDATED = {
+    "one of several": ("0.0.at", ""),
+    "a text that is no time": ("0.0.at", "3 June 2030"),
+}
+
+
+@pytest.mark.parametrize(("place", "at"), UNDATED.values(), ids=UNDATED)
+def test_times_that_a_memory_does_not_get_are_told(tmp_path, place, at):
+    data = changed_sample(tmp_path, "histories", ["histories.jsonl"], changed(place, at))
+    done = run(tmp_path / "out", "histories", f"data={data}")
+    assert done.code == 0, done.err
+    told = (
+        "histories: 1 history has a session without a valid time, so a memory system gets none "
+        "of their times; alps data audit lists them (impossible-date)"
+    )
+    shown = alps_here("show", str(tmp_path / "out")).out
+    assert all(told in " ".join(text.split()) for text in (done.out, shown))
+
+
+def test_a_set_without_any_time_lacks_none(tmp_path):
+    def undated(rows):
+        for session in rows[0]:
+            session.pop("at", None)
+
+    data = changed_sample(tmp_path, "histories", ["histories.jsonl"], undated)
+    done = run(tmp_path / "out", "histories", f"data={data}")
+    assert (done.code, "without a valid time" in done.out) == (0, False), done.err
+
+
 UNRATED = {
     "a guide, by words": ("longmemeval", (), 'judge lexical cannot rate "scoring": "guided"'),
     "in ones own form": ("histories", (), 'judge lexical cannot rate "scoring": "guided"'),

@@ -6,7 +6,7 @@ hub a chat is a row, its batches are lists, and its questions a literal of Pytho
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,12 @@ from alps.ext.histories.files import (
     SetFiles,
     Together,
     as_list,
+    as_object,
     as_text,
+    ids_in,
     listed,
     literal,
+    naming,
     role,
     rows_of,
     text,
@@ -54,17 +57,19 @@ def _of_hub(name: str, row: Mapping[str, Any]) -> tuple[str, Any, Any]:
     return name, [{"turns": [batch]} for batch in row["chat"]], literal(row["probing_questions"])
 
 
-def _story(node: tuple[str, Any, Mapping[str, Any]]) -> Story:
+def _story(node: tuple[str, Any, Any]) -> Story:
     name, chat, asked = node
     sessions = tuple(_session(batch, n) for n, batch in enumerate(_batches(chat), start=1))
-    return Story(name, sessions, tuple(_questions(asked, name)))
+    with naming("probing_questions"):
+        return Story(name, sessions, tuple(_questions(asked, name)))
 
 
-def _batches(chat: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    for part in chat:
+def _batches(chat: Any) -> Iterator[Any]:
+    for part in as_list(chat, "chat"):
         # Ten million tokens come as plans, each a list of batches under its name.
-        for batches in [[part]] if "turns" in part else part.values():
-            yield from batches
+        plans = as_object(part, "batch")
+        for name, batches in ({"": [part]} if "turns" in plans else plans).items():
+            yield from as_list(batches, name)
 
 
 def _session(batch: Mapping[str, Any], number: int) -> HistorySession:
@@ -78,8 +83,8 @@ def _session(batch: Mapping[str, Any], number: int) -> HistorySession:
     return HistorySession(f"b{number}", when(written, "%B-%d-%Y"), tuple(messages), written)
 
 
-def _questions(asked: Mapping[str, Any], history: str) -> Iterator[SetQuestion]:
-    for ability, questions in asked.items():
+def _questions(asked: Any, history: str) -> Iterator[SetQuestion]:
+    for ability, questions in as_object(asked, "questions").items():
         for number, one in enumerate(as_list(questions, ability), start=1):
             question = text(one, "question")
             yield SetQuestion(
@@ -88,17 +93,11 @@ def _questions(asked: Mapping[str, Any], history: str) -> Iterator[SetQuestion]:
                 text=question,
                 answer=next((str(one[name]) for name in GOLDS if one.get(name)), ""),
                 kind=ability,
-                evidence=tuple(map(str, _ids(one.get("source_chat_ids")))),
+                evidence=tuple(map(str, ids_in(one.get("source_chat_ids")))),
                 abstains=ability == ABILITIES[0],
                 scoring="points",
                 points=tuple(as_text(point, "rubric") for point in listed(one, "rubric")),
             )
-
-
-def _ids(given: Any) -> list[Any]:
-    """Return the ids of messages, which stand in a list, or in lists by what they are."""
-    lists = given.values() if isinstance(given, dict) else [given or []]
-    return [name for own in lists for name in (own if isinstance(own, list) else [own])]
 
 
 SET = CitedSet(

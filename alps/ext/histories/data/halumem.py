@@ -21,11 +21,11 @@ TIME = "%b %d, %Y, %H:%M:%S"
 
 
 def _files(data: Path, choice: SetChoice) -> SetFiles:
-    name = NAMES[choice.set or "medium"]
-    path = data / name if data.is_dir() else data
-    if not path.is_file():
-        raise UsageError(f"data={data}: no {name} in it")
-    return SetFiles(tuple(lines(path)), (path,))
+    names = [NAMES[choice.set]] if choice.set else [*NAMES.values()]
+    there = [path for path in (data, *(data / name for name in names)) if path.is_file()]
+    if not there:
+        raise UsageError(f"data={data}: no {names[0]} in it")
+    return SetFiles(tuple(lines(there[0])), (there[0],))
 
 
 def _story(node: Mapping[str, Any]) -> Story:
@@ -70,7 +70,7 @@ def _questions(
             abstains=one["question_type"] == BOUNDARY,
             # The authors ask right after the session; other harnesses ask after all of them.
             sessions=number,
-            more={"facts": facts, "written": session["end_time"]},
+            more={"facts": facts, "written": text(session, "end_time")},
         )
 
 

@@ -74,7 +74,7 @@ def _session(row: SessionRow, number: int) -> HistorySession:
 
 def _question(row: QuestionRow) -> SetQuestion:
     fields = row.model_dump(exclude={"question", "at"})
-    return SetQuestion(**fields, text=row.question, at=when(row.at))
+    return SetQuestion(**fields, text=row.question, at=when(row.at), more={"written": row.at})
 
 
 SET = CitedSet(

@@ -17,6 +17,7 @@ from alps.ext.histories.files import (
     SetFiles,
     StoryPlace,
     Together,
+    as_object,
     items,
     listed,
     maybe_listed,
@@ -49,7 +50,7 @@ def _places(paths: list[Path]) -> Iterator[StoryPlace]:
 
 def _story(node: Mapping[str, Any] | tuple[str, Mapping[str, Any]]) -> Story:
     number, node = node if isinstance(node, tuple) else ("", node)
-    said = node.get("conversation", node)
+    said = as_object(node.get("conversation", node), "conversation")
     name = number or text(node, "sample_id")
     # By sessions and not by dates: conv-26 has 16 dates without a session.
     numbers = sorted(int(found[1]) for key in said if (found := _NUMBER.match(key)))

@@ -34,6 +34,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "m": ("longmemeval_m_cleaned.json", "longmemeval_m.json"),
 }
 _TIME = "%Y/%m/%d (%a) %H:%M"
+_PARTS = ("haystack_session_ids", "haystack_dates", "haystack_sessions")
 
 
 def _files(data: Path, choice: SetChoice) -> SetFiles:
@@ -51,15 +52,18 @@ def _files(data: Path, choice: SetChoice) -> SetFiles:
 
 def _story(node: Mapping[str, Any]) -> Story:
     name = text(node, "question_id")
-    parts = [listed(node, f"haystack_{part}") for part in ("session_ids", "dates", "sessions")]
+    parts = [listed(node, name) for name in _PARTS]
+    if len(set(map(len, parts))) > 1:
+        lengths = [f"{name} {len(part):,}" for name, part in zip(_PARTS, parts, strict=True)]
+        raise ValueError(f"lists differ in length: {', '.join(lengths)}")
     sessions, seen, evidence = [], dict[str, int](), []
     for id_, date, said in zip(*parts, strict=True):
-        own, written = as_text(id_, "haystack_session_ids"), as_text(date, "haystack_dates")
+        own, written = as_text(id_, _PARTS[0]), as_text(date, _PARTS[1])
         # Thirteen histories hold one session twice: the second one needs an id of its own.
         seen[own] = seen.get(own, 0) + 1
         unique = own if seen[own] == 1 else f"{own}#{seen[own]}"
         messages = []
-        for place, one in enumerate(as_list(said, "haystack_sessions")):
+        for place, one in enumerate(as_list(said, _PARTS[2])):
             messages.append(Message(role(one), text(one, "content"), f"{unique}/{place}"))
             if one.get("has_answer"):
                 evidence.append(f"{unique}/{place}")

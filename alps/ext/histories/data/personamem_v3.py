@@ -13,13 +13,26 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.ext.histories.files import SetChoice, SetFiles, WholeFile, as_list, maybe_listed, text
+from alps.ext.histories.files import (
+    Role,
+    SetChoice,
+    SetFiles,
+    WholeFile,
+    as_list,
+    as_object,
+    as_text,
+    maybe_listed,
+    naming,
+    text,
+    whole,
+)
 from alps.ext.histories.model import CitedSet, HistorySession, Message, Story
 from alps.ext.histories.task import tracks_of
 from alps.ext.histories.v3_questions import question_of, questions_in, when_at
 
 APPS = ("instagram", "facebook", "threads", "chatbot", "ai_studio")
 _TEXTS = ("text", "title", "caption", "overall_description")
+Said = tuple[Role, str]
 
 
 @dataclass(frozen=True)
@@ -51,37 +64,39 @@ def _files(data: Path, choice: SetChoice) -> SetFiles:
 
 def _story(node: tuple[str, Sequence[Mapping[str, Any]], Mapping[str, Any]]) -> Story:
     user, asked, apps = node
-    times = sorted({int(row["ts"]) for row in asked})
-    groups: dict[tuple[int, str, str], list[tuple[int, dict[str, Any]]]] = {}
+    times = sorted({whole(row, "ts") for row in asked})
+    groups: dict[tuple[int, str, str], list[tuple[int, list[Said]]]] = {}
     for app, events in apps.items():
-        for event in as_list(events, app):
-            at = int(text(event, "source_timestamp"))
-            # A session ends where a question is asked: what follows is hidden from that.
-            key = bisect_right(times, at), when_at(at)[:10], app
-            groups.setdefault(key, []).append((at, event))
+        with naming(f"{app}.json"):
+            for event in as_list(events, app):
+                at = whole(event, "source_timestamp")
+                # A session ends where a question is asked: what follows is hidden from that.
+                key = bisect_right(times, at), when_at(at)[:10], app
+                groups.setdefault(key, []).append((at, [*_said(app, event)]))
     order = sorted(groups, key=lambda key: (key[0], min(at for at, _ in groups[key])))
-    sessions = [_session(key[2], groups[key], n) for n, key in enumerate(order, start=1)]
+    sessions = [_session(groups[key], n) for n, key in enumerate(order, start=1)]
     before = {at: sum(key[0] <= place for key in order) for place, at in enumerate(times)}
-    questions = [question_of(row, user, before[int(row["ts"])]) for row in asked]
+    questions = [question_of(row, user, before[whole(row, "ts")]) for row in asked]
     return Story(user, tuple(sessions), tuple(questions))
 
 
-def _session(app: str, events: list[tuple[int, dict[str, Any]]], number: int) -> HistorySession:
-    said: list[tuple[Any, str]] = []
-    for _, event in sorted(events, key=lambda one: one[0]):
-        said += _said(app, event)
+def _session(events: list[tuple[int, list[Said]]], number: int) -> HistorySession:
+    said: list[Said] = []
+    for _, own in sorted(events, key=lambda one: one[0]):
+        said += own
     messages = [Message(role, text, f"s{number}:{n}") for n, (role, text) in enumerate(said)]
     first = when_at(min(at for at, _ in events))
     return HistorySession(f"s{number}", first, tuple(messages), first)
 
 
-def _said(app: str, event: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
+def _said(app: str, event: Mapping[str, Any]) -> Iterator[Said]:
     for turn in maybe_listed(event, "conversation"):
         yield "user" if text(turn, "role") == "user" else "assistant", text(turn, "content")
     if not event.get("conversation"):
-        did, content = event["interaction_format"], event.get("content") or {}
+        did = as_object(event["interaction_format"], "interaction_format")
+        content = as_object(event.get("content") or {}, "content")
         words = [str(content[name]) for name in _TEXTS if content.get(name)]
-        words += event.get("source_hashtags") or []
+        words += [as_text(one, "hashtag") for one in maybe_listed(event, "source_hashtags")]
         # What the user told the app, such as to show less of something
         told = f" “{did['user_message']}”" if did.get("user_message") else ""
         yield "user", f"[{app}] {did['action_label']}{told}: {' '.join(words)}"

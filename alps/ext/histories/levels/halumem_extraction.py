@@ -9,6 +9,7 @@ from typing import Any
 
 from alps.ext.histories.authors import EXTRACTION, extraction_score
 from alps.ext.histories.data.halumem import SET, TIME
+from alps.ext.histories.files import as_text, maybe_listed, number
 from alps.ext.histories.judging import COVERED, STATED, by_words, rate, rubric_of
 from alps.ext.histories.model import when
 from alps.ext.histories.points import Level, Point, Points, PointsSample, tracks_of_level
@@ -35,8 +36,9 @@ def points_of(node: Mapping[str, Any]) -> Points:
 def _point(one: Mapping[str, Any]) -> Point:
     # The files write truth as a text.
     changes = str(one.get("is_update")) == "True"
-    before = tuple(map(str, one.get("original_memories") or ())) if changes else ()
-    importance = float(one.get("importance") or 0.0)
+    replaced = maybe_listed(one, "original_memories") if changes else []
+    before = tuple(as_text(old, "original_memories") for old in replaced)
+    importance = number(one, "importance")
     wrong = one.get("memory_source") == "interference"
     return Point(str(one["memory_content"]), importance, wrong, before)
 
