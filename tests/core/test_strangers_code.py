@@ -112,6 +112,12 @@ def test_what_needs_the_code_is_refused_in_one_line(folder: Path) -> None:
         assert not was_run(folder), words
 
 
+def test_a_page_of_a_task_of_ones_own_is_refused_with_a_command_that_takes_the_task(folder: Path):
+    said = one_line(run(folder, "annotate", "work", "job=rate", "from=runs/one"))
+    assert "alps annotate draw runs/one task=python:stranger out=DIR" in said
+    assert not (folder / "work").exists()
+
+
 def test_the_module_that_the_user_types_is_imported(folder: Path) -> None:
     ended_well(run(folder, *REFUSED["score"], "task=python:stranger"))
     assert was_run(folder)

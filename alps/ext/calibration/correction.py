@@ -34,7 +34,7 @@ from alps.ext.calibration.calibration_file import (
 from alps.ext.calibration.judge_of_run import JudgeCall, asked_in, hash_of, population_hash
 from alps.folders import typed_path
 from alps.judges.base import Identified
-from alps.judges.rubric import Rubric, labelled_as
+from alps.judges.rubric import MATCHING, Rubric, labelled_as
 from alps.rows import Corrected, Summary
 from alps.run.opened import read_rows
 from alps.run.source import RunData, TrackData
@@ -133,7 +133,8 @@ def _no_fit(
     own: Iterable[Rubric],
 ) -> UsageError:
     if not rubrics:
-        message = "a calibration cannot correct F1; use audit_labels=DIR or audit_judge=MODEL"
+        what = "F1" if any(one.name == MATCHING for one in own) else "scores of these tasks"
+        message = f"a calibration cannot correct {what}; use audit_labels=DIR or audit_judge=MODEL"
         return UsageError(f"calibration={given}: {message}")
     rubric = next((name for name in rubrics if name in calibration.rubrics), rubrics[0])
     why = differing_part(calibration, judge, rubric, today=today, own=own)

@@ -8,6 +8,7 @@ so it does not matter who judged the run, or whether that judge rates answers at
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -259,5 +260,10 @@ async def _ask(task: Task, sample: Any, repeat: int, row: Row) -> list[JudgeCall
         asked.append(JudgeCall(name, task.track, sample.session_id, language, about, question))
     if len(asked) < 2:
         return asked
-    # A task of somebody's own may ask several things about one answer.
-    return [replace(one, name=f"{name}:{one.rubric}") for one in asked]
+    # A task of somebody's own may ask several things about one answer, by one rubric, too.
+    number, named = Counter[str](), []
+    for one in asked:
+        number[one.rubric] += 1
+        again = f":{number[one.rubric]}" if number[one.rubric] > 1 else ""
+        named.append(replace(one, name=f"{name}:{one.rubric}{again}"))
+    return named

@@ -136,7 +136,8 @@ def purpose_of(source: str, *, pairs: bool, audit: bool, judged: bool) -> str:
 def after_run(folder: Path, summary: Summary, tasks: Sequence[Task]) -> str:
     """Return the command that has people check the judge of a run.
 
-    Empty where no LLM judged, or was not admitted, or its scores are corrected already.
+    Empty where no LLM judged, or was not admitted, or its scores are corrected already, and where
+    people could neither rate nor relate what it judged.
     """
     # A judge that can't tell known items apart gave no verdicts to check.
     if not all(map(is_admitted, (summary.judge_check or {}).values())):
@@ -144,8 +145,13 @@ def after_run(folder: Path, summary: Summary, tasks: Sequence[Task]) -> str:
     judged = [task for task in tasks if task.judged]
     if "/" not in summary.judge or not judged or summary.audit is not None or is_corrected(summary):
         return ""
+    # Ratings by the rubrics of others have no page, and correct no score.
+    rubrics = {one.name for task in judged for one in task.rubrics}
+    by_rating = any(map(is_rated, judged))
+    if not by_rating and MATCHING not in rubrics:
+        return ""
     work = free_folder(Path(f"work-{folder.resolve().name}"))
-    job = "rate" if any(map(is_rated, judged)) else "match"
+    job = "rate" if by_rating else "match"
     return f"alps annotate {_word(work)} job={job} from={_word(folder)}"
 
 

@@ -5,6 +5,9 @@ The folder has the items and their scales, `sample.json`, what was drawn out of 
 asking a judge that only listens about every prediction, so it does not matter who judged the run,
 or whether that judge rates answers at all.
 
+A rubric that is none of ours is written beside the items, where a judge that is asked about them
+finds it; it is met or not met. Nothing but its task reads the marks of others: they are left out.
+
 A rated rubric is drawn at random, without replacement, out of all answers that a judge was asked
 about. Pairs of memories are not, as nearly all of them are unrelated: half are drawn among those
 that the run's judge related, half are the most similar others.
@@ -12,9 +15,10 @@ that the run's judge related, half are the most similar others.
 
 import hashlib
 import json
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -27,14 +31,14 @@ from alps.ext.calibration.labels import ITEMS, SCALE, pair_payload, rated_payloa
 from alps.folders import refuse_full
 from alps.jsonl import Row, dump
 from alps.judges.base import Item, MatchQuestion
-from alps.judges.rubric import MATCHING, Rubric, RubricQuestion
+from alps.judges.rubric import MATCHING, BinaryReply, Rubric, RubricQuestion, labelled_as
 from alps.run.folder import write_json
 from alps.run.opened import open_run, read_rows
 from alps.run.source import RunData, open_again
 from alps.settings import RunSettings
 from alps.similarity import similarity_matrix
 
-README = "README.md"
+README, RUBRICS = "README.md", "rubrics"
 # Pairs of memories: track, record, repeat, and the ids of gold and predicted.
 _Related = set[tuple[str, str, int, str, str]]
 # A question that was drawn, and the items that people label for it.
@@ -52,10 +56,11 @@ class DrawCounts:
 
 @dataclass(frozen=True)
 class DrawnLabels:
-    """What was drawn: the label folder, and the counts by rubric."""
+    """What was drawn: the label folder, the counts by rubric, and the rubrics left out."""
 
     folder: Path
     rubrics: Mapping[str, DrawCounts]
+    left_out: tuple[str, ...] = ()
 
     @property
     def items(self) -> int:
@@ -109,7 +114,8 @@ def draw_labels(
     refuse_full(out)
     settings, data = _open(run)
     draws: list[_RubricDraw] = []
-    for rubric, asked in _by_rubric(_asked_of(run, data, pairs), run).items():
+    usable, left_out = _asked_of(run, data, pairs)
+    for rubric, asked in _by_rubric(usable, run).items():
         if rubric == MATCHING:
             chosen = _pairs(asked, _related(run), n, seed)
         else:
@@ -120,7 +126,8 @@ def draw_labels(
     def order(items: Sequence[Row]) -> str:
         return rank(seed, "order", items[0]["item_id"])
 
-    return _write(out, draws, order, run=run, system=settings.model, seed=seed)
+    drawn = _write(out, draws, order, run=run, system=settings.model, seed=seed)
+    return replace(drawn, left_out=left_out)
 
 
 def draw_audit(
@@ -144,7 +151,7 @@ def draw_audit(
     """
     refuse_full(out)
     settings, data = _open(run)
-    asked = _asked_of(run, data, pairs)
+    asked, _ = _asked_of(run, data, pairs)
     named = {one.track for one in asked}
     tracks: dict[str, tuple[str, ...]] = {}
     seeds: dict[str, int] = {}
@@ -191,14 +198,33 @@ def _without_copies(chosen: Sequence[_Chosen]) -> list[_Chosen]:
     return kept
 
 
-def _asked_of(run: Path, data: RunData, pairs: bool | None) -> list[JudgeCall]:
-    """Return what a judge was asked in a run: to relate memories, to rate answers, or both."""
+def _asked_of(
+    run: Path, data: RunData, pairs: bool | None
+) -> tuple[list[JudgeCall], tuple[str, ...]]:
+    """Return what a judge was asked in a run, and the rubrics of what is left out.
+
+    It was asked to relate memories (`pairs`), to rate answers, or both.
+    """
     asked = asked_in(run, data)
     kept = [one for one in asked if pairs is None or (one.rubric == MATCHING) == pairs]
     if asked and not kept:
         does, other = ("rates answers", "rate") if pairs else ("relates memories", "match")
         raise UsageError(f"{run}: the judge of this run only {does}; use job={other}")
-    return kept
+    usable = [one for one in kept if _is_ours(one.by) or one.by.reply is BinaryReply]
+    left_out = tuple(dict.fromkeys(one.rubric for one in kept if one not in usable))
+    if left_out and not usable:
+        why = f"its verdicts ({', '.join(left_out)}) are more than met or not met"
+        raise UsageError(f"{run}: people's labels can't check the judge of this run: {why}")
+    # The page has no form, and a run no scores to correct, for the rubrics of others.
+    foreign = next((one.rubric for one in usable if not _is_ours(one.by)), None)
+    if pairs is not None and foreign is not None:
+        fix = f"draw the items with alps annotate draw {shlex.quote(str(run))} out=DIR"
+        raise UsageError(f"{run}: no page for the rubric {foreign} of its task; {fix}")
+    return usable, left_out
+
+
+def _is_ours(rubric: Rubric) -> bool:
+    return all(labelled_as(name) is not None for name in rubric.labels)
 
 
 def _by_rubric(asked: Sequence[JudgeCall], run: Path) -> dict[str, list[JudgeCall]]:
@@ -321,12 +347,21 @@ def _write(
         write_json(out / SCALE, scales)
         write_json(out / SAMPLE, about if audit is None else {**about, "audit": audit})
         (out / README).write_text(text, encoding="utf-8")
+        for draw in draws:
+            if not _is_ours(draw.rubric):
+                _write_rubric(draw.rubric, out)
     except OSError as error:
         raise UsageError(f"out={out}: can't be written ({error.strerror})") from error
     counts: dict[str, DrawCounts] = {}
     for draw in draws:
         counts |= dict.fromkeys(draw.rubrics, draw.counts)
     return DrawnLabels(out, counts)
+
+
+def _write_rubric(rubric: Rubric, out: Path) -> None:
+    (out / RUBRICS).mkdir(exist_ok=True)
+    text = f"<!-- id: {rubric.id} -->\n{rubric.text}\n"
+    (out / RUBRICS / f"{rubric.name}.md").write_text(text, encoding="utf-8")
 
 
 def _scale(rubric: Rubric) -> dict[str, Any]:

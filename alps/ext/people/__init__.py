@@ -88,6 +88,8 @@ def annotate_draw(run: Path, settings: "DrawSettings") -> None:
     for rubric, counts in drawn.rubrics.items():
         how = "at random" if counts.random else "half of them likely matches, so not at random"
         say(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
+    for rubric in drawn.left_out:
+        say(f"{rubric}: left out, because its verdicts are more than met or not met")
     items = counted(drawn.items, "item")
     say(f"{drawn.folder}: {items} to label; see {drawn.folder}/README.md")
 

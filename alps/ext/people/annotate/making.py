@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from alps.data.release import open_split, read_track
@@ -26,6 +27,7 @@ from alps.run.folder import write_json
 from alps.run.opened import MANIFEST, RUNS, AnswerKey, find_run, open_run, read_rows
 from alps.run.source import open_again
 from alps.settings import as_typed
+from alps.tasks.registry import PYTHON
 
 _DRAFT = "draft"
 
@@ -62,6 +64,12 @@ def _drawn(folder: Path, plan: LabelPlan) -> None:
     if plan.split is not None:
         raise UsageError(f"split={plan.split}: the run sets the split; leave it out")
     run = find_run(plan.source)
+    task = str(open_run(run).manifest.settings["task"])
+    # Its module is imported where the command names it, which this one can't.
+    if any(name.startswith(PYTHON) for name in task.split(",")):
+        words = f"{quote(str(run))} task={quote(task)} out=DIR"
+        fix = f"draw the items with alps annotate draw {words}"
+        raise UsageError(f"{run}: no page for a task of your own; {fix}")
     pairs = plan.job == "match"
     if plan.audit is not None:
         draw_audit(run, plan.audit, pairs=pairs, out=folder, seed=plan.audit_seed)
