@@ -238,7 +238,8 @@ class PersonaMem:
                     raise DataError(short, path=self.questions, line=line, field=field)
                 return histories
         files = ", ".join(histories.path.name for histories in self.histories)
-        missing = f"no history '{name[:_SHOWN]}' in {files or self.questions.parent}"
+        place = "the folder of data=" if self.version == 2 else files or self.questions.parent
+        missing = f"no history '{name[:_SHOWN]}' in {place}"
         field = "shared_context_id" if self.version == 1 else link_column(self.size)
         raise DataError(missing, path=self.questions, line=line, field=field)
 
@@ -290,8 +291,7 @@ def open_personamem(
     if size is None and len(there) > 1:
         raise UsageError(f"data={name}: name a size with size= (found: {', '.join(there)})")
     if size is not None and size not in SIZES:
-        known = ", ".join(SIZES)
-        raise UsageError(f"size={size}: unknown{closest(size, SIZES)} (known: {known})")
+        raise UsageError(f"size={size}: unknown{closest(size, SIZES)} (known: {', '.join(SIZES)})")
     chosen = size or next(iter(there), SIZES[0])
     if chosen not in there:
         raise UsageError(f"data={name}: no questions_{chosen}.csv in it")

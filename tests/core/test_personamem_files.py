@@ -502,7 +502,7 @@ def test_a_history_that_is_not_in_the_folder_is_one_line(alps, tmp_path, path):
     (tmp_path.parent / "outside.json").write_text("[]")
     spoil_second(tmp_path, chat_history_32k_link=path)
     said = refused(alps, "size=32k", model="openai/scripted")
-    assert f"line 3, chat_history_32k_link: no history '{path[:80]}'" in said
+    assert f"line 3, chat_history_32k_link: no history '{path[:80]}' in the folder of data=" in said
 
 
 @pytest.mark.few(2)
