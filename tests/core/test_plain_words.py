@@ -64,6 +64,8 @@ UNHEEDED = {
     "structured=json would change nothing: model=rules is no": f"{RULES} structured=json",
     "judge_structured=json would change nothing: judge=lexical": (
         f"{LLM} judge=lexical judge_structured=json"
+    "judge_structured=json would change nothing: judge= is missing, so": (
+        f"{RULES} judge_structured=json"
     ),
 }
 
@@ -81,6 +83,7 @@ def test_a_setting_that_nobody_heeds_is_refused_by_every_command(tmp_path, monke
     for words, said in (
         ("run config=a.toml", "top_p=0.5 would change nothing"),
         ("score finished judge_repeats=3", "judge_repeats=3 would change nothing"),
+        ("score finished judge_structured=json", "judge_structured=json would change nothing"),
         (calibrating, "judge_temperature=1.0 would change"),
     ):
         assert said in str(CliRunner().invoke(cli, words.split()).exception)
