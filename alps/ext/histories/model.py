@@ -190,7 +190,6 @@ class CitedSet:
                 raise UsageError(f"{key}={value}: not a {key} of {self.name}; {has}")
         return given
 
-
     def named(self, split: str | None) -> SetChoice:
         """Return the files that an audit names by one word, whichever key a run has for them.
 
