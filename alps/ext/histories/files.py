@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
-from alps.errors import DataError, shown
+from alps.errors import DataError, UsageError, shown
 from alps.jsonl import parse_json
 from alps.slips import HEAD, refuse_encoding
 
@@ -64,6 +64,17 @@ class SetChoice:
 
     set: str | None = None
     size: str | None = None
+
+
+def refuse_other_set(path: Path, choice: SetChoice, names: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a file that has the name of another set than the chosen one.
+
+    Raises:
+        UsageError: If it has.
+    """
+    own = next((one for one, files in names.items() if path.name in files), None)
+    if None not in (own, choice.set) and own != choice.set:
+        raise UsageError(f"set={choice.set}: {path.name} is set {own}; leave it out")
 
 
 @dataclass(frozen=True)

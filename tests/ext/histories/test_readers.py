@@ -337,6 +337,16 @@ def test_a_choice_that_a_set_has_not_is_refused(name, choice, why):
         cited(name).choose(SetChoice(**choice))
 
 
+@pytest.mark.parametrize(("name", "chosen", "own"), [
+    ("longmemeval", "m", "oracle"), ("halumem", "long", "medium"),
+])  # fmt: skip
+def test_a_file_of_another_set_than_the_chosen_one_is_refused(name, chosen, own):
+    file = SAMPLES / name / FILES[name]
+    with pytest.raises(AlpsError, match=f"set={chosen}: {file.name} is set {own}; leave it out"):
+        book(name, file, set=chosen)
+    assert book(name, file, set=own).entries
+
+
 @pytest.mark.parametrize("columns", ["80", "40"])
 def test_the_list_of_sets_cuts_no_name_and_no_number(columns, tmp_path):
     listed = run(tmp_path, "data", "list", COLUMNS=columns).stdout

@@ -10,7 +10,16 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.ext.histories.authors import HALUMEM
-from alps.ext.histories.files import SetChoice, SetFiles, lines, listed, maybe_listed, role, text
+from alps.ext.histories.files import (
+    SetChoice,
+    SetFiles,
+    lines,
+    listed,
+    maybe_listed,
+    refuse_other_set,
+    role,
+    text,
+)
 from alps.ext.histories.judging import OUTCOME
 from alps.ext.histories.model import CitedSet, HistorySession, Message, SetQuestion, Story, when
 from alps.ext.histories.task import tracks_of
@@ -21,6 +30,7 @@ TIME = "%b %d, %Y, %H:%M:%S"
 
 
 def _files(data: Path, choice: SetChoice) -> SetFiles:
+    refuse_other_set(data, choice, {key: [name] for key, name in NAMES.items()})
     names = [NAMES[choice.set]] if choice.set else [*NAMES.values()]
     there = [path for path in (data, *(data / name for name in names)) if path.is_file()]
     if not there:

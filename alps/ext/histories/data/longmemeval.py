@@ -19,6 +19,7 @@ from alps.ext.histories.files import (
     as_text,
     items,
     listed,
+    refuse_other_set,
     role,
     text,
 )
@@ -38,6 +39,7 @@ _PARTS = ("haystack_session_ids", "haystack_dates", "haystack_sessions")
 
 
 def _files(data: Path, choice: SetChoice) -> SetFiles:
+    refuse_other_set(data, choice, NAMES)
     if data.is_file():
         return SetFiles(tuple(items(data)), (data,))
     wanted = [choice.set] if choice.set else list(NAMES)
