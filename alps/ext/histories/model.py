@@ -188,7 +188,9 @@ class CitedSet:
             if value is not None and value not in known:
                 has = f"use {', '.join(known)}" if known else f"it has no {key}s; leave it out"
                 raise UsageError(f"{key}={value}: not a {key} of {self.name}; {has}")
-        return given
+        # Who leaves the size open and who names the first one share a board. What a set is where
+        # none is named, the files say.
+        return replace(given, size=given.size or next(iter(self.chosen.get("size", ())), None))
 
     def named(self, split: str | None) -> SetChoice:
         """Return the files that an audit names by one word, whichever key a run has for them.

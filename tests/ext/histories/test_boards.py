@@ -87,6 +87,15 @@ def test_only_systems_that_were_run_alike_are_ranked_together(judged, tmp_path):
     assert json.loads(keys["rules"].setup)["k"] != json.loads(keys["more"].setup)["k"]
 
 
+def test_the_first_size_shares_a_board_with_no_size(tmp_path):
+    for name, words in (("open", ()), ("named", ("size=100K", "model=floor/question"))):
+        packed(ran(tmp_path / "runs" / name, "beam", *words), tmp_path / "submissions" / name)
+    (board,) = build_boards(load(tmp_path / "submissions"), read_references())
+    shown = (*board.standings, *board.floor_systems)
+    assert {row.system.slug for row in shown} == {"open", "named"}
+    assert json.loads(board.key.conditions)["size"] == "100K"
+
+
 def test_rows_of_others_stand_below_with_who_ran_them_and_what_differs(judged, tmp_path):
     boards = build_boards(load(judged / "submissions"), read_references())
     shown = {}
