@@ -64,6 +64,7 @@ UNHEEDED = {
     "structured=json would change nothing: model=rules is no": f"{RULES} structured=json",
     "judge_structured=json would change nothing: judge=lexical": (
         f"{LLM} judge=lexical judge_structured=json"
+    ),
     "judge_structured=json would change nothing: judge= is missing, so": (
         f"{RULES} judge_structured=json"
     ),
