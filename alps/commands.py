@@ -15,7 +15,7 @@ import click
 
 from alps.errors import BudgetError, TooManyFailuresError
 from alps.explained import Explained, ExplainedGroup, Words, on_tab
-from alps.extension import extensions, load
+from alps.extension import extensions, load, made, sole
 from alps.waiting import end, status, tell
 
 if TYPE_CHECKING:
@@ -252,10 +252,9 @@ def run(words: tuple[str, ...]) -> None:
     from alps.settings import RunSettings, parse_words
 
     words = _with_task(words)
-    for extension in extensions():
-        if extension.takes_words(words):
-            load(extension.run_words)(words)
-            return
+    if own := sole((one for one in extensions() if one.takes_words(words)), "alps run"):
+        load(own.run_words)(words)
+        return
     parsed = parse_words(words, RunSettings)
     tell(f"{parsed.task}: {redact(parsed.model)}, loading", announced=not parsed.dry_run)
     if parsed.dry_run:
@@ -295,13 +294,13 @@ def score(run: Path, settings: "JudgeSettings") -> None:
       alps score runs/mine calibration=calibrated
     """
     from alps.run.start import score_again
+    from alps.run.summary import Finished
 
-    typed, again = typed_settings(settings), score_again
-    for extension in extensions():
-        if extension.rescores(typed):
-            again = load(extension.rescore)
+    typed = typed_settings(settings)
+    own = sole((one for one in extensions() if one.rescores(typed)), "alps score")
     tell(f"{run}: judging its answers, loading", announced=True)
-    show_finished(lambda: again(run, typed))
+    given = (run, typed)
+    show_finished(lambda: made(own.rescore, Finished, *given) if own else score_again(*given))
 
 
 @command("RUN… [seed=…] [format=json]", "alps.settings:CompareSettings", runs=True, own_task=True)

@@ -8,7 +8,7 @@ The spine runs, scores and shows a task, and knows no extension by its name. Eac
 import pkgutil
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from importlib import import_module
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     Mixins = list[type[BaseModel]]
 
+Named = Literal["commands", "moved", "removed", "scorings", "systems", "code", "judges", "exports"]
 GROUP = "alps.extensions"
 EVERYDAY = ""
 """The heading of the commands that help lists first."""
@@ -35,14 +36,6 @@ COMMANDS = {
     "compare": "alps.commands:compare",
 }
 """Where the commands of the spine lie; extensions name their own."""
-
-
-def _never(_: Any) -> bool:
-    return False
-
-
-def _nothing(_: Any) -> str:
-    return ""
 
 
 @dataclass(frozen=True)
@@ -133,7 +126,7 @@ class Extension:
     engine: str = ""
     files: tuple[str, ...] = ()
     journals: tuple[str, ...] = ()
-    rescores: Callable[[Collection[str]], bool] = _never
+    rescores: Callable[[Collection[str]], bool] = lambda _: False
     rescore: str = ""
     judging: str = ""
     settings: str = ""
@@ -144,15 +137,15 @@ class Extension:
     code: dict[str, str] = field(default_factory=dict)
     judges: dict[str, str] = field(default_factory=dict)
     operational: tuple[str, ...] = ()
-    serves: Callable[[str], bool] = _never
+    serves: Callable[[str], bool] = lambda _: False
     sends: str = ""
-    takes_words: Callable[[Sequence[str]], bool] = _never
+    takes_words: Callable[[Sequence[str]], bool] = lambda _: False
     run_words: str = ""
-    next_step: Callable[[Any], str] = _nothing
+    next_step: Callable[[Any], str] = lambda _: ""
     in_notebook: str = ""
     exports: dict[str, str] = field(default_factory=dict)
     begun: str = ""
-    shows: Callable[[Any], bool] = _never
+    shows: Callable[[Any], bool] = lambda _: False
     shown: str = ""
     agreement: str = ""
     board: str = ""
@@ -195,12 +188,12 @@ def _fault(extension: Extension, others: Mapping[str, Extension]) -> str:
     for start in (*extension.systems, *extension.judges):
         if not start.endswith(":") or start in starts:
             return f"the beginning {start} is another's, or has no colon at its end"
-    for kind in ("tasks", "scorings", "exports"):
+    for kind in ("tasks", "scorings", "exports", "code"):
         for name in getattr(extension, kind).keys() & _taken(kind, others):
             return f"{kind}: the name {name} is another's"
     if extension.on_card in {one.on_card for one in others.values()} - {""}:
         return f"on_card={extension.on_card}: another extension has this"
-    return _fault_of_words(extension, _taken("commands", others))
+    return _fault_of_words(extension, set().union(*map(_words_of, others.values())))
 
 
 def _taken(kind: str, others: Mapping[str, Extension]) -> set[str]:
@@ -220,9 +213,13 @@ def _spine() -> Extension:
     )
 
 
+def _words_of(extension: Extension) -> set[str]:
+    return {*extension.commands, *extension.moved, *extension.removed}
+
+
 def _fault_of_words(extension: Extension, taken: Collection[str]) -> str:
     """Return which of its commands can't be, or nothing."""
-    for words in (*extension.commands, *extension.moved, *extension.removed):
+    for words in _words_of(extension):
         if words in taken:
             return f"there is a command alps {words} already"
     for words in extension.commands:
@@ -251,11 +248,7 @@ def _is_like(value: Any, default: Any) -> bool:
     return all(isinstance(part, str) for part in inside)
 
 
-def brought(
-    kind: Literal[
-        "commands", "moved", "removed", "scorings", "systems", "code", "judges", "exports"
-    ],
-) -> dict[str, str]:
+def brought(kind: Named) -> dict[str, str]:
     """Return what extensions declare of a kind, by its names, words or beginnings."""
     declared: dict[str, str] = {}
     for extension in extensions():
@@ -316,12 +309,16 @@ def keys_of(kind: Literal["judging", "settings", "doctor"], *known: "type[BaseMo
     return classes
 
 
-def _own_keys(own: "type[BaseModel]", taken: Collection[str]) -> set[str]:
+def _own_keys(own: Any, taken: Collection[str]) -> set[str]:
     """Return the keys that a class adds to those that are `taken`.
 
     Raises:
         ValueError: If one of them can't be added.
     """
+    from alps.keys import Keys
+
+    if not (isinstance(own, type) and issubclass(own, Keys)):
+        raise TypeError("it is no alps.keys.Keys")
     keys = {key for key in vars(own).get("__annotations__", {}) if key in own.model_fields}
     for key in sorted(keys & {*taken}):
         raise ValueError(f"the key {key} exists already")
@@ -356,6 +353,25 @@ def load(where: str) -> Any:
         raise UsageError(f"the extension's {where} could not be loaded: {_said(error)}") from error
 
 
+def made(where: str, kind: type, *given: Any) -> Any:
+    """Return what `module:name` makes of what is given, or refuse what is no `kind`."""
+    thing = load(where)(*given)
+    for name in (*vars(kind).get("__annotations__", {}), *dir(kind)):
+        if not name.startswith("_") and not hasattr(thing, name):
+            what = f"returned {thing!r:.60}, which is no {kind.__name__}: it lacks {name}"
+            raise UsageError(f"the extension's {where} {what}")
+    return thing
+
+
+def sole(claims: Iterable[Extension], what: str) -> Extension | None:
+    """Return the one extension that would carry out a command, or None; several are refused."""
+    found = list(claims)
+    if len(found) > 1:
+        names = " and ".join(one.name for one in found)
+        raise UsageError(f"the extensions {names} would all carry out this {what}; uninstall one")
+    return found[0] if found else None
+
+
 def names_of_others() -> list[str]:
     """Return the names of the extensions of others that are installed."""
     return sorted(entry.name for entry in entry_points(group=GROUP))
@@ -368,10 +384,8 @@ def blamed(error: BaseException) -> str:
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         package = frame.f_globals.get("__name__", "").partition(".")[0]
         if package in packages:
-            file = frame.f_code.co_filename
-            return (
-                f"the extension {packages[package]} failed in {file}, line {line}: {_said(error)}"
-            )
+            where = f"{frame.f_code.co_filename}, line {line}"
+            return f"the extension {packages[package]} failed in {where}: {_said(error)}"
     return ""
 
 

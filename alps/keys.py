@@ -224,11 +224,9 @@ class JudgingKeys(AskSettings):
     )
 
 
-def _names_alone(env: str | None) -> str | None:
-    return None if env is None else ",".join(names_in(env))
-
-
-EnvNames = Annotated[str | None, AfterValidator(_names_alone)]
+EnvNames = Annotated[
+    str | None, AfterValidator(lambda env: None if env is None else ",".join(names_in(env)))
+]
 """Variables that a program gets beside those that it needs: names with commas, and no values."""
 
 

@@ -38,7 +38,9 @@ def hashes_of_module(name: str) -> Hashes:
 
 
 def _reached_from(name: str) -> "Walk":
-    search_working_folder()
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # last: a file of the user's must not stand in for a library
     walk = Walk(_on_the_path, "")
     walk.add_module(name)
     return walk
@@ -64,13 +66,6 @@ def import_own(name: str) -> ModuleType:
         sys.dont_write_bytecode = before
     _imported[name] = now
     return module
-
-
-def search_working_folder() -> None:
-    """Have modules of the working folder found, after all others."""
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last: a file of the user's must not stand in for a library
 
 
 def _forget(files: set[Path]) -> None:
@@ -239,15 +234,12 @@ def imports(tree: ast.AST, package: str) -> Iterator[str]:
 
 def _added_to_path(tree: ast.AST, folder: Path) -> list[str]:
     """Return the folders that a source may add to `sys.path`: its own, those above, named ones."""
-    if not any(isinstance(node, ast.Attribute) and _is_path(node) for node in ast.walk(tree)):
+    paths = (node for node in ast.walk(tree) if getattr(node, "attr", "") == "path")
+    if "sys.path" not in map(ast.unparse, paths):
         return []
     near = [folder, *folder.absolute().parents[:2]]
     below = [root / word for root in near for word in sorted(_texts_of(tree))]
     return [str(place) for place in (*near, *below) if place.is_dir()]
-
-
-def _is_path(node: ast.Attribute) -> bool:
-    return node.attr == "path" and isinstance(node.value, ast.Name) and node.value.id == "sys"
 
 
 def _imports_by_name(function: ast.expr) -> bool:

@@ -208,14 +208,9 @@ def _compare(first: Features, second: Features) -> float:
     # The order of a set differs from run to run; `fsum` does not depend on it.
     shared += math.fsum(min(first.content[piece], second.content[piece]) for piece in common)
     dice = min(1.0, 2.0 * shared / (first.total + second.total))
-    return CONFLICT_FACTOR * dice if _conflict(first, second) else dice
-
-
-def _conflict(first: Features, second: Features) -> bool:
-    """Tell whether one of two texts is negated, or both give numbers and share none."""
-    if first.negated != second.negated:
-        return True
-    return bool(first.numbers and second.numbers and not first.numbers & second.numbers)
+    # They conflict where one is negated, or both give numbers and share none.
+    other_numbers = first.numbers and second.numbers and not first.numbers & second.numbers
+    return CONFLICT_FACTOR * dice if first.negated != second.negated or other_numbers else dice
 
 
 def similarity(first: str, second: str) -> float:

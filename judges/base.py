@@ -22,7 +22,7 @@ from typing import (
     get_args,
 )
 
-from alps.extension import extensions, load
+from alps.extension import extensions, made
 from alps.schema import Outcome, Turn
 
 if TYPE_CHECKING:
@@ -251,4 +251,4 @@ def people_agree(judge: Mapping[str, Any], rubrics: Iterable[str] = ()) -> bool:
 def _known() -> Iterator[KnownAgreement]:
     for extension in extensions():
         if extension.agreement:
-            yield load(extension.agreement)()
+            yield made(extension.agreement, KnownAgreement)

@@ -107,13 +107,10 @@ def _sources(texts: tuple[str, ...]) -> tuple[_Source, ...]:
 def _source(
     turns: Sequence[tuple[str, str]], parts: Sequence[tuple[str, str]], folding: int
 ) -> _Source:
-    short = filter(_is_short, (part[folding] for part in parts))
+    texts = {part[folding] for part in parts}
+    # What can be copied and is too short to hold a piece.
+    short = {text for text in texts if _SHORTEST_PART <= len(text) < _SHORTEST_COPY}
     return _Source(tuple(turn[folding] for turn in turns), frozenset(short))
-
-
-def _is_short(part: str) -> bool:
-    """Tell whether a part can be copied and is too short to hold a piece."""
-    return _SHORTEST_PART <= len(part) < _SHORTEST_COPY
 
 
 def _share(stream: str, source: _Source) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from alps.errors import UsageError, closest
-from alps.extension import brought, load
+from alps.extension import brought, made
 from alps.folders import typed_path
 from alps.judges.base import Judge, Judgement, MatchQuestion, Pair, Question, Relation
 from alps.judges.rubric import (
@@ -233,8 +233,8 @@ def embedded_judge(name: str) -> Judge:
     """
     for start, where in brought("judges").items():
         if name.startswith(start):
-            made: Judge = load(where)(typed_path(name.removeprefix(start)))
-            return made
+            judge: Judge = made(where, Judge, typed_path(name.removeprefix(start)))
+            return judge
     if name == "lexical":
         return LexicalJudge()
     if name == "minilm":

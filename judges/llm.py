@@ -22,7 +22,6 @@ from alps.judges.base import (
     Pair,
     Question,
     Relation,
-    Support,
     SupportJudgement,
     SupportQuestion,
 )
@@ -200,7 +199,8 @@ class LlmJudge:
         names = [item.id for item in items]
         answer = support_answer(names)
         request = self._request(rubric(SUPPORT), shown, answer, about, items=len(names))
-        reply = await self._client.complete(replace(request, likely=partial(_supported, names)))
+        request = replace(request, likely=lambda: dict.fromkeys(names, ("supported", "")))
+        reply = await self._client.complete(request)
         return SupportJudgement(reply.outcome, reply.value or {}, reply.error, _raw(reply))
 
     async def _rate(self, question: RubricQuestion, about: str) -> Rating:
@@ -278,10 +278,6 @@ def _all_narrower(gold: Item, predicted: Sequence[Item]) -> tuple[JudgedPair, ..
         JudgedPair(reason="", gold=gold.id, predicted=item.id, relation="narrower")
         for item in predicted
     )
-
-
-def _supported(names: Sequence[str]) -> dict[str, tuple[Support, str]]:
-    return dict.fromkeys(names, ("supported", ""))
 
 
 def _locate(

@@ -191,10 +191,6 @@ MATCH_ANSWER = AnswerType(
 )
 
 
-def _without_reasons(items: Mapping[str, tuple[Support, str]]) -> dict[str, Support]:
-    return {name: support for name, (support, _) in items.items()}
-
-
 def support_answer(ids: Sequence[str]) -> AnswerType[dict[str, tuple[Support, str]]]:
     """Return the answer type of a support call about `ids`: every one of them must be judged."""
 
@@ -207,7 +203,10 @@ def support_answer(ids: Sequence[str]) -> AnswerType[dict[str, tuple[Support, st
             raise ValueError(f"nothing about {', '.join(missing)}")
         return Read({name: judged[name] for name in ids})
 
-    return AnswerType(schema=SupportReply, read=read, partial=False, decision=_without_reasons)
+    def decision(items: Mapping[str, tuple[Support, str]]) -> dict[str, Support]:
+        return {name: support for name, (support, _) in items.items()}
+
+    return AnswerType(schema=SupportReply, read=read, partial=False, decision=decision)
 
 
 @dataclass(frozen=True)
@@ -402,22 +401,18 @@ class RubricQuestion(Question[Rating]):
         }
 
 
-def _says_nothing(question: RubricQuestion) -> bool:
-    return not any(character.isalnum() for character in fold(question.response))
-
-
 def _repeats_the_query(question: RubricQuestion) -> bool:
     pairs = zip(letters(question.response), letters(question.query), strict=True)
     return any(response == query for response, query in pairs)
 
 
-def _is_copied(question: RubricQuestion) -> bool:
-    return is_copied(question.response, question.dialogue)
-
-
-NOTHING = HardRule("the response says nothing", _says_nothing)
+NOTHING = HardRule(
+    "the response says nothing", lambda one: not any(map(str.isalnum, fold(one.response)))
+)
 REPEATED = HardRule("the answer only repeats the query", _repeats_the_query)
-COPY = HardRule("the response is copied from the dialogue", _is_copied)
+COPY = HardRule(
+    "the response is copied from the dialogue", lambda one: is_copied(one.response, one.dialogue)
+)
 _RULES = (NOTHING, COPY)
 
 _OURS: Mapping[str, Callable[..., Rubric]] = {

@@ -91,8 +91,8 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
         return found
     if options.scoring not in brought("scorings"):
         raise UsageError(f"scoring={options.scoring}: no installed extension provides it")
-    rescored: tuple[Task, ...] = load(brought("scorings")[options.scoring])(found)
-    return rescored
+    where = brought("scorings")[options.scoring]
+    return _made(f"scoring={options.scoring}", f"the extension's {where}", load(where), found)
 
 
 @cache
@@ -195,18 +195,24 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
         tracks = import_module(f"alps.tasks.{name}").tracks(options)
         return tuple(replace(task, options=(*KEYS[name], *task.options)) for task in tracks)
     brings = brought_tasks().get(name)
-    make = _own_module(name).tracks if brings is None else load(brings.tasks[name])
+    if brings is None:
+        made = _made(f"task={name}", _MAKES, _own_module(name).tracks, options)
+        return tuple(_in_one_line(task, name) for task in made)
+    where = brings.tasks[name]
+    tracks = _made(f"task={name}", f"the extension's {where}", load(where), options)
+    return tuple(replace(task, options=(*brings.task_keys, *task.options)) for task in tracks)
+
+
+def _made(setting: str, what: str, make: Callable[[Any], Any], given: object) -> tuple[Task, ...]:
     try:
-        tracks = tuple(make(options))
+        tracks = tuple(make(given))
     except AlpsError:
         raise
     except (Exception, SystemExit) as error:
-        raise UsageError(f"task={name}: tracks(options) raised {_described(error)}") from error
+        raise UsageError(f"{setting}: {what} raised {_described(error)}") from error
     if (fault := _fault_of(tracks)) is not None:
-        raise UsageError(f"task={name}: {fault}")
-    if brings is None:
-        return tuple(_in_one_line(task, name) for task in tracks)
-    return tuple(replace(task, options=(*brings.task_keys, *task.options)) for task in tracks)
+        raise UsageError(f"{setting}: {fault.replace(_MAKES, what)}")
+    return tracks
 
 
 _UNKNOWN_KEYWORD = re.compile(r"(Metric|Task|Scored)\.__init__\(\) got an unexpected .* '(\w+)'")
@@ -217,17 +223,18 @@ _PARTS = {
 }
 
 
-def _fault_of(tracks: Sequence[object]) -> str | None:
+_MAKES = "tracks(options)"
+
+
+def _fault_of(tracks: Sequence[Any]) -> str | None:
     """Return what is wrong with the tracks of a user's module, if anything is."""
     names = set()
+    if not tracks or not all(isinstance(task, Task) for task in tracks):
+        return f"{_MAKES} must return one or more alps.tasks.Task objects"
     for task in tracks:
-        if not isinstance(task, Task):
-            return "tracks(options) must return one or more alps.tasks.Task objects"
         if not task.metrics:
             return f"track {task.track} has no metrics; give it at least one Metric"
         names.add(task.track)
-    if not tracks:
-        return "tracks(options) must return one or more alps.tasks.Task objects"
     # Journals and summaries know a track by its name: of two alike one would overwrite the other.
     if len(names) < len(tracks):
         return "two of its tasks have the same track; give each task its own track"

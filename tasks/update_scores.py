@@ -159,7 +159,8 @@ def _retained(old: Sequence[Memory], gold: Sequence[Memory]) -> dict[int, int]:
     for same_id in (True, False):
         for row, memory in enumerate(gold):
             for place, before in free.items() if row not in retained else ():
-                if _twins(before, memory, same_id=same_id):
+                other_id = same_id and before.memory_id != memory.memory_id
+                if not other_id and fold(before.value) == fold(memory.value):
                     retained[row] = place
                     del free[place]
                     break
@@ -229,12 +230,6 @@ def _place(places: Mapping[str, int], name: str, replaces: str | None = None) ->
         if known in places:
             return places[known]
     return None
-
-
-def _twins(one: Memory, other: Memory, *, same_id: bool) -> bool:
-    return fold(one.value) == fold(other.value) and (
-        not same_id or one.memory_id == other.memory_id
-    )
 
 
 def _related(pairs: Sequence[Pair], lists: MatchedLists, *, taken: set[int]) -> set[int]:

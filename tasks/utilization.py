@@ -429,10 +429,6 @@ def _grounding(answer: ScoredAnswer) -> float:
     return float(answer.score.get("grounding") or 0.0)
 
 
-def _overruled(answer: ScoredAnswer) -> Rank:
-    return () if answer.judged and answer.count("enforced") else None
-
-
 def _grounded_and_low(answer: ScoredAnswer) -> Rank:
     low = answer.judged and _rating(answer) == 0
     return (_grounding(answer),) if low and _grounding(answer) else None
@@ -452,20 +448,20 @@ def _high(answer: ScoredAnswer) -> Rank:
     return rating, _grounding(answer)
 
 
-def _unrated(answer: ScoredAnswer) -> Rank:
-    return () if answer.state == "unrated" else None
-
-
 HIGHLIGHTS = (
     FAILED,
     JUDGEMENT_FAILED,
-    Highlight("overruled by a hard rule", 3, _overruled),
+    Highlight(
+        "overruled by a hard rule",
+        3,
+        lambda answer: () if answer.judged and answer.count("enforced") else None,
+    ),
     Highlight(
         "worst rating, although the answer contains the memory's words", 3, _grounded_and_low
     ),
     Highlight("lowest ratings", 3, _low),
     Highlight("best answers", 2, _high),
-    Highlight("not rated", 2, _unrated),
+    Highlight("not rated", 2, lambda answer: () if answer.state == "unrated" else None),
 )
 
 

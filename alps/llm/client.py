@@ -197,7 +197,8 @@ class Client:
                 if (otherwise := self._ladder.otherwise(request, error)) is not None:
                     return await self._answer(otherwise, cache_key(otherwise))
                 self._permanent.check(request.model, error)
-                return last or Completion(_outcome_of(error), error=str(error))
+                heard: Outcome = "refused" if error.refused else "transport"
+                return last or Completion("too_long" if error.too_long else heard, error=str(error))
             except _BudgetSpent as error:
                 return last or Completion("budget", error=str(error))
             if completion.starved and request.longest is not None:
@@ -484,7 +485,3 @@ def _with_problem(request: Request[Any], completion: Completion[Any]) -> list[di
     problem = completion.error or completion.outcome
     prompt = REASK if request.answer is not None else REASK_TEXT
     return [*messages, {"role": "user", "content": prompt.text.replace("{problem}", problem)}]
-
-
-def _outcome_of(error: TransportError) -> Outcome:
-    return "too_long" if error.too_long else "refused" if error.refused else "transport"

@@ -161,14 +161,10 @@ def _mapped(model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any] | No
             model=name, custom_llm_provider=provider, **chosen
         ), None
     except (litellm.exceptions.BadRequestError, ValueError) as error:
-        return {}, _in_short(error)
+        text = str(error).partition("Error: ")[2] or str(error)
+        return {}, text.splitlines()[0].partition(" To drop ")[0].strip().rstrip(".,")[:200]
     except Exception:  # whatever else goes wrong in there, the first call will tell
         return None, None
-
-
-def _in_short(error: Exception) -> str:
-    text = str(error).partition("Error: ")[2] or str(error)
-    return text.splitlines()[0].partition(" To drop ")[0].strip().rstrip(".,")[:200]
 
 
 def _thinks(mapped: Mapping[str, Any] | None) -> bool:

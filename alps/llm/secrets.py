@@ -90,12 +90,9 @@ def masked(answer: Any, asked: Callable[[], str] = str) -> Any:
     if pattern is None:
         return answer
 
-    def of_match(match: re.Match[str]) -> str:
-        return match[0] if match[0] in asked() else _MASK
-
     def of(node: Any) -> Any:
         if isinstance(node, str):
-            return pattern.sub(of_match, node)
+            return pattern.sub(lambda match: match[0] if match[0] in asked() else _MASK, node)
         if isinstance(node, dict):
             return {of(key): of(value) for key, value in node.items()}
         return [of(value) for value in node] if isinstance(node, list | tuple) else node

@@ -45,6 +45,7 @@ _MARKER = re.compile(
 # What a marker begins with, unless it begins the text: looked for first, since the whole
 # expression is slow.
 _CANDIDATE = re.compile(r"<|◁|\[|assistantfinal")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)', re.DOTALL)
 _ENDS = re.compile(r"(?:\s*<\|(?:end|return|call|im_end|eot_id|endoftext)\|>)+\s*\Z")
 _WRAPPED = re.compile(
     r"<\|?(?:begin_of_|start_)?(answer|final|final_answer|solution|response|output)\|?>"
@@ -181,7 +182,8 @@ def _quoted_json(text: str, at: int) -> Iterator[tuple[int, int, bool]]:
             while at < len(text):
                 character = text[at]
                 if character == '"':
-                    end = _string_end(text, at)
+                    closing = _STRING.match(text, at)
+                    end = closing.end() if closing is not None else len(text)
                     yield at, end, False
                     at = end
                     continue
@@ -189,11 +191,6 @@ def _quoted_json(text: str, at: int) -> Iterator[tuple[int, int, bool]]:
                 at += 1
                 if depth <= 0:
                     break
-
-
-def _string_end(text: str, at: int) -> int:
-    closing = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)', re.DOTALL).match(text, at)
-    return closing.end() if closing is not None else len(text)
 
 
 def _unwrapped(answer: str) -> str:

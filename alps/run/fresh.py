@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alps.errors import RunFolderError
-from alps.extension import brought, extensions, load
+from alps.extension import brought, extensions, load, made
 from alps.jsonl import parse_json
 from alps.run.folder import CONFIG, LOCK, changed_code, locked_folder, refuse_another
 from alps.run.opened import MANIFEST, PREDICTIONS, SUMMARY, read_manifest
@@ -55,7 +55,7 @@ def _hashes(name: str) -> "Hashes":
         return hashes_of_module(name.removeprefix(PYTHON).partition(":")[0])
     for start, where in brought("code").items():
         if name.startswith(start):
-            hashes: Hashes = load(where)(name.removeprefix(start))
+            hashes: Hashes = made(where, dict, name.removeprefix(start))
             return hashes
     return {}
 

@@ -6,7 +6,6 @@ repeats averaged; what belongs to one session is resampled together.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -333,13 +332,12 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0, headlines: bool = Fa
     notes = [*_notes(by_letter, shared, left_out), *more]
     shown = [*_notes(by_letter, shared, left_out, named=True), *more]
     known = tuple(_known(next(iter(by_letter.values()))))
-    own = doubted(corrected_together(tracks), partial(_trusted, by_letter))
+    judges = [run.manifest.judge for run in by_letter.values()]
+    own = doubted(
+        corrected_together(tracks),
+        lambda metric: all(people_agree(judge, metric.rubrics) for judge in judges),
+    )
     return Comparison(tuple(sides), own, tuple(notes), seed, corrected, known, tuple(shown))
-
-
-def _trusted(runs: Mapping[str, RunFolder], metric: Metric) -> bool:
-    """Tell whether people agree with the judge of all runs on a metric."""
-    return all(people_agree(run.manifest.judge, metric.rubrics) for run in runs.values())
 
 
 def _notes(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from alps.extension import extensions, load
+from alps.extension import extensions, made
 from alps.rows import Summary, TrackSummary
 from alps.show.table import Part, Row
 from alps.tasks import Metric, Task
@@ -165,5 +165,5 @@ def shown_parts(*summaries: Summary) -> list[ShownPart]:
     # One that builds on another stands before it, as what it says comes first.
     for one in reversed(extensions()):
         if one.shown and any(map(one.shows, summaries)):
-            parts.append(load(one.shown)())
+            parts.append(made(one.shown, ShownPart))
     return parts

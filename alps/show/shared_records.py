@@ -124,14 +124,10 @@ def sessions_of(
             continue
         tried.append(data)
         task = reading_ids(run.tasks[track])
-        found = read_wanted(run, track, set(ids), of=_session_of, task=task)
+        found = read_wanted(run, track, set(ids), of=lambda one: str(one.session_id), task=task)
         if found.by_id.keys() >= set(ids):
             return {name: found.by_id[name] for name in ids}
     return None
-
-
-def _session_of(sample: Any) -> str:
-    return str(sample.session_id)
 
 
 def open_finished(folders: Sequence[Path]) -> list[RunFolder]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError, closest
-from alps.extension import brought, load
+from alps.extension import brought, made
 from alps.llm.types import Completes
 from alps.schema import UNHEARD, Prediction, UsedToAnswer
 from alps.systems.base import Place, System, on_client
@@ -83,8 +83,8 @@ def resolve_system(model: str, task: Task, place: Place = NOWHERE) -> System:
     for start, where in brought("systems").items():
         if model.startswith(start):
             known = replace(place, tasks=place.tasks or (task,))
-            made: System = load(where)(model.removeprefix(start), known)
-            return made
+            system: System = made(where, System, model.removeprefix(start), known)
+            return system
     if model == NO_SYSTEM:
         return Unheard(model)
     if model not in task.systems:

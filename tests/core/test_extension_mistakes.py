@@ -1,0 +1,90 @@
+"""What authors of extensions get wrong: each is told of in one line that names what is to mend."""
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.core.test_extensions import DECLARED, PARTLY, RUN, installed, python
+
+PART = """from alps.run.parts import RunPart
+class Part(RunPart):
+    {method}:
+        return None"""
+AS_PART = {
+    "def narrow(self, data)": "odd_late:Part.narrow returned None, no RunData",
+    "def open(self, services, data, folder)": "odd_late:Part.open returned None, no Services",
+    "def summarise(self, summary, course)": "odd_late:Part.summarise returned None, no Summary",
+    "def more_records(self, data)": "odd_late:Part.more_records returned None, no int",
+    "def before(self, course)": "TypeError: the method before must be async",
+    "async def open(self, services, data, folder)": "the method open must be not async",
+    "def check(self, data)": "TypeError: got an unexpected keyword argument 'generate'",
+    "def __init__(self)": "TypeError: too many positional arguments",
+    "def versions(self)": "a fault of alps, or of what an extension returned: odd",
+}
+MADE = "def made(*given): return {}"
+AS_MADE = {
+    "engine": (
+        *({"part_if": ("limit",), "engine": "odd_late:made"}, "None", RUN),
+        "odd_late:made returned None, which is no Finished: it lacks folder",
+    ),
+    "shown": ({"shown": "odd_late:made"}, "3", RUN, "returned 3, which is no ShownPart"),
+    "systems": (
+        *({"systems": {"o:": "odd_late:made"}}, "len"),
+        *(("run", "extraction", "model=o:x", "limit=1"), "is no System: it lacks name"),
+    ),
+    "judges": (
+        *({"judges": {"o:": "odd_late:made"}}, "None"),
+        *((*RUN, "judge=o:x"), "odd_late:made returned None, which is no Judge"),
+    ),
+    "scorings": (
+        *({"scorings": {"o": "odd_late:made"}}, "[3]"),
+        *((*RUN, "scoring=o"), "extension's odd_late:made must return one or more alps.tasks.Task"),
+    ),
+    "tasks": (
+        *({"tasks": {"o": "odd_late:made"}}, "None"),
+        *(("run", "o", "model=rules"), "task=o: the extension's odd_late:made raised TypeError"),
+    ),
+}
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(("method", "why"), AS_PART.items())
+def test_a_part_of_another_form_is_refused_by_its_name(tmp_path, method, why):
+    files = {"odd.py": DECLARED.format(f"**{PARTLY!r}"), "odd_late.py": PART.format(method=method)}
+    package = installed(tmp_path / "site", "odd", files, "odd:EXTENSION")
+    done = python(tmp_path, package, "-m", "alps", *RUN)
+    known = "a fault of alps" not in why
+    said = [line for line in done.stderr.splitlines() if why in line]
+    assert (done.returncode, len(said)) == (2 if known else 1, 1), done.stderr
+    assert ("Traceback" in done.stderr) is not known
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(("fields", "value", "words", "why"), AS_MADE.values(), ids=AS_MADE)
+def test_what_it_makes_and_is_none_of_its_kind_is_refused(tmp_path, fields, value, words, why):
+    shows = "shows=lambda summary: True, " if "shown" in fields else ""
+    declared = DECLARED.format(f"{shows}**{fields!r}")
+    files = {"odd.py": declared, "odd_late.py": MADE.format(value)}
+    package = installed(tmp_path / "site", "odd", files, "odd:EXTENSION")
+    done = python(tmp_path, package, "-m", "alps", *words)
+    assert (done.returncode, why in done.stderr.splitlines()[-1]) == (2, True), done.stderr
+
+
+CLAIMS = {
+    "engine": ("part_if=('limit',), engine='m:f'", RUN, "alps run"),
+    "run_words": ("takes_words=lambda words: True, run_words='m:f'", RUN, "alps run"),
+    "rescore": ("rescores=lambda keys: True, rescore='m:f'", ("score", "out"), "alps score"),
+}
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(("fields", "words", "what"), CLAIMS.values(), ids=CLAIMS)
+def test_two_that_would_carry_out_one_command_are_both_named(tmp_path, fields, words, what):
+    assert what == "alps run" or python(tmp_path, ROOT, "-m", "alps", *RUN).returncode == 0
+    for name in ("one", "two"):
+        declared = (
+            f"from alps.extension import Extension\nEXTENSION = Extension('{name}', {fields})"
+        )
+        installed(tmp_path / "site", name, {f"{name}.py": declared}, f"{name}:EXTENSION")
+    done = python(tmp_path, tmp_path / "site", "-m", "alps", *words)
+    said = f"alps: the extensions one and two would all carry out this {what}; uninstall one"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, said), done.stderr
