@@ -324,7 +324,10 @@ def _verified(folder: Path, runs: Sequence[RunFolder], data: str | None) -> Veri
                 mend = "the files have changed since the run's summary; repeat the same alps run"
                 folders = ", ".join(str(run.folder) for run in runs)
                 raise RunFolderError(f"{folders}: {fault}; {mend}")
-            raise UsageError(f"{fault}; {finding.mend}")
+            # The packed folder is as it was written: it is the run that was changed.
+            again = "files of the run are lost or have changed; repeat the run with another out="
+            mend = again if finding.mend.endswith("unchanged") else finding.mend
+            raise UsageError(f"{fault}; {mend}")
     return verification
 
 

@@ -206,8 +206,11 @@ class RunFolder:
 
     def _refuse_lost(self, stage: str, rows: int) -> None:
         # What is not there would be left out of every figure, and nobody would see it.
-        asked = 0 if self.summary is None else sum(one.n for one in self.summary.tracks.values())
-        if stage in ("predictions", "scores") and rows < asked:
+        tracks = () if self.summary is None else self.summary.tracks.values()
+        failed = sum(sum(one.failed_predictions.values()) for one in tracks)
+        scored = sum(one.scored for one in tracks) - failed
+        asked = scored if stage == "verdicts" else sum(one.n for one in tracks)
+        if rows < asked:
             lost = f"{asked - rows:,} of {asked:,} rows are lost"
             again = "to write them again, repeat the same alps run"
             raise RunFolderError(f"{self.journal(stage)}: {lost}; {again}")
@@ -299,6 +302,7 @@ def _read_json(path: Path) -> Any:
         return parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         mend = "repeating the run does not repair it; choose another out=, or remove the folder"
+        mend = mend if path.name == MANIFEST else "to write it again, repeat the same alps run"
         raise RunFolderError(f"{path}: not JSON; {mend}") from error
     except OSError as error:
         raise RunFolderError(f"{path}: {error.strerror or error}") from error
@@ -335,7 +339,8 @@ def open_run(folder: Path) -> RunFolder:
         return RunFolder(folder, manifest, None)
     row = _read_json(path)
     if missing := [name for name in _IN_SUMMARY if not isinstance(row, dict) or name not in row]:
-        raise RunFolderError(f"{path}: not written by alps ('{missing[0]}' is missing)")
+        again = "to write it again, repeat the same alps run"
+        raise RunFolderError(f"{path}: '{missing[0]}' is missing; {again}")
     return RunFolder(folder, manifest, row)
 
 

@@ -101,21 +101,34 @@ def test_journals_that_hold_something_else_are_mended_on_resume(calm, tmp_path, 
     assert contents(out) == contents(calm)
 
 
-@pytest.mark.parametrize("name", ["predictions.jsonl", "scores.jsonl"])
+@pytest.mark.parametrize("name", ["predictions.jsonl", "verdicts.jsonl", "scores.jsonl"])
 def test_lost_rows_of_a_finished_run_are_named_and_come_back_with_the_same_run(
     calm, tmp_path, name
 ):
     out = shutil.copytree(calm, tmp_path / "out")
     (out / name).write_bytes(b"".join((calm / name).read_bytes().splitlines(keepends=True)[:5]))
-    commands = [("report", "out"), ("export", "out", "format=csv", "out=csv")]
+    commands = [("export", "out", "format=csv", "out=csv")]
+    commands += [("report", "out")] if name != "verdicts.jsonl" else []
     commands += [("compare", "out", str(calm))] if name == "scores.jsonl" else []
     for words in commands:
         told = one_line(run(tmp_path, *words)).strip()
         assert told == f"alps: out/{name}: 7 of 12 rows are lost; {AGAIN}"
     with pytest.raises(RunFolderError, match="7 of 12 rows are lost"):
         list(open_run(out).records())
-    # A record that is there can be looked at.
+    # A record that is there can be looked at; what is shown of it without its verdict is not all.
     assert run(tmp_path, "show", "out", "1").returncode == 0
+    said = run(tmp_path, "show", "out", "9").stdout
+    assert ("its verdict is lost; to write it again" in said) is (name == "verdicts.jsonl")
+    assert run(tmp_path, *WORDS).returncode == 0
+    assert contents(out) == contents(calm)
+
+
+@pytest.mark.parametrize("text", ["", '{"model": "rules"', "null"])
+def test_a_damaged_summary_is_written_again_by_the_same_run_as_it_is_told(calm, tmp_path, text):
+    out = shutil.copytree(calm, tmp_path / "out")
+    (out / "summary.json").write_text(text)
+    told = one_line(run(tmp_path, "show", "out")).strip()
+    assert told.endswith("to write it again, repeat the same alps run")
     assert run(tmp_path, *WORDS).returncode == 0
     assert contents(out) == contents(calm)
 

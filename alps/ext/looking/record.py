@@ -139,6 +139,8 @@ def _view(key: AnswerKey, task: Task, record: AnsweredRecord) -> RecordView:
     notes = [*prediction.get("notes", ()), *verdict.get("notes", ())]
     if answered and prediction.get("truncated"):
         notes.insert(0, "the answer was cut off at max_tokens")
+    if answered and not verdict and score.get("outcome") == "ok":
+        notes.append("its verdict is lost; to write it again, repeat the same alps run")
     error, raw = _judge_failure(verdict)
     state = state_of(record.score, record.prediction)
     return RecordView(
