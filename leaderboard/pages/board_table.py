@@ -43,6 +43,7 @@ KINDS = {
 NOT_RECOMPUTED = Markup('<small class="unproven">not recomputed</small>')
 REFUTED_MARK = Markup('<small class="unproven">refuted</small>')
 # Groups of columns that a reader may fold away.
+CACHED = Markup('<span class="nothing" title="replies came from a cache">cached</span>')
 GROUPS = {"more": "more metrics", "coverage": "coverage", "cost": "cost"}
 
 
@@ -415,9 +416,12 @@ def _account(board: Board, row: RankedSystem) -> Iterator[Markup]:
         yield Markup("{}–{}").format(figure(worst), figure(best)) if worst and best else NOTHING
     failed = sum(track["failed_predictions"].value.values())
     yield computed(failed, "failed", row.system.slug, board.key.track)
-    yield figure(calls["cost"], money)
+    # Replies that were paid for in an earlier run would stand for an answer that costs nothing.
+    cached = calls["cached"].value
+    yield CACHED if cached else figure(calls["cost"], money)
     tokens = calls["prompt_tokens"].value + calls["completion_tokens"].value
-    yield computed(tokens, "tokens", row.system.slug, board.key.track)
+    known = computed(tokens, "tokens", row.system.slug, board.key.track)
+    yield CACHED if cached else known
     if board.task.data.pool_size is not None:
         yield figure(track["seconds_per_query"], seconds)
 

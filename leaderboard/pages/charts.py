@@ -214,14 +214,17 @@ def _points(board: Board, measure: Measure) -> list[_Point]:
 
 
 def _dollars(row: RankedSystem, board: Board) -> tuple[float | None, Markup]:
-    place = row.system.run(board.key.track)["calls"]["cost"]
-    return place.value, figure(place, money)
+    calls = row.system.run(board.key.track)["calls"]
+    # What came from a cache was paid for in a run that is not here.
+    known = None if calls["cached"].value else calls["cost"].value
+    return known, figure(calls["cost"], money)
 
 
 def _tokens(row: RankedSystem, board: Board) -> tuple[float | None, Markup]:
     calls = row.system.run(board.key.track)["calls"]
     tokens = calls["prompt_tokens"].value + calls["completion_tokens"].value
-    return tokens, computed(tokens, "tokens", row.system.slug, board.key.track)
+    known = None if calls["cached"].value else tokens
+    return known, computed(tokens, "tokens", row.system.slug, board.key.track)
 
 
 def _seconds(row: RankedSystem, board: Board) -> tuple[float | None, Markup]:

@@ -13,6 +13,7 @@ from alps.show.spreadsheets import csv_of
 
 INDEX = "data/boards.json"
 _FIGURES = ("value", "low", "high", "n")
+_PAID = ("cost", "prompt_tokens", "completion_tokens")
 _OF_REFERENCES = {"id", "title", "kind", "benchmark", "ran_by", "data", "judge", "source"}
 
 
@@ -127,9 +128,8 @@ def _of_system(board: Board, row: RankedSystem, section: str) -> dict[str, Any]:
         "n": track["n"],
         "unscored": track["unscored"],
         "failed": sum(track["failed_predictions"].values()),
-        "cost": calls["cost"],
-        "prompt_tokens": calls["prompt_tokens"],
-        "completion_tokens": calls["completion_tokens"],
+        # Of replies from a cache it is not known.
+        **{name: None if calls["cached"] else calls[name] for name in _PAID},
         **({} if part is None else part.download(board, row)),
         **_figures(board, track["scores"], _audited(board, row)),
     }

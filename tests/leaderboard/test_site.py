@@ -55,6 +55,10 @@ def origins(submissions):
     return Origins(submissions)
 
 
+def board_rows(folder, name):
+    return json.loads((folder / "site" / "data" / f"{name}.json").read_text("utf-8"))["rows"]
+
+
 def boards_of(site):
     found = json.loads((site / "data" / "boards.json").read_text("utf-8"))["boards"]
     return {board["id"]: board for board in found}
@@ -304,6 +308,25 @@ def test_a_system_page_tells_what_is_not_known_and_what_was_judged_again(site):
     again = "system-003/review.json#/tracks/task1/scores/f1/value"
     assert f'data-from="{again}">.250</data>' in reviewed
     assert 'class="status re-scored"' in reviewed
+
+
+def test_replies_from_a_cache_do_not_make_a_system_cheap(tmp_path):
+    synthesise(tmp_path / "sent", 5, tracks=["task1"])
+    paid_before = {"http": 0, "cached": 550, "cost": 0.0, "prompt_tokens": 0}
+    forge(
+        tmp_path / "sent" / "system-003", changed("runs.0.calls", lambda made: made | paid_before)
+    )
+    build(tmp_path / "sent", tmp_path / "site")
+    page = (tmp_path / "site" / "extraction.html").read_text("utf-8")
+    marked = [row for row in page.split("<tr")[1:] if ">cached<" in row]
+    assert [row.count(">cached<") for row in marked] == [2]
+    assert "systems/system-003.html" in marked[0]
+    rows = [row for name in boards_of(tmp_path / "site") for row in board_rows(tmp_path, name)]
+    (row,) = [row for row in rows if row.get("slug") == "system-003"]
+    assert (row["cost"], row["prompt_tokens"]) == (None, None)
+    chart = (tmp_path / "site" / "index.html").read_text("utf-8").partition('id="costs"')[2]
+    assert "Pareto front" in chart
+    assert "system-003" not in chart
 
 
 def test_the_embedded_judge_is_told_what_it_is_worth(tmp_path, submissions):
