@@ -274,11 +274,12 @@ def _parse(
             raise UsageError(f"{where}{key}: {_in_words(first)}") from error
         shown = _shown_value(key, values[key])
         raise UsageError(f"{where}{key}={shown}: {_in_words(first)}") from error
-    for key in values:
+    for key, value in values.items():
         number = getattr(settings, key, None)
-        if isinstance(number, int | float) and not -_LARGEST < number < _LARGEST:
+        yes = isinstance(value, bool) and not isinstance(number, bool)
+        if isinstance(number, int | float) and (yes or not -_LARGEST < number < _LARGEST):
             where = f"{config}, " if key in of_config else ""
-            shown = _shown_value(key, values[key])
+            shown = _shown_value(key, value)
             raise UsageError(f"{where}{key}={shown}: must be a finite number below 2^63")
     return settings
 

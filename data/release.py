@@ -102,8 +102,8 @@ def open_split(data: str, split: str | None) -> Split | HubSplit:
     splits = sorted(path.name for path in root.iterdir() if _is_split(path))
     if not splits and _is_split(root):
         if split not in (None, root.name):
-            what = f"split={split}: {root} is itself the split '{root.name}'; leave out split="
-            raise UsageError(what)
+            what = f"{root} is itself the split '{root.name}'; leave out split="
+            raise UsageError(f"split={split}: {what}")
         return Split(root.name, root)
     if not splits:
         what = f"data={data}: no SPLIT/TRACK folders in it, such as dev/task1 with a {INPUT}"

@@ -241,6 +241,5 @@ def embedded_judge(name: str) -> Judge:
         return MiniLMJudge()
     if name in CONSTANT_JUDGES:
         return ConstantJudge(name)
-    known = ", ".join(EMBEDDED_JUDGES)
-    what = f"judge={name}: unknown judge{closest(name, EMBEDDED_JUDGES)} (built-in: {known})"
-    raise UsageError(what)
+    hint, known = closest(name, EMBEDDED_JUDGES), ", ".join(EMBEDDED_JUDGES)
+    raise UsageError(f"judge={name}: unknown judge{hint} (built-in: {known})")

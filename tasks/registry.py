@@ -44,7 +44,7 @@ ALL = "all"
 PYTHON = "python:"
 # Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have
 # ValueErrors.
-_CALLED = ("messages", "input_row", "has_gold", "score", "groups")
+_CALLED = ("messages", "input_row", "has_gold", "score", "groups", "to_prediction", "likely")
 # The `python:MODULE` names that the user typed in this process: the only modules that may be
 # imported. What a manifest or a card names is a stranger's word, and looking at a file must not run
 # what it names.
@@ -63,9 +63,8 @@ def allow_modules(names: str) -> None:
 
 def not_importable(names: str) -> tuple[str, ...]:
     """Return the `python:MODULE` names in `names` whose code must not be imported."""
-    return tuple(
-        name for name in names.split(",") if name.startswith(PYTHON) and name not in _typed
-    )
+    own = (name for name in names.split(",") if name.startswith(PYTHON))
+    return tuple(name for name in own if name not in _typed)
 
 
 def load_task(name: str, options: TaskOptions = DEFAULTS) -> Task:
@@ -200,6 +199,8 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
         return tuple(_in_one_line(task, name) for task in made)
     where = brings.tasks[name]
     tracks = _made(f"task={name}", f"the extension's {where}", load(where), options)
+    if not where.startswith("alps."):
+        tracks = tuple(_in_one_line(task, f"{name} (extension {brings.name})") for task in tracks)
     return tuple(replace(task, options=(*brings.task_keys, *task.options)) for task in tracks)
 
 
@@ -228,15 +229,18 @@ _MAKES = "tracks(options)"
 
 def _fault_of(tracks: Sequence[Any]) -> str | None:
     """Return what is wrong with the tracks of a user's module, if anything is."""
-    names = set()
     if not tracks or not all(isinstance(task, Task) for task in tracks):
         return f"{_MAKES} must return one or more alps.tasks.Task objects"
     for task in tracks:
         if not task.metrics:
             return f"track {task.track} has no metrics; give it at least one Metric"
-        names.add(task.track)
+        names = [getattr(metric, "name", None) for metric in task.metrics]
+        if not all(isinstance(name, str) for name in (task.name, task.track, *names)):
+            return f"track {task.track}: a name is no text, or a metric no alps.tasks.Metric"
+        if len(set(names)) < len(names):
+            return f"track {task.track}: two metrics have the same name; give each its own"
     # Journals and summaries know a track by its name: of two alike one would overwrite the other.
-    if len(names) < len(tracks):
+    if len({task.track for task in tracks}) < len(tracks):
         return "two of its tasks have the same track; give each task its own track"
     return None
 
@@ -265,11 +269,19 @@ def _in_one_line(task: Task, name: str) -> Task:
 
     async def judge(*words: Any) -> Any:
         with calling("judge"):
-            return await task.judge(*words)
+            verdict = await task.judge(*words)
+        if isinstance(verdict, Mapping) and "outcome" in verdict:
+            return verdict
+        raise UsageError(f"task={name}: its judge returned {verdict!r:.60}, which has no outcome")
 
-    calls: dict[str, Any] = {
-        function: guarded(function, getattr(task, function)) for function in _CALLED
-    }
+    def read_sample(*words: Any) -> Any:
+        sample = task.read_sample(*words)
+        for field in ("benchmark_id", "session_id"):
+            if not hasattr(sample, field):
+                raise UsageError(f"task={name}: a sample of its lacks {field}: {sample!r:.60}")
+        return sample
+
+    calls: dict[str, Any] = {one: guarded(one, getattr(task, one)) for one in _CALLED}
 
     def score(*words: Any) -> Scored:
         scored = calls["score"](*words)
@@ -279,7 +291,10 @@ def _in_one_line(task: Task, name: str) -> Task:
 
     parts = guarded("record_parts", task.shown.record_parts)
     shown = replace(task.shown, record_parts=parts)
-    return replace(task, **{**calls, "judge": judge, "score": score, "shown": shown})
+    return replace(
+        task,
+        **{**calls, "judge": judge, "score": score, "shown": shown, "read_sample": read_sample},
+    )
 
 
 def _fault_of_score(task: Task, scored: object) -> str | None:
@@ -321,8 +336,7 @@ def _own_module(name: str) -> ModuleType:
     except (Exception, SystemExit) as error:  # whatever it raises, it is the user's to mend
         raise UsageError(f"task={name}: importing it raised {_described(error)}") from error
     if not callable(made):
-        what = f"task={name}: {name.removeprefix(PYTHON)} has no function tracks(options)"
-        raise UsageError(what)
+        raise UsageError(f"task={name}: {name.removeprefix(PYTHON)} has no function {_MAKES}")
     return module
 
 

@@ -180,9 +180,8 @@ def track_plans(
 def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
     """Draw the positions of records on which floors are judged by calls: in every run the same."""
     size = min(settings.baseline_records, track.n)
-    return frozenset(
-        random.Random(f"{settings.seed} {track.task.track}").sample(range(track.n), size)
-    )
+    drawn = random.Random(f"{settings.seed} {track.task.track}").sample(range(track.n), size)
+    return frozenset(drawn)
 
 
 def _claim(

@@ -177,8 +177,8 @@ def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:
         path = folder / name
         if not os.path.lexists(path) or (path.is_file() and _is_of_a_start(path, predictions)):
             continue
-        what = f"{path}: not a run folder ({MANIFEST} is missing); move it, or choose another out="
-        raise RunFolderError(what)
+        mend = "move it, or choose another out="
+        raise RunFolderError(f"{path}: not a run folder ({MANIFEST} is missing); {mend}")
 
 
 def _is_of_a_start(path: Path, predictions: str | None) -> bool:
@@ -330,8 +330,8 @@ def _locked(folder: Path) -> FileLock:
         lock.acquire()
     except Timeout as error:
         holder = path.read_text(errors="replace").strip() or "another process"
-        what = f"{folder}: in use by {holder}; wait for it, or choose another out="
-        raise FolderInUseError(what) from error
+        what = f"in use by {holder}; wait for it, or choose another out="
+        raise FolderInUseError(f"{folder}: {what}") from error
     with suppress(OSError):  # Windows lets nobody write into a file that is locked
         path.write_text(f"{_LOCKED_BY} {os.getpid()} on {socket.gethostname()}")
     return lock

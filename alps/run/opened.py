@@ -432,8 +432,8 @@ def track_data(run: RunFolder, track: str) -> TrackData:
     if pools is None:
         return TrackData(task, split.track(task.place), limit)
     if not isinstance(split, Split):
-        what = "alps builds pools only from a data folder, but this run used data=hub"
-        raise UsageError(f"{run.folder}: {what}")
+        why = "alps builds pools only from a data folder, but this run used data=hub"
+        raise UsageError(f"{run.folder}: {why}")
     from alps.data.pools import PoolSource
 
     return TrackData(task, PoolSource(split, seed=pools.seed), limit)

@@ -210,9 +210,7 @@ def parts_of(settings: "RunSettings", folder: Path) -> Parts:
 
 def engine_of(settings: "RunSettings", folder: Path) -> Any:
     """Return what carries out a run in place of this process; None where nothing does."""
-    claims = (one for one in involved(settings, folder) if one.engine)
-    if (one := sole(claims, "alps run")) is None:
-        return None
     from alps.run.summary import Finished
 
-    return partial(made, one.engine, Finished)
+    one = sole((one for one in involved(settings, folder) if one.engine), "alps run")
+    return None if one is None else partial(made, one.engine, Finished)

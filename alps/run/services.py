@@ -537,8 +537,8 @@ def _check_llm(asked: UsedModel, embedded: Collection[str], *, keys: bool) -> No
     if "," in name:
         raise UsageError(f"{key}={redact(name)}: a run has one model; run each separately")
     if name.endswith("/"):
-        what = f"{key}={name}: the model is missing; write, for example, openai/gpt-4.1-mini"
-        raise UsageError(what)
+        example = "write, for example, openai/gpt-4.1-mini"
+        raise UsageError(f"{key}={name}: the model is missing; {example}")
     if guess and "/" not in name:
         raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")
     from alps.llm.prices import is_listed

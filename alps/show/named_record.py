@@ -85,9 +85,8 @@ def _refusal(
             f"'{word}' begins {len(names)} ids of {where} ({few}); type more of the id"
         )
     if word.isdecimal():
-        return UsageError(
-            f"{where} has {counted(len(keys), 'record')}; no record has number {word[:40]}"
-        )
+        records = counted(len(keys), "record")
+        return UsageError(f"{where} has {records}; no record has number {word[:40]}")
     ids = [key.id for key in keys]
     return UsageError(f"'{word[:200]}': no such record in {where}{closest(word, ids)}")
 

@@ -97,10 +97,8 @@ def _unknown(model: str, task: Task) -> UsageError:
     names = ", ".join(task.systems)
     others = [name for name, systems in systems_by_task().items() if model in systems]
     if others:
-        only = f"only for {', '.join(others)}"
-        return UsageError(
-            f"model={model}: not a system for {task.name}, {only} (built-in systems: {names})"
-        )
+        what = f"not a system for {task.name}, only for {', '.join(others)}"
+        return UsageError(f"model={model}: {what} (built-in systems: {names})")
     hint = closest(model, task.systems)
     return UsageError(f"model={model}: unknown system{hint} (built-in for {task.name}: {names})")
 

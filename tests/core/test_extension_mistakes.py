@@ -69,6 +69,40 @@ def test_what_it_makes_and_is_none_of_its_kind_is_refused(tmp_path, fields, valu
     assert (done.returncode, why in done.stderr.splitlines()[-1]) == (2, True), done.stderr
 
 
+TASK = """
+from dataclasses import replace
+from alps.tasks import Scored, load_task
+def tracks(options):
+    task = load_task("extraction")
+    return (replace(task, name="o", {}),)
+"""
+AS_TASK = {
+    "score=lambda *_: None": "its score returned NoneType, expected alps.tasks.Scored",
+    "score=lambda *_: Scored({'f1': float('nan')})": "its score returned nan for 'f1'",
+    "score=lambda *_: {}['lost']": "its score raised KeyError: 'lost' (late.py, line 6)",
+    "has_gold=lambda *_: {}['lost']": "its has_gold raised KeyError: 'lost' (late.py, line 6)",
+    "read_sample=lambda *_: 3": "a sample of its lacks benchmark_id: 3",
+    "judge=lambda *_: __import__('asyncio').sleep(0)": "its judge returned None, which has no",
+}
+TRACKS = {
+    "metrics=task.metrics[:1] * 2": "track task1: two metrics have the same name; give each",
+    "metrics=('f1',)": "track task1: a name is no text, or a metric no alps.tasks.Metric",
+    "track=None": "track None: a name is no text, or a metric no alps.tasks.Metric",
+}
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(("change", "why"), [*AS_TASK.items(), *TRACKS.items()])
+def test_what_its_task_gives_is_checked_as_that_of_a_users_own(tmp_path, change, why):
+    brings = DECLARED.format("tasks={'o': 'odd.late:tracks'}")
+    files = {"odd/__init__.py": brings, "odd/late.py": TASK.replace("{}", change, 1)}
+    package = installed(tmp_path / "site", "odd", files, "odd:EXTENSION")
+    done = python(tmp_path, package, "-m", "alps", "run", "o", *RUN[2:])
+    of = "" if change in TRACKS else " (extension odd)"
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"alps: task=o{of}: {why}")
+
+
 CLAIMS = {
     "engine": ("part_if=('limit',), engine='m:f'", RUN, "alps run"),
     "run_words": ("takes_words=lambda words: True, run_words='m:f'", RUN, "alps run"),
