@@ -315,9 +315,7 @@ def _own_keys(own: Any, taken: Collection[str]) -> set[str]:
     Raises:
         ValueError: If one of them can't be added.
     """
-    from alps.keys import Keys
-
-    if not (isinstance(own, type) and issubclass(own, Keys)):
+    if not (isinstance(own, type) and hasattr(own, "model_fields")):
         raise TypeError("it is no alps.keys.Keys")
     keys = {key for key in vars(own).get("__annotations__", {}) if key in own.model_fields}
     for key in sorted(keys & {*taken}):

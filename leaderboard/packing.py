@@ -326,8 +326,8 @@ def _verified(folder: Path, runs: Sequence[RunFolder], data: str | None) -> Veri
                 raise RunFolderError(f"{folders}: {fault}; {mend}")
             # The packed folder is as it was written: it is the run that was changed.
             again = "files of the run are lost or have changed; repeat the run with another out="
-            mend = again if finding.mend.endswith("unchanged") else finding.mend
-            raise UsageError(f"{fault}; {mend}")
+            unchanged = finding.mend.endswith("unchanged")
+            raise UsageError(f"{fault}; {again if unchanged else finding.mend}")
     return verification
 
 

@@ -177,8 +177,8 @@ def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:
         path = folder / name
         if not os.path.lexists(path) or (path.is_file() and _is_of_a_start(path, predictions)):
             continue
-        mend = "move it, or choose another out="
-        raise RunFolderError(f"{path}: not a run folder ({MANIFEST} is missing); {mend}")
+        what = f"not a run folder ({MANIFEST} is missing); move it, or choose another out="
+        raise RunFolderError(f"{path}: {what}")
 
 
 def _is_of_a_start(path: Path, predictions: str | None) -> bool:

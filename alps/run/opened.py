@@ -301,9 +301,9 @@ def _read_json(path: Path) -> Any:
     try:
         return parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        mend = "repeating the run does not repair it; choose another out=, or remove the folder"
-        mend = mend if path.name == MANIFEST else "to write it again, repeat the same alps run"
-        raise RunFolderError(f"{path}: not JSON; {mend}") from error
+        other = "repeating the run does not repair it; choose another out=, or remove the folder"
+        again = other if path.name == MANIFEST else "to write it again, repeat the same alps run"
+        raise RunFolderError(f"{path}: not JSON; {again}") from error
     except OSError as error:
         raise RunFolderError(f"{path}: {error.strerror or error}") from error
 
