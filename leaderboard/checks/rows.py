@@ -25,6 +25,8 @@ LONGEST_ANSWER = 200_000
 # Memories of one answer: 32 times as many as any of seven real models gave to any of 654 dialogues.
 MOST_ITEMS = 1_000
 MOST_PAIRS = 20_000
+# A file of millions of such rows would take an hour.
+MOST_WRONG = 10_000
 # Characters of gold times characters of predicted values, where every one meets every other
 # (`authors-v1`). Real outputs need at most 2.1 million. A million takes up to 1 s (`abba`
 # repeated), and a row of one mebibyte could ask for hundreds of millions.
@@ -289,16 +291,20 @@ def _read_stage(
 ) -> dict[Key, Mapping[str, Any]]:
     rows: dict[Key, Mapping[str, Any]] = {}
     twice: dict[str, None] = {}
-    where = f"{task.track}/{path.name}"
+    where, wrong = f"{task.track}/{path.name}", 0
     try:
         for number, row, unread in scan_rows(path):
+            if wrong > MOST_WRONG:
+                raise ValueError(f"more than {MOST_WRONG:,} rows are wrong or repeated")
             fault = unread if row is None else _fault_of_row(row, stage, task)
             if fault or row is None:
+                wrong += 1
                 findings.serious("row", f"{where}, line {number}", fault, PACK_AGAIN)
             # Calls have no key, and nothing is looked up in them.
             elif stage != "calls":
                 key = row["benchmark_id"], row.get("repeat", 0)
                 if key in rows:
+                    wrong += 1
                     twice[named(key)] = None
                 rows[key] = row
     except ValueError as error:

@@ -440,3 +440,9 @@ def test_a_submission_can_not_choose_the_data_it_is_held_against(shelf, folder):
     found = shelf.verify(folder)
     assert not list(folder.parent.rglob("exploded"))
     assert said(found, "leak").where == "runs.0.settings.data"
+
+
+@pytest.mark.parametrize("line", [b"{}\n", None], ids=["of nothing", "repeated"])
+def test_a_file_of_more_wrong_rows_than_anybody_reads_is_read_no_further(shelf, folder, line):
+    forge_bytes(folder, ANSWERS, lambda data: data + (line or data.splitlines(True)[0]) * 12_000)
+    refused(shelf.verify(folder), "file", "more than 10,000 rows are wrong or repeated")
