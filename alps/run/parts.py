@@ -6,8 +6,7 @@ course of a run (`alps.run.start`) calls each method of all of them at its time.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, wraps
-from inspect import iscoroutinefunction, signature
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,21 +46,6 @@ class Course:
     outcomes: "Mapping[str, Outcome]"
 
 
-_CHECKED = ("int", "RunData", "Services", "Summary")
-
-
-def _checked(method: Callable[..., Any], kind: str) -> Callable[..., Any]:
-    @wraps(method)
-    def checked(*given: Any) -> Any:
-        value = method(*given)
-        if kind not in {one.__name__ for one in type(value).__mro__}:
-            where = f"{method.__module__}:{method.__qualname__}"
-            raise UsageError(f"the extension's {where} returned {value!r:.60}, no {kind}")
-        return value
-
-    return checked
-
-
 class RunPart:
     """The part of an extension in one run; a method that it does not define does nothing.
 
@@ -69,20 +53,6 @@ class RunPart:
     up to `check` are called on an object of their own, made before the settings take effect: the
     part that is then opened knows nothing of what they kept.
     """
-
-    def __init_subclass__(cls) -> None:
-        """Refuse a method of another form, and check what each returns."""
-        for name in vars(RunPart).keys() & vars(cls).keys() - {"__doc__", "__module__"}:
-            base, own = getattr(RunPart, name), vars(cls)[name]
-            if iscoroutinefunction(own) != iscoroutinefunction(base):
-                form = "async" if iscoroutinefunction(base) else "not async"
-                raise TypeError(f"the method {name} must be {form}")
-            named = signature(base).parameters.values()
-            alone = {one.name: None for one in named if one.kind is one.KEYWORD_ONLY}
-            signature(own).bind(*(one for one in named if one.name not in alone), **alone)
-            kind = base.__annotations__["return"]
-            if (kind := getattr(kind, "__name__", kind)) in _CHECKED:
-                setattr(cls, name, _checked(own, kind))
 
     def __init__(self, settings: "RunSettings") -> None:
         self.settings = settings

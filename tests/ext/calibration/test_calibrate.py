@@ -394,6 +394,7 @@ def test_what_a_calibration_took_and_lacks_is_said_in_sentences():
         "org/[bold]judge cannot apply these rubrics, so alps ignores their labels: pa, pf.",
         "Left out: 1 item without a response from the judge.",
         "1 call (1,200 more from the cache), 3,000 tokens in, 40 out, cost –.",
+        "Cost unknown: some replies reported no token counts.",
     ]
     assert accounted(unheard=2) == ["Left out: 2 items without a response from the judge."]
     assert accounted(calls=Calls(**calls | {"http": 0, "cached": 0})) == []
