@@ -1,5 +1,7 @@
 import asyncio
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -9,7 +11,7 @@ from alps.judges.embedded import LexicalJudge
 from alps.schema import CANONICAL_LABELS, ExtractionSample, Prediction
 from alps.systems import is_local, resolve, resolve_system, resolve_systems
 from alps.systems.base import Place
-from alps.tasks import load_task
+from alps.tasks import Task, load_task
 from tests.builders import TRACK, extraction_sample, memories, memory
 
 TASK = load_task("extraction")
@@ -31,15 +33,25 @@ def f1(prediction: Prediction, sample: ExtractionSample) -> float:
     return TASK.score(sample, prediction, verdict, judge).scores["f1"]
 
 
+@dataclass(frozen=True)
+class Told:
+    name: str
+    place: Place
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    async def answer(self, task: Task, sample: Any) -> Prediction:
+        raise NotImplementedError
+
+
 def test_a_system_is_told_where_it_works_and_what_it_raises_is_kept_there(tmp_path, monkeypatch):
     task = replace(TASK, systems={"mine": lambda sample: 1 / 0})
     resolve_system("mine", task, Place(folder=tmp_path)).answer_at_once(task, extraction_sample(()))
     assert "ZeroDivisionError" in (tmp_path / "tracebacks.log").read_text()
-    monkeypatch.setattr(resolve, "brought", lambda kind: {"here:": "a:b"})
-    monkeypatch.setattr(resolve, "load", lambda where: lambda name, place: (name, place))
+    monkeypatch.setattr(resolve, "brought", lambda kind: {"here:": f"{__name__}:Told"})
     words = {"timeout": 3.0, "folder": tmp_path, "env": ("A",), "id_key": "k"}
     made = resolve_systems("here:it", [TASK, TASK], **words)
-    assert made == (("it", Place(3.0, tmp_path, ("A",), "k", (TASK, TASK))),) * 2
+    place = Place(3.0, tmp_path, ("A",), "k", (TASK, TASK))
+    assert [(one.name, one.place) for one in made] == [("it", place)] * 2
 
 
 @pytest.mark.parametrize("model", TASK.systems)

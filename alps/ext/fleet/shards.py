@@ -219,7 +219,7 @@ async def watched(run: Divided) -> AsyncIterator[None]:
     title = f"{run.settings.task} {redact(run.settings.model)}"
     with progress_line(title, run.records, totals) as advance:
         journals = [path for number in numbers for path in _journals(run, number, "scores")]
-        records = Records(journals, advance)
+        records = CountedRecords(journals, advance)
         calls = [Rows(run.shard(number) / "calls.jsonl") for number in numbers]
 
         def look() -> None:
@@ -249,7 +249,7 @@ def _journals(run: Divided, number: int, name: str) -> list[Path]:
     return [run.shard(number) / place / f"{name}.jsonl" for place in (Path(), *sizes)]
 
 
-class Records:
+class CountedRecords:
     """Counts the scored records of journals, each once, those of earlier sessions first.
 
     Where an earlier session has no score for a record, that is counted by its next row, or at the
