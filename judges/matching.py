@@ -236,9 +236,7 @@ async def relate(
         return verdict
     pairs = bundles_named(judged.pairs, gold)
     detailed = {pair.predicted for pair in pairs if pair.relation == "narrower"}
-    # Of what was asked about, that which is `same` as no gold memory in the best matching.
-    others = set(screen(gold, predicted).asked) if extras else set()
-    others -= {match.predicted for match in assign(judged.pairs, "strict")}
+    others = _not_the_same(screen(gold, predicted), judged.pairs) if extras else set()
     checked = sorted(detailed | others)
     support: dict[str, Any] = {"outcome": "ok", "items": [], "error": None, "raw": None}
     if checked:
@@ -314,6 +312,11 @@ def _adds_name_or_number(value: str, known: Sequence[_KnownText]) -> bool:
         if word[0].isupper() and not any(fold(word) in said.folded for said in known):
             return True
     return False
+
+
+def _not_the_same(screening: Screening, pairs: Sequence[Pair]) -> set[int]:
+    """Return what was asked about and is `same` as no gold memory in the best matching."""
+    return set(screening.asked) - {match.predicted for match in assign(pairs, "strict")}
 
 
 def relations_of(

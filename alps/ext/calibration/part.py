@@ -140,14 +140,15 @@ def after_run(folder: Path, summary: Summary, tasks: Sequence[Task]) -> str:
     people could neither rate nor relate what it judged.
     """
     # A judge that can't tell known items apart gave no verdicts to check.
-    if not all(map(is_admitted, (summary.judge_check or {}).values())):
+    admitted = all(map(is_admitted, (summary.judge_check or {}).values()))
+    if "/" not in summary.judge or not admitted:
         return ""
-    judged = [task for task in tasks if task.judged]
-    if "/" not in summary.judge or not judged or summary.audit is not None or is_corrected(summary):
+    if summary.audit is not None or is_corrected(summary):
         return ""
     # Ratings by the rubrics of others have no page, and correct no score.
-    rubrics = {one.name for task in judged for one in task.rubrics}
+    judged = [task for task in tasks if task.judged]
     by_rating = any(map(is_rated, judged))
+    rubrics = {one.name for task in judged for one in task.rubrics}
     if not by_rating and MATCHING not in rubrics:
         return ""
     work = free_folder(Path(f"work-{folder.resolve().name}"))

@@ -215,12 +215,17 @@ def _asked_of(
     if left_out and not usable:
         why = f"its verdicts ({', '.join(left_out)}) are more than met or not met"
         raise UsageError(f"{run}: people's labels can't check the judge of this run: {why}")
-    # The page has no form, and a run no scores to correct, for the rubrics of others.
-    foreign = next((one.rubric for one in usable if not _is_ours(one.by)), None)
-    if pairs is not None and foreign is not None:
-        fix = f"draw the items with alps annotate draw {shlex.quote(str(run))} out=DIR"
-        raise UsageError(f"{run}: no page for the rubric {foreign} of its task; {fix}")
+    if pairs is not None:
+        _refuse_without_page(run, usable)
     return usable, left_out
+
+
+def _refuse_without_page(run: Path, asked: Sequence[JudgeCall]) -> None:
+    # The page has no form, and a run no scores to correct, for the rubrics of others.
+    for one in asked:
+        if not _is_ours(one.by):
+            fix = f"draw the items with alps annotate draw {shlex.quote(str(run))} out=DIR"
+            raise UsageError(f"{run}: no page for the rubric {one.rubric} of its task; {fix}")
 
 
 def _is_ours(rubric: Rubric) -> bool:
