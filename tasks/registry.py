@@ -275,13 +275,15 @@ def _in_one_line(task: Task, name: str) -> Task:
         raise UsageError(f"task={name}: its judge returned {verdict!r:.60}, which has no outcome")
 
     def read_sample(*words: Any) -> Any:
-        sample = task.read_sample(*words)
-        for field in ("benchmark_id", "session_id"):
-            if not hasattr(sample, field):
-                raise UsageError(f"task={name}: a sample of its lacks {field}: {sample!r:.60}")
-        return sample
+        made = task.read_sample(*words)
+        for sample in made if isinstance(made, list) else (made,):
+            for field in ("benchmark_id", "session_id"):
+                if not hasattr(sample, field):
+                    raise UsageError(f"task={name}: a sample of its lacks {field}: {sample!r:.60}")
+        return made
 
-    calls: dict[str, Any] = {one: guarded(one, getattr(task, one)) for one in _CALLED}
+    given = {one: getattr(task, one) for one in _CALLED}
+    calls: dict[str, Any] = {one: call and guarded(one, call) for one, call in given.items()}
 
     def score(*words: Any) -> Scored:
         scored = calls["score"](*words)

@@ -280,6 +280,19 @@ def test_what_is_wrong_with_the_module_is_one_line(tmp_path, changes, told):
     assert told in one_line(run_moods(tmp_path, "model=predictions:answers.jsonl"))
 
 
+SEVERAL = "lambda *words: [task.read_sample(*words)]"
+ALLOWED = {"no likely prediction": "likely=None", "lists of samples": f"read_sample={SEVERAL}"}
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("change", ALLOWED.values(), ids=ALLOWED)
+def test_what_a_task_may_leave_out_or_give_more_of_is_no_mistake(tmp_path, change):
+    own_task(tmp_path, returned=f"[replace(task, {change}) for task in one(options)]")
+    for words in (("dry_run=yes",), ()):
+        finished = run_moods(tmp_path, "model=floor/calm", *words)
+        assert (finished.returncode, finished.stderr) == (0, ""), finished.stderr
+
+
 RAISING = '''
 class Raising:
     """Raises on the first `bad` records."""
