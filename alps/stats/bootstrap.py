@@ -217,7 +217,8 @@ def percentile_interval(drawn: Floats, *, tail: float = TAIL) -> tuple[float, fl
     if not len(defined) or 1 - len(defined) / len(drawn) > 1 - LEVEL:
         return None
     low, high = np.percentile(defined, [100 * tail, 100 * (1 - tail)])
-    return float(low), float(high)
+    # Without the last digits, which differ between processors, as products do.
+    return float(f"{low:.12g}"), float(f"{high:.12g}")
 
 
 def resampled_statistic(

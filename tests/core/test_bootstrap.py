@@ -50,11 +50,13 @@ def test_the_quantile_of_students_t_is_that_of_scipy(share, least):
     assert student_quantile(freedom, share) == pytest.approx(expected, rel=2e-10, abs=1e-15)
 
 
-def test_a_score_has_the_same_interval_on_every_processor(tmp_path):
+@pytest.mark.parametrize(
+    "words", [("task=extraction", "model=rules"), ("task=personamem", "model=floor/shortest")]
+)
+def test_a_score_has_the_same_interval_on_every_processor(tmp_path, words):
     # Sums of products in the way of processors of 2004: they round otherwise.
     for name, variables in {"here": {}, "there": {"OPENBLAS_CORETYPE": "Prescott"}}.items():
-        words = ("task=extraction", "model=rules", f"out={name}")
-        assert run_cold(tmp_path, "run", *words, **variables).returncode == 0
+        assert run_cold(tmp_path, "run", *words, f"out={name}", **variables).returncode == 0
     here, there = (summary(tmp_path / name)["tracks"] for name in ("here", "there"))
     assert here == there
 
