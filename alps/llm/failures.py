@@ -48,8 +48,9 @@ _OF_THE_ANSWER = re.compile(
 )
 # How providers and gateways say that their filter declined one request
 _DECLINED = re.compile(
-    r"[\"']content_filter[\"']|content_policy_violation|ResponsibleAIPolicyViolation"
-    r"|content management policy|data_inspection_failed|requires moderation|input was flagged"
+    r"(?:code|type)\\*[\"']: *\\*[\"']content_filter\b|content_policy_violation"
+    r"|ResponsibleAIPolicyViolation|content management policy|data_inspection_failed"
+    r"|requires moderation|input was flagged"
 )
 # Errors of the clouds' own clients
 _NO_CREDENTIALS = re.compile(

@@ -264,6 +264,7 @@ DECLINED = (
     (said(400, "Filtered.", code="content_filter"), "openai/tiny"),
     (said(400, "Filtered.", inner_error={"code": "ResponsibleAIPolicyViolation"}), "openai/tiny"),
     (said(400, POLICY, code="content_policy_violation"), "openrouter/tiny"),
+    (said(400, "Failed.", metadata={"raw": '{"code": "content_filter"}'}), "openrouter/tiny"),
     (said(400, "Inappropriate content.", code="data_inspection_failed"), "dashscope/tiny"),
     (said(403, "openai/gpt-4o requires moderation. No credits were charged."), "openrouter/tiny"),
 )
@@ -275,7 +276,7 @@ def test_a_request_that_a_filter_declines_is_refused_whoever_passes_it_on(monkey
     for answer, model in DECLINED:
         error = failed(answer, model)
         assert (error.refused, error.transient, error.fatal) == (True, False, None), answer
-    assert not failed(said(400, "Unknown parameter.")).refused
+    assert not failed(said(400, "Unknown parameter: 'content_filter'.")).refused
     assert not failed(Answer(status=500, body='{"error": {"code": "content_filter"}}')).refused
 
 
