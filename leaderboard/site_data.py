@@ -38,6 +38,9 @@ from alps.tasks.registry import track_title
 # day to day; and where no interval says how far the records let the score vary.
 APART, WITHOUT_INTERVAL = 0.02, 0.05
 
+# Of the replies of a run: the cost of one with more from a cache is not what it takes.
+MOST_CACHED = 0.05
+
 
 @dataclass(frozen=True)
 class Contradiction:
@@ -164,6 +167,12 @@ class SiteSystem:
     def run(self, track: str) -> FilePlace:
         """Return the place of the run that a track comes from."""
         return self.root["runs"][self.card.tracks[track].run]
+
+    def from_cache(self, track: str) -> bool:
+        """Tell whether so many replies came from a cache that the cost of its run is another's."""
+        # A run may ask the same twice, or again after an interruption: that it has paid for.
+        calls = self.card.runs[self.card.tracks[track].run].calls
+        return calls.cached > MOST_CACHED * (calls.http + calls.cached)
 
     def recomputed(self, track: str, metric: str) -> bool:
         """Tell whether a score was recomputed when the submission was verified.

@@ -42,8 +42,9 @@ KINDS = {
 # A score that is its submitter's word alone, and one that a maintainer's judge did not reproduce.
 NOT_RECOMPUTED = Markup('<small class="unproven">not recomputed</small>')
 REFUTED_MARK = Markup('<small class="unproven">refuted</small>')
-# Groups of columns that a reader may fold away.
+# In place of what would seem cheap, and was paid for in an earlier run
 CACHED = Markup('<span class="nothing" title="replies came from a cache">cached</span>')
+# Groups of columns that a reader may fold away.
 GROUPS = {"more": "more metrics", "coverage": "coverage", "cost": "cost"}
 
 
@@ -416,8 +417,7 @@ def _account(board: Board, row: RankedSystem) -> Iterator[Markup]:
         yield Markup("{}–{}").format(figure(worst), figure(best)) if worst and best else NOTHING
     failed = sum(track["failed_predictions"].value.values())
     yield computed(failed, "failed", row.system.slug, board.key.track)
-    # Replies that were paid for in an earlier run would stand for an answer that costs nothing.
-    cached = calls["cached"].value
+    cached = row.system.from_cache(board.key.track)
     yield CACHED if cached else figure(calls["cost"], money)
     tokens = calls["prompt_tokens"].value + calls["completion_tokens"].value
     known = computed(tokens, "tokens", row.system.slug, board.key.track)

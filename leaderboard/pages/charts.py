@@ -214,16 +214,16 @@ def _points(board: Board, measure: Measure) -> list[_Point]:
 
 
 def _dollars(row: RankedSystem, board: Board) -> tuple[float | None, Markup]:
-    calls = row.system.run(board.key.track)["calls"]
+    cost = row.system.run(board.key.track)["calls"]["cost"]
     # What came from a cache was paid for in a run that is not here.
-    known = None if calls["cached"].value else calls["cost"].value
-    return known, figure(calls["cost"], money)
+    known = None if row.system.from_cache(board.key.track) else cost.value
+    return known, figure(cost, money)
 
 
 def _tokens(row: RankedSystem, board: Board) -> tuple[float | None, Markup]:
     calls = row.system.run(board.key.track)["calls"]
     tokens = calls["prompt_tokens"].value + calls["completion_tokens"].value
-    known = None if calls["cached"].value else tokens
+    known = None if row.system.from_cache(board.key.track) else tokens
     return known, computed(tokens, "tokens", row.system.slug, board.key.track)
 
 

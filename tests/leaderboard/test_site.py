@@ -313,17 +313,20 @@ def test_a_system_page_tells_what_is_not_known_and_what_was_judged_again(site):
 def test_replies_from_a_cache_do_not_make_a_system_cheap(tmp_path):
     synthesise(tmp_path / "sent", 5, tracks=["task1"])
     paid_before = {"http": 0, "cached": 550, "cost": 0.0, "prompt_tokens": 0}
-    forge(
-        tmp_path / "sent" / "system-003", changed("runs.0.calls", lambda made: made | paid_before)
-    )
+    # Twenty that the run itself had paid for: its own cost is known.
+    asked_twice = {"http": 400, "cached": 20}
+    for name, counts in (("system-003", paid_before), ("system-001", asked_twice)):
+        change = changed("runs.0.calls", lambda made, own=counts: made | own)
+        forge(tmp_path / "sent" / name, change)
     build(tmp_path / "sent", tmp_path / "site")
     page = (tmp_path / "site" / "extraction.html").read_text("utf-8")
     marked = [row for row in page.split("<tr")[1:] if ">cached<" in row]
     assert [row.count(">cached<") for row in marked] == [2]
     assert "systems/system-003.html" in marked[0]
     rows = [row for name in boards_of(tmp_path / "site") for row in board_rows(tmp_path, name)]
-    (row,) = [row for row in rows if row.get("slug") == "system-003"]
-    assert (row["cost"], row["prompt_tokens"]) == (None, None)
+    costs = {row["slug"]: (row["cost"], row["prompt_tokens"]) for row in rows if "cost" in row}
+    assert costs["system-003"] == (None, None)
+    assert None not in costs["system-001"]
     chart = (tmp_path / "site" / "index.html").read_text("utf-8").partition('id="costs"')[2]
     assert "Pareto front" in chart
     assert "system-003" not in chart
