@@ -213,7 +213,7 @@ def _asked_of(
     usable = [one for one in kept if _is_ours(one.by) or one.by.reply is BinaryReply]
     left_out = tuple(dict.fromkeys(one.rubric for one in kept if one not in usable))
     if left_out and not usable:
-        why = f"its verdicts ({', '.join(left_out)}) are more than met or not met"
+        why = f"its rubrics ({', '.join(left_out)}) have other verdicts than met and not_met"
         raise UsageError(f"{run}: people's labels can't check the judge of this run: {why}")
     if pairs is not None:
         _refuse_without_page(run, usable)

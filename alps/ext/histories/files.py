@@ -74,7 +74,8 @@ def refuse_other_set(path: Path, choice: SetChoice, names: Mapping[str, Sequence
     """
     own = next((one for one, files in names.items() if path.name in files), None)
     if None not in (own, choice.set) and own != choice.set:
-        raise UsageError(f"set={choice.set}: {path.name} is set {own}; leave it out")
+        fix = f"leave out set=, or give the file of set {choice.set}"
+        raise UsageError(f"set={choice.set}: {path.name} is set {own}; {fix}")
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def annotate_draw(run: Path, settings: "DrawSettings") -> None:
         how = "at random" if counts.random else "half of them likely matches, so not at random"
         say(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
     for rubric in drawn.left_out:
-        say(f"{rubric}: left out, because its verdicts are more than met or not met")
+        say(f"{rubric}: left out, because it has other verdicts than met and not_met")
     items = counted(drawn.items, "item")
     say(f"{drawn.folder}: {items} to label; see {drawn.folder}/README.md")
 

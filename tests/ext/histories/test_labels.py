@@ -7,7 +7,7 @@ from tests.ext.histories.sets import Script, judged_by, read_by, run
 from tests.loopback import serve
 from tests.tracks import alps_here
 
-LEFT_OUT = "outcome: left out, because its verdicts are more than met or not met"
+LEFT_OUT = "outcome: left out, because it has other verdicts than met and not_met"
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +65,8 @@ REFUSED = {
     "a page of a set's rubric": (
         "longmemeval", ("out",), "no page for the rubric", "draw the items with alps annotate draw"
     ),
-    "a page of other marks": ("beam", ("out",), "(point) are more than met or not met", ""),
-    "a draw of other marks": ("beam", ("draw",), "(point) are more than met or not met", ""),
+    "a page of other marks": ("beam", ("out",), "(point) have other verdicts than met and not_met", ""),
+    "a draw of other marks": ("beam", ("draw",), "(point) have other verdicts than met and not_met", ""),
 }  # fmt: skip
 
 

@@ -342,7 +342,7 @@ def test_a_choice_that_a_set_has_not_is_refused(name, choice, why):
 ])  # fmt: skip
 def test_a_file_of_another_set_than_the_chosen_one_is_refused(name, chosen, own):
     file = SAMPLES / name / FILES[name]
-    with pytest.raises(AlpsError, match=f"set={chosen}: {file.name} is set {own}; leave it out"):
+    with pytest.raises(AlpsError, match=f"set={chosen}: {file.name} is set {own}; leave out set="):
         book(name, file, set=chosen)
     assert book(name, file, set=own).entries
 
