@@ -310,7 +310,8 @@ def whole(node: Any, name: str) -> int:
     """
     value = text(node, name)
     with suppress(ValueError):
-        return int(value)
+        # Tables with gaps have 3.0 for 3.
+        return int(value.removesuffix(".0"))
     raise ValueError(f"{name}: expected a whole number, got {shown(value)}")
 
 

@@ -466,6 +466,18 @@ def test_a_fault_is_told_with_the_file_that_has_it(tmp_path, name, file, place, 
         book(name, folder)
 
 
+def test_a_time_of_v3_may_be_written_as_one_with_a_fraction(tmp_path):
+    def change(files):
+        files[0][2:] = [re.sub(r",(1893\d+),", r",\1.0,", line) for line in files[0][2:]]
+        for event in files[1]:
+            event["source_timestamp"] = float(event["source_timestamp"])
+
+    folder = changed_sample(tmp_path, "personamem_v3", ["benchmark/7/queries.csv", APP], change)
+    read = [book("personamem_v3", one).entries for one in (folder, SAMPLES / "personamem_v3")]
+    written, plain = [[entry.question for entry in entries] for entries in read]
+    assert written == plain
+
+
 LEVELS = {
     "a replaced memory that is a text": ("original_memories", "She rows.", "expected a list"),
     "an importance that is none": ("importance", ["x"], "importance: expected a number"),
