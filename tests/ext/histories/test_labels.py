@@ -61,12 +61,13 @@ def test_items_of_other_marks_are_left_out_and_named(judged, tmp_path):
     assert "outcome" not in (labels / "README.md").read_text(encoding="utf-8")
 
 
+OTHER_MARKS = "its rubrics (point) have other verdicts than met and not_met"
 REFUSED = {
     "a page of a set's rubric": (
         "longmemeval", ("out",), "no page for the rubric", "draw the items with alps annotate draw"
     ),
-    "a page of other marks": ("beam", ("out",), "(point) have other verdicts than met and not_met", ""),
-    "a draw of other marks": ("beam", ("draw",), "(point) have other verdicts than met and not_met", ""),
+    "a page of other marks": ("beam", ("out",), OTHER_MARKS, ""),
+    "a draw of other marks": ("beam", ("draw",), OTHER_MARKS, ""),
 }  # fmt: skip
 
 
