@@ -276,11 +276,15 @@ def _parse(
         raise UsageError(f"{where}{key}={shown}: {_in_words(first)}") from error
     for key, value in values.items():
         number = getattr(settings, key, None)
-        yes = isinstance(value, bool) and not isinstance(number, bool)
-        if isinstance(number, int | float) and (yes or not -_LARGEST < number < _LARGEST):
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            continue
+        # A yes would count as 1.
+        must = "a number, not yes or no" if isinstance(value, bool) else ""
+        if not -_LARGEST < number < _LARGEST:
+            must = "a finite number below 2^63"
+        if must:
             where = f"{config}, " if key in of_config else ""
-            shown = _shown_value(key, value)
-            raise UsageError(f"{where}{key}={shown}: must be a finite number below 2^63")
+            raise UsageError(f"{where}{key}={_shown_value(key, value)}: must be {must}")
     return settings
 
 

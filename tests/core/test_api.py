@@ -212,7 +212,7 @@ def test_a_task_that_has_several_tracks_is_named_alone_where_a_run_has_one(tmp_p
         ),
         ({"task": "retrieval@100,retrieval@300", "model": "rules"}, "several tasks of retrieval"),
         ({"model": "rules", "dry_run": True}, "only the command estimates costs: alps run"),
-        ({"model": "rules", "limit": True}, "limit=True: must be a finite number"),
+        ({"model": "rules", "limit": True}, "limit=True: must be a number, not yes or no"),
         ({"model": threading.Event}, "such as python:threading:Event$"),
         ({"model": "rules", "config": "none.toml"}, "config=none.toml: No such file"),
     ],
