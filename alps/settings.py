@@ -275,17 +275,19 @@ def _parse(
         shown = _shown_value(key, values[key])
         raise UsageError(f"{where}{key}={shown}: {_in_words(first)}") from error
     for key, value in values.items():
-        number = getattr(settings, key, None)
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            continue
-        # A yes would count as 1.
-        must = "a number, not yes or no" if isinstance(value, bool) else ""
-        if not -_LARGEST < number < _LARGEST:
-            must = "a finite number below 2^63"
-        if must:
+        if must := _no_number(value, getattr(settings, key, None)):
             where = f"{config}, " if key in of_config else ""
             raise UsageError(f"{where}{key}={_shown_value(key, value)}: must be {must}")
     return settings
+
+
+def _no_number(given: object, number: object) -> str:
+    """Say what a setting must be whose value was read as a number that can't be meant."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return ""
+    if isinstance(given, bool):  # it would count as 1 or 0
+        return "a number, not yes or no"
+    return "" if -_LARGEST < number < _LARGEST else "a finite number below 2^63"
 
 
 def _shown_value(key: str, value: object) -> str:
