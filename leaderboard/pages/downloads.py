@@ -107,7 +107,9 @@ def _draft(people: PeopleRow) -> dict[str, Any]:
 def _of_system(board: Board, row: RankedSystem, section: str) -> dict[str, Any]:
     card, track = row.system.card, row.track.value
     calls = row.system.run(board.key.track)["calls"].value
-    cached = row.system.from_cache(board.key.track)
+    # Of replies from a cache it is not known what they took.
+    unknown = row.system.from_cache(board.key.track)
+    paid = {name: None if unknown else calls[name] for name in _PAID}
     part = part_of(board.key.field)
     return {
         "section": section,
@@ -129,8 +131,7 @@ def _of_system(board: Board, row: RankedSystem, section: str) -> dict[str, Any]:
         "n": track["n"],
         "unscored": track["unscored"],
         "failed": sum(track["failed_predictions"].values()),
-        # Of replies from a cache it is not known.
-        **{name: None if cached else calls[name] for name in _PAID},
+        **paid,
         **({} if part is None else part.download(board, row)),
         **_figures(board, track["scores"], _audited(board, row)),
     }
